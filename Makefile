@@ -1,0 +1,115 @@
+# The commands of the project. `make test` needs Python 3.11 or later, and brings everything else itself:
+# a private copy of uv in .tools/ unless a recent one is on the PATH, and the locked dependencies in .venv/.
+#
+#   make test PYTHON=/path/to/python     another interpreter for a new .venv
+#   make test ARGS="-k join -x"          arguments for pytest
+#
+# Settings of pip and uv (PIP_*, UV_*, their configuration files) are respected.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+PYTHON ?=
+PYTHONS := python3.13 python3.12 python3.11 python3 python
+ARGS ?=
+VENV := $(or $(UV_PROJECT_ENVIRONMENT),.venv)
+BIN := $(VENV)/bin
+TOOLS := .tools
+UV_MIN := 0.8
+WORKERS := auto
+
+say = @printf '\n==> %s\n'
+
+.PHONY: help setup test lint format types pytest bench docs clean distclean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: lint types pytest ## Set up, then run every check: lint, import contracts, types, tests
+	$(say) 'All checks passed'
+
+# A file target would have to know all that uv knows; `uv sync` takes a moment when there is nothing to do.
+setup: ## Create or update .venv with the locked dependencies
+	@set -eu; \
+	is_python() { "$$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }; \
+	is_recent_uv() { \
+	    "$$1" --version 2>/dev/null | awk -v min="$(UV_MIN)" '{ \
+	        split($$2, have, "."); split(min, want, "."); \
+	        ok = have[1] + 0 > want[1] + 0 || (have[1] + 0 == want[1] + 0 && have[2] + 0 >= want[2] + 0) } \
+	        END { exit !ok }'; }; \
+	python=; \
+	for candidate in $(or $(PYTHON),$(PYTHONS) $(BIN)/python); do \
+	    if is_python "$$candidate"; then \
+	        python=$$("$$candidate" -c 'import sys; print(sys.executable)'); break; \
+	    fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	    echo 'error: no Python 3.11 or later found (tried: $(or $(PYTHON),$(PYTHONS)))' >&2; \
+	    echo '  hint: install one, or name it: make $(or $(MAKECMDGOALS),setup) PYTHON=/path/to/python3' >&2; \
+	    exit 1; \
+	fi; \
+	if is_recent_uv uv; then uv=uv; \
+	else \
+	    uv=$(TOOLS)/bin/uv; \
+	    if ! is_recent_uv "$$uv"; then \
+	        printf '\n==> %s\n' "Install uv into $(TOOLS) (none of version $(UV_MIN) or later on the PATH)"; \
+	        rm -rf $(TOOLS); \
+	        if "$$python" -m venv $(TOOLS) >/dev/null 2>&1; then \
+	            $(TOOLS)/bin/python -m pip install --quiet 'uv>=$(UV_MIN)'; \
+	        elif "$$python" -m pip --version >/dev/null 2>&1 && "$$python" -m venv --without-pip $(TOOLS); then \
+	            "$$python" -m pip --python $(TOOLS)/bin/python install --quiet 'uv>=$(UV_MIN)'; \
+	        else \
+	            rm -rf $(TOOLS); \
+	            echo "error: $$python has neither a working venv module nor pip" >&2; \
+	            echo '  hint: install them (on Debian and Ubuntu the package is python3-venv), or install uv' >&2; \
+	            exit 1; \
+	        fi; \
+	    fi; \
+	fi; \
+	printf '\n==> %s\n' "Set up $(VENV) with $$("$$uv" --version | cut -d ' ' -f 1-2)"; \
+	unset VIRTUAL_ENV; \
+	if [ -n '$(PYTHON)' ] || [ ! -e $(BIN)/python ]; then \
+	    "$$uv" sync --locked --no-python-downloads --python "$$python"; \
+	else \
+	    "$$uv" sync --locked --no-python-downloads; \
+	fi; \
+	"$(BIN)/python" --version
+
+lint: setup ## Check style (ruff) and the direction of imports (import-linter)
+	$(say) 'ruff check'
+	@$(BIN)/ruff check .
+	$(say) 'ruff format --check'
+	@$(BIN)/ruff format --check .
+	$(say) 'import contracts'
+	@$(BIN)/lint-imports --no-logo
+
+format: setup ## Format the code and apply the safe fixes
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+types: setup ## Check types (mypy, strict)
+	$(say) 'mypy'
+	@$(BIN)/mypy
+
+pytest: setup ## Run the tests and the examples of the documentation; pass arguments with ARGS="..."
+	$(say) 'pytest'
+	@$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 $(ARGS)
+
+bench: setup ## Run the benchmarks
+	@set -eu; found=; \
+	for script in bench/bench_*.py; do \
+	    [ -e "$$script" ] || continue; \
+	    found=yes; printf '\n==> %s\n' "$$script"; $(BIN)/python "$$script"; \
+	done; \
+	[ -n "$$found" ] || echo 'There are no benchmarks (bench/bench_*.py).'
+
+docs: setup ## Write the API reference anew from the docstrings
+	$(say) 'API reference'
+	@$(BIN)/python docs/generate_reference.py
+
+clean: ## Remove caches and build output
+	rm -rf build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests docs bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## Remove .venv and .tools as well
+	rm -rf $(VENV) $(TOOLS)

@@ -1,0 +1,63 @@
+"""Millstream: Kafka Streams' programming model for Python, run by Apache Spark."""
+
+from __future__ import annotations
+
+from millstream.dsl.app import App
+from millstream.dsl.grouped import CogroupedStream, GroupedStream, GroupedTable, WindowedStream
+from millstream.dsl.options import Materialized, Suppressed, until_time_limit, until_window_closes
+from millstream.dsl.processors import Cancellable, FixedKeyProcessor, Processor, ProcessorContext, RecordMetadata
+from millstream.dsl.stream import JoinedStream, Stream
+from millstream.dsl.table import GlobalTable, Table, WindowedTable
+from millstream.dsl.windows import hopping, join_window, session, sliding, tumbling, unlimited
+from millstream.errors import MillstreamError, TopologyError
+from millstream.expr import Expr, agg, array, col, functions, key, left, lit, right, struct, timestamp, value, when
+from millstream.records import Record, Windowed
+from millstream.serde import Serde
+from millstream.testing import TestDriver
+
+__all__ = [
+    "App",
+    "Cancellable",
+    "CogroupedStream",
+    "Expr",
+    "FixedKeyProcessor",
+    "GlobalTable",
+    "GroupedStream",
+    "GroupedTable",
+    "JoinedStream",
+    "Materialized",
+    "MillstreamError",
+    "Processor",
+    "ProcessorContext",
+    "Record",
+    "RecordMetadata",
+    "Serde",
+    "Stream",
+    "Suppressed",
+    "Table",
+    "TestDriver",
+    "TopologyError",
+    "Windowed",
+    "WindowedStream",
+    "WindowedTable",
+    "agg",
+    "array",
+    "col",
+    "functions",
+    "hopping",
+    "join_window",
+    "key",
+    "left",
+    "lit",
+    "right",
+    "session",
+    "sliding",
+    "struct",
+    "timestamp",
+    "tumbling",
+    "unlimited",
+    "until_time_limit",
+    "until_window_closes",
+    "value",
+    "when",
+]

@@ -1,0 +1,121 @@
+"""Configuration: Kafka's keys, with Python's spelling accepted too, and an error for every key that is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from millstream.errors import ConfigError, suggestion
+from millstream.names import check_name
+
+
+class Key(NamedTuple):
+    """One configuration key.
+
+    Attributes:
+        default: Its value if nothing is said.
+        check: Returns the value to use, or raises an error that says what is wrong.
+        doc: What it does.
+    """
+
+    default: Any
+    check: Callable[[str, Any], Any]
+    doc: str
+
+
+def _one_of(*allowed: str) -> Callable[[str, Any], Any]:
+    def check(key: str, value: Any) -> Any:
+        if value in allowed:
+            return value
+        hint = (suggestion(value, allowed) if isinstance(value, str) else None) or f"use one of: {', '.join(allowed)}"
+        raise ConfigError(f"{key}: {value!r} is not a value it can have", hint=hint)
+
+    return check
+
+
+def _handler(key: str, value: Any) -> Any:
+    return value if callable(value) else _one_of("fail", "continue")(key, value)
+
+
+def _topic(key: str, value: Any) -> Any:
+    return None if value is None else check_name(value, f"{key}: topic")
+
+
+def _flag(key: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in {"true", "false"}:
+        return bool(value == "true")
+    raise ConfigError(f"{key}: {value!r} is neither true nor false")
+
+
+def _any(_key: str, value: Any) -> Any:
+    return value
+
+
+OPTIMIZATIONS = ("reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
+
+
+def _optimization(key: str, value: Any) -> tuple[str, ...]:
+    if value in {"none", "all"}:
+        return OPTIMIZATIONS if value == "all" else ()
+    names = tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
+    for name in names:
+        _one_of("none", "all", *OPTIMIZATIONS)(key, name)
+    return names
+
+
+KEYS: dict[str, Key] = {
+    "default.key.serde": Key(str, _any, "The serde of keys for which nothing else is said: a type, a name or a Serde."),
+    "default.value.serde": Key(
+        object, _any, "The serde of values for which nothing else is said: a type, a name or a Serde. Default: JSON."
+    ),
+    "topology.optimization": Key(
+        "none", _optimization, "`none`, `all`, or some of " + ", ".join(f"`{o}`" for o in OPTIMIZATIONS) + "."
+    ),
+    "deserialization.exception.handler": Key(
+        "fail", _handler, "What happens to a record that cannot be read: `fail`, `continue`, or a function."
+    ),
+    "processing.exception.handler": Key(
+        "fail", _handler, "What happens to a record on which a function raises: `fail`, `continue`, or a function."
+    ),
+    "production.exception.handler": Key(
+        "fail", _handler, "What happens to a record that cannot be written: `fail`, `continue`, or a function."
+    ),
+    "errors.dead.letter.queue.topic.name": Key(
+        None, _topic, "The topic to which the handlers send the source records of what failed."
+    ),
+    "ensure.explicit.internal.resource.naming": Key(
+        False, _flag, "Refuse a topology in which a store or a repartition topic has no name given by the user."
+    ),
+}
+
+
+class Config(Mapping[str, Any]):
+    """The configuration of an application: every known key has a value.
+
+    >>> Config({"topology.optimization": "all"})["topology.optimization"]
+    ('reuse.ktable.source.topics', 'merge.repartition.topics', 'single.store.self.join')
+    >>> Config({"topology.optimisation": "all"})
+    Traceback (most recent call last):
+    millstream.errors.ConfigError: unknown configuration key 'topology.optimisation'
+      hint: did you mean 'topology.optimization'?
+    """
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        self._values = {name: key.check(name, key.default) for name, key in KEYS.items()}
+        for name, value in (given or {}).items():
+            dotted = name if name in KEYS else name.replace("_", ".")
+            if dotted not in KEYS:
+                hint = suggestion(dotted, KEYS) or f"the keys are: {', '.join(KEYS)}"
+                raise ConfigError(f"unknown configuration key {name!r}", hint=hint)
+            self._values[dotted] = KEYS[dotted].check(dotted, value)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)

@@ -1,0 +1,1 @@
+"""What people write: applications, streams, tables, windows and processors."""

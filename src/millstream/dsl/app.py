@@ -1,0 +1,301 @@
+"""The application: where a topology begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar, overload
+
+from millstream.callsite import caller
+from millstream.config import Config
+from millstream.dsl import table as tables
+from millstream.dsl.builder import Builder, shorten
+from millstream.dsl.options import Materialized
+from millstream.dsl.stores import key_value
+from millstream.dsl.stream import Stream
+from millstream.dsl.table import GlobalTable, Table
+from millstream.durations import Duration, to_ms
+from millstream.errors import TopologyError
+from millstream.names import check_name
+from millstream.plan import sources
+from millstream.plan.functions import Function
+from millstream.plan.node import Plan
+from millstream.plan.process import Store
+from millstream.plan.sources import OnInvalid, Timestamps
+from millstream.optimize import optimize
+from millstream.serde import Serde, serde_for
+from millstream.stages import Topology, cut
+from millstream.stages.describe import Format, describe
+from millstream.state.spec import StoreSpec
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+TimestampOption = str | Callable[..., int | None] | Timestamps | None
+
+
+class App:
+    """An application: a topology of streams and tables, and its configuration.
+
+    Args:
+        application_id: Its name, which also begins the names of its internal topics.
+        config: Configuration by Kafka's keys.
+        **options: The same with underscores: ``topology_optimization="all"``.
+
+    >>> from millstream import App, TestDriver
+    >>> app = App("word-count")
+    >>> words = app.stream("lines", value=str).flat_map_values(lambda line: line.split())
+    >>> words.group_by(lambda word: word).count(store="counts").to_stream().to("word-counts")
+    >>> with TestDriver(app) as driver:
+    ...     driver.input("lines").pipe("to be or not to be")
+    ...     driver.store("counts").get("be")
+    2
+    """
+
+    def __init__(self, application_id: str, *, config: Mapping[str, Any] | None = None, **options: Any) -> None:
+        self.id = check_name(application_id, "application")
+        self.config = Config({**(config or {}), **options})
+        self._builder = Builder(self.id, self.config)
+
+    def __repr__(self) -> str:
+        return f"App({self.id!r})"
+
+    @overload
+    def stream(
+        self, *topics: str, key: type[K], value: type[V], timestamp: TimestampOption = ..., **options: Any
+    ) -> Stream[K, V]: ...
+    @overload
+    def stream(
+        self, *topics: str, key: type[K], timestamp: TimestampOption = ..., **options: Any
+    ) -> Stream[K, Any]: ...
+    @overload
+    def stream(
+        self, *topics: str, value: type[V], timestamp: TimestampOption = ..., **options: Any
+    ) -> Stream[Any, V]: ...
+    @overload
+    def stream(self, *topics: str, timestamp: TimestampOption = ..., **options: Any) -> Stream[Any, Any]: ...
+    def stream(
+        self,
+        *topics: str,
+        key: Any = None,
+        value: Any = None,
+        pattern: str | re.Pattern[str] | None = None,
+        timestamp: TimestampOption = None,
+        on_invalid_timestamp: OnInvalid = "fail",
+        offset_reset: Literal["earliest", "latest"] = "earliest",
+        name: str | None = None,
+    ) -> Stream[Any, Any]:
+        """Reads one topic, several, or all whose names match a pattern, as a stream.
+
+        Args:
+            *topics: Names of the topics.
+            key: Serde of the keys: a type (``str``, ``int``, a dataclass, …) or a `Serde`.
+            value: Serde of the values.
+            pattern: Regular expression for the names of the topics, instead of naming them.
+            timestamp: Where the time of a record comes from: by default the record's own timestamp; ``"wall_clock"``;
+                the name of a field of the value, holding milliseconds; or a function of the value, of key and
+                value, or of key, value, record timestamp and partition time, giving milliseconds.
+            on_invalid_timestamp: What happens to a record whose own timestamp is negative: ``"fail"``, ``"skip"``, or
+                ``"partition_time"``: the greatest timestamp seen in its partition. A function or field that gives
+                None or a negative number drops the record (and counts it).
+            offset_reset: Where an application begins to read: ``"earliest"`` or ``"latest"``.
+            name: Name of the operator.
+        """
+        if bool(topics) == (pattern is not None):
+            raise TopologyError("stream: give topics, or a pattern for their names", hint='app.stream("orders", …)')
+        for topic in topics:
+            check_name(topic, "topic")
+        if len(set(topics)) != len(topics):
+            raise TopologyError(f"stream: a topic is named twice in {topics}")
+        expression = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
+        if expression is not None:
+            try:
+                re.compile(expression)
+            except re.error as error:
+                raise TopologyError(f"stream: the pattern {expression!r} cannot be read: {error}") from error
+        known_key, known_value = self._serde(key, "key"), self._serde(value, "value")
+        base = shorten("-".join(topics) if topics else f"pattern-{expression}")
+        node = self._builder.source(
+            sources.Source(
+                name=self._builder.name(name, "source", base=base),
+                at=caller(),
+                topics=topics,
+                pattern=expression,
+                key=self._builder.serde(known_key, "key"),
+                value=self._builder.serde(known_value, "value"),
+                timestamps=_timestamps(timestamp, on_invalid_timestamp),
+                offset_reset=offset_reset,
+            )
+        )
+        return Stream(self._builder, node, node.key, node.value)
+
+    @overload
+    def table(self, topic: str, *, key: type[K], value: type[V], **options: Any) -> Table[K, V]: ...
+    @overload
+    def table(self, topic: str, *, key: type[K], **options: Any) -> Table[K, Any]: ...
+    @overload
+    def table(self, topic: str, *, value: type[V], **options: Any) -> Table[Any, V]: ...
+    @overload
+    def table(self, topic: str, **options: Any) -> Table[Any, Any]: ...
+    def table(
+        self,
+        topic: str,
+        *,
+        key: Any = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        ttl: Duration | None = None,
+        timestamp: TimestampOption = None,
+        on_invalid_timestamp: OnInvalid = "fail",
+        name: str | None = None,
+    ) -> Table[Any, Any]:
+        """Reads a topic as a table: the last value of each key; a null value deletes the row.
+
+        Args:
+            topic: Name of the topic.
+            key: Serde of the keys.
+            value: Serde of the values.
+            store: Name of the store, or `Materialized`, with ``history=…`` for a versioned table. Without a name, rows
+                are kept only if something looks them up.
+            ttl: A row that was not updated for this long in stream time is deleted.
+            timestamp: As for `stream`.
+            on_invalid_timestamp: As for `stream`.
+            name: Name of the operator.
+        """
+        check_name(topic, "topic")
+        source = sources.Source(
+            name=self._builder.name(None, "source", base=topic),
+            at=caller(),
+            topics=(topic,),
+            key=self._builder.serde(self._serde(key, "key"), "key"),
+            value=self._builder.serde(self._serde(value, "value"), "value"),
+            timestamps=_timestamps(timestamp, on_invalid_timestamp),
+        )
+        self._builder.reserve_topic(topic, source)
+        self._builder.add(source, lineage=topic)
+        stream: Stream[Any, Any] = Stream(self._builder, source, source.key, source.value)
+        return tables.make_table(stream, store=store, ttl=ttl, name=name, source_topic=topic)
+
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: Any = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> GlobalTable[Any, Any]:
+        """Reads a topic as a table that is whole in every task, for joins by any key.
+
+        It costs memory in every task, and is for tables that are small and change slowly.
+        """
+        check_name(topic, "topic")
+        options = Materialized.of(store)
+        keys = self._builder.serde(self._serde(key, "key"), "key")
+        values = self._builder.serde(self._serde(value, "value"), "value")
+        label = self._builder.name(name, "global-table", base=topic)
+        node = sources.GlobalTable(
+            name=label,
+            at=caller(),
+            topic=topic,
+            key=keys,
+            value=values,
+            store=key_value(options, label, keys, values),
+            queryable=options.name is not None,
+        )
+        self._builder.reserve_topic(topic, node)
+        return GlobalTable(self._builder, self._builder.add(node))
+
+    def add_store(
+        self,
+        name: str,
+        kind: Literal["key-value", "timestamped", "window", "session", "versioned"] = "key-value",
+        *,
+        key: Any = None,
+        value: Any = None,
+        retention: Duration | None = None,
+        window_size: Duration | None = None,
+        duplicates: bool = False,
+        logging: bool = True,
+    ) -> None:
+        """Adds a store for processors, which use it by name.
+
+        Args:
+            name: Name of the store.
+            kind: ``key-value``, ``timestamped`` (key-value with a timestamp beside each value), ``window``,
+                ``session`` or ``versioned``.
+            key: Serde of the keys.
+            value: Serde of the values.
+            retention: How long rows of window, session and versioned stores are kept.
+            window_size: How long the windows of a window store are.
+            duplicates: A window store keeps several rows of one key and time.
+            logging: Whether the store has a changelog.
+        """
+        if kind not in {"key-value", "timestamped", "window", "session", "versioned"}:
+            raise TopologyError(f"add_store: there is no kind {kind!r} of store")
+        needs_retention = kind in {"window", "session", "versioned"}
+        if needs_retention != (retention is not None):
+            raise TopologyError(
+                f"add_store: a {kind} store {'needs a' if needs_retention else 'has no'} retention",
+                hint='retention="1h"' if needs_retention else None,
+            )
+        if (kind == "window") != (window_size is not None):
+            raise TopologyError("add_store: window stores have a window_size, and only they")
+        spec = StoreSpec(
+            name=check_name(name, "store"),
+            kind="key-value" if kind == "timestamped" else kind,
+            key=self._builder.serde(self._serde(key, "key"), "key"),
+            value=self._builder.serde(self._serde(value, "value"), "value"),
+            timestamped=kind == "timestamped",
+            retention_ms=None if retention is None else to_ms(retention, "retention"),
+            window_size_ms=None if window_size is None else to_ms(window_size, "window_size"),
+            duplicates=duplicates,
+            logged=logging,
+        )
+        self._builder.add(Store(name=self._builder.name(None, "store", base=name), at=caller(), store=spec))
+
+    def plan(self) -> Plan:
+        """The topology as a plan, before any optimisation."""
+        return self._builder.plan()
+
+    def topology(self) -> Topology:
+        """The topology as it runs: optimised as configured, and cut into sub-topologies."""
+        return cut(optimize(self.plan(), self.config["topology.optimization"]))
+
+    def describe(self, format: Format = "text") -> str:  # noqa: A002  (the word that people expect)
+        """Describes the topology as it runs.
+
+        Args:
+            format: ``text`` (Kafka Streams' own form, for people and existing visualisers), ``mermaid`` or ``json``.
+        """
+        return describe(self.topology(), format)
+
+    def _serde(self, hint: Any, part: str) -> Serde[Any] | None:
+        return None if hint is None else serde_for(hint, part)
+
+
+def _timestamps(option: TimestampOption, on_invalid: OnInvalid) -> Timestamps:
+    if on_invalid not in {"fail", "skip", "partition_time"}:
+        raise TopologyError(
+            f"on_invalid_timestamp: {on_invalid!r} is not known", hint="use 'fail', 'skip' or 'partition_time'"
+        )
+    if isinstance(option, Timestamps):
+        return option
+    if option is None:
+        return Timestamps(on_invalid=on_invalid)
+    if option == "wall_clock":
+        return Timestamps("wall_clock")
+    if isinstance(option, str):
+        field = option
+        return Timestamps("function", Function(lambda value: _field(value, field), ("key", "value"), "timestamp"))
+    roles: tuple[str, ...] = ("key", "value")
+    from millstream.plan.functions import arity  # noqa: PLC0415
+
+    count = arity(option)
+    if count is not None and count[0] > 2:
+        roles = ("key", "value", "timestamp", "partition_time")
+    return Timestamps("function", Function(option, roles, "timestamp"))
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)

@@ -1,0 +1,216 @@
+"""Collects the nodes of a topology while the user's calls are made, and gives each its name.
+
+Names are stable: a node is named after the topics and the stateful operators that it comes from, and after what it
+does; stateless operators leave no trace in the names below them. So adding a filter, or an operator elsewhere,
+renames nothing that has state.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from millstream.callsite import caller
+from millstream.config import Config
+from millstream.errors import TopologyError
+from millstream.expr import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DOUBLE,
+    INT,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    Expr,
+    schema_of,
+    type_of,
+)
+from millstream.names import check_name
+from millstream.plan.functions import Function, annotated_result
+from millstream.plan.node import Node, Plan
+from millstream.plan.sources import GlobalTable, Source
+from millstream.plan.stateless import Repartition
+from millstream.serde import Serde, serde_for
+
+N = TypeVar("N", bound=Node)
+_MAX_DERIVED = 120
+_PYTHON_TYPES: dict[DataType, type] = {
+    BOOLEAN: bool,
+    INT: int,
+    BIGINT: int,
+    TIMESTAMP: int,
+    DOUBLE: float,
+    STRING: str,
+    BYTES: bytes,
+}
+
+
+class Builder:
+    """The topology under construction."""
+
+    def __init__(self, application_id: str, config: Config) -> None:
+        self.application_id = application_id
+        self.config = config
+        self.nodes: list[Node] = []
+        self._names: dict[str, str] = {}
+        self._stores: dict[str, str] = {}
+        self._lineage: dict[Node, str] = {}
+        self._topics: dict[str, Node] = {}
+        self._tables: set[str] = set()
+
+    # ----- nodes -----------------------------------------------------------------------------------------------
+
+    def add(self, node: N, lineage: str | None = None) -> N:
+        """Adds a node. Its lineage, what nodes below are named after, is its first parent's unless given."""
+        self.nodes.append(node)
+        for spec in node.stores:
+            self._claim_store(spec.name, node)
+        self._lineage[node] = lineage or (self._lineage[node.parents[0]] if node.parents else node.name)
+        return node
+
+    def plan(self) -> Plan:
+        """The topology as it is now."""
+        return Plan(self.application_id, tuple(self.nodes))
+
+    def lineage(self, *nodes: Node) -> str:
+        """What a node below these is named after."""
+        return "-".join(dict.fromkeys(self._lineage[n] for n in nodes))
+
+    def name(self, given: str | None, kind: str, *parents: Node, base: str | None = None) -> str:
+        """Returns the name of a new node: the user's if given, else one that tells where in the flow it is."""
+        if given is not None:
+            check_name(given, "operator")
+            if given in self._names:
+                raise TopologyError(
+                    f"there is already an operator named {given!r}, made at {self._names[given]}",
+                    hint="names are unique in a topology; choose another",
+                )
+            self._names[given] = caller()
+            return given
+        base = base if base is not None else self.lineage(*parents)
+        stem = shorten(f"{base}-{kind}" if base else kind)
+        name, count = stem, 1
+        while name in self._names:
+            count += 1
+            name = f"{stem}-{count}"
+        self._names[name] = caller()
+        return name
+
+    def _claim_store(self, name: str, node: Node) -> None:
+        check_name(name, "store")
+        if name in self._stores:
+            raise TopologyError(
+                f"there is already a store named {name!r}, made at {self._stores[name]}",
+                hint="names of stores are unique in a topology; choose another",
+            )
+        self._stores[name] = node.at
+
+    # ----- topics ----------------------------------------------------------------------------------------------
+
+    def source(self, node: Source) -> Source:
+        """Adds a source, or returns the one that already reads just these topics in just this way."""
+        for topic in node.topics:
+            owner = self._topics.get(topic)
+            if owner is None:
+                continue
+            if isinstance(owner, Source) and topic not in self._tables and _same_source(owner, node):
+                self._names.pop(node.name, None)
+                return owner
+            raise TopologyError(
+                f"topic {topic!r} is already read, at {owner.at}, in another way",
+                hint="read a topic once, and use the stream or table that this gave as often as needed",
+            )
+        for topic in node.topics:
+            self._topics[topic] = node
+        return self.add(node, lineage=shorten("-".join(node.topics)) if node.topics else node.name)
+
+    def reserve_topic(self, topic: str, node: Source | GlobalTable) -> None:
+        """Refuses a topic that is already read, as one that becomes a table must be read once only."""
+        if topic in self._topics:
+            raise TopologyError(
+                f"topic {topic!r} is already read, at {self._topics[topic].at}",
+                hint="a topic is a stream, a table or a global table; use table.to_stream() to have both",
+            )
+        self._topics[topic] = node
+        self._tables.add(topic)
+
+    def repartition(
+        self, parent: Node, topic: str, key: Serde[Any], value: Serde[Any], **options: Any
+    ) -> Repartition:
+        """Adds an exchange through an internal topic."""
+        for other in self.nodes:
+            if isinstance(other, Repartition) and other.topic == topic:
+                raise TopologyError(
+                    f"there is already a repartition topic named {topic!r}, made at {other.at}",
+                    hint="give each grouping and repartition a name of its own",
+                )
+        name = self.name(None, "repartition", parent, base=topic)
+        node = Repartition(name=name, at=caller(), parent=parent, topic=topic, key=key, value=value, **options)
+        return self.add(node)
+
+    def derived(self, parent: Node, kind: str) -> str:
+        """A name for an internal topic behind a node, when the user gives none."""
+        if self.config["ensure.explicit.internal.resource.naming"]:
+            raise TopologyError(
+                f"the {kind} topic behind {self.lineage(parent)!r} has no name of its own",
+                hint="ensure.explicit.internal.resource.naming is on: give name=…",
+            )
+        taken = {n.topic for n in self.nodes if isinstance(n, Repartition)}
+        stem = topic = self.lineage(parent)
+        count = 1
+        while topic in taken:
+            count += 1
+            topic = f"{stem}-{count}"
+        return topic
+
+    # ----- functions and serdes --------------------------------------------------------------------------------
+
+    def serde(self, known: Serde[Any] | None, part: str) -> Serde[Any]:
+        """Returns the serde that is known, or the application's default for keys or values."""
+        return known if known is not None else serde_for(self.config[f"default.{part}.serde"], part)
+
+    def function(
+        self, target: Callable[..., Any] | Expr, roles: tuple[str, ...], what: str, **serdes: Serde[Any] | None
+    ) -> Function:
+        """Wraps a user's function; checks an expression against what is known of the data it reads."""
+        function = Function(target, roles, what)
+        if isinstance(target, Expr):
+            type_of(target, _schemas(roles, serdes))
+        return function
+
+    def result_serde(
+        self, declared: Any, function: Function, part: str, **serdes: Serde[Any] | None
+    ) -> Serde[Any] | None:
+        """The serde of what a function gives: as declared, as annotated, as the expression's type says, or unknown."""
+        if declared is not None:
+            return serde_for(declared, part)
+        if isinstance(function.target, Expr):
+            found = _PYTHON_TYPES.get(type_of(function.target, _schemas(function.roles, serdes)))
+        else:
+            found = annotated_result(function.target)
+        return None if found is None else serde_for(found, part)
+
+
+def shorten(name: str) -> str:
+    """Keeps a derived name within bounds: a long one ends in a digest of its whole."""
+    clean = "".join(c if c.isalnum() and c.isascii() or c in "._-" else "-" for c in name)
+    if len(clean) <= _MAX_DERIVED and clean == name:
+        return clean
+    return f"{clean[: _MAX_DERIVED - 9]}-{zlib.crc32(name.encode()):08x}"
+
+
+def _same_source(a: Source, b: Source) -> bool:
+    return (
+        set(a.topics) == set(b.topics)
+        and a.key.name == b.key.name
+        and a.value.name == b.value.name
+        and a.timestamps == b.timestamps
+        and a.offset_reset == b.offset_reset
+    )
+
+
+def _schemas(roles: tuple[str, ...], serdes: dict[str, Serde[Any] | None]) -> dict[str, DataType]:
+    known = {role: serdes.get(role) for role in roles}
+    return {role: schema_of(object if serde is None else serde.python_type) for role, serde in known.items()}

@@ -1,0 +1,144 @@
+"""Operators that are made of others: deduplication, and rows that expire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from millstream.callsite import caller
+from millstream.dsl import stream as streams
+from millstream.dsl.processors import FixedKeyProcessor
+from millstream.durations import Duration, show_ms, to_ms
+from millstream.errors import TopologyError
+from millstream.plan.process import Store
+from millstream.records import Record
+from millstream.serde import BYTES, JSON, LONG, Serde
+from millstream.state.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from millstream.dsl.stream import Stream
+
+_FOR_EVER = 2**62
+
+
+def deduplicate(
+    stream: Stream[Any, Any], within: Duration, by: Any, store: str | None, name: str | None
+) -> Stream[Any, Any]:
+    """Drops records that came within a span of time of an equal one."""
+    span = to_ms(within, "within")
+    if span <= 0:
+        raise TopologyError(f"deduplicate: within must be more than zero, got {show_ms(span)}")
+    builder = stream._builder
+    label = builder.name(name, "deduplicate", stream._node)
+    stream = stream._copartitioned(store or label)
+    key = builder.serde(stream._key, "key")
+    same = None if by is None else stream._function(by, "by").full()
+    spec = StoreSpec(
+        name=store or f"{label}-store",
+        kind="window",
+        key=BYTES,
+        value=BYTES,
+        retention_ms=2 * span + 1,
+        window_size_ms=span,
+    )
+    builder.add(Store(name=builder.name(None, "store", base=label), at=caller(), store=spec), lineage=label)
+
+    def make() -> Deduplicate:
+        return Deduplicate(spec.name, span, key, same)
+
+    node = stream._process("process-values", make, (spec.name,), builder.name(None, "filter", base=label), True)
+    return streams.Stream(builder, node, stream._key, stream._value)
+
+
+class Deduplicate(FixedKeyProcessor[Any, Any, Any]):
+    """Remembers when each key was seen, and forwards a record if it was not seen near its time."""
+
+    def __init__(self, store: str, within: int, key: Serde[Any], same: Any) -> None:
+        self._name = store
+        self._within = within
+        self._key = key
+        self._same = same
+
+    def init(self) -> None:
+        """Finds the store."""
+        self._seen = self.context.store(self._name)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Forwards the record unless an equal one is near."""
+        if record.key is None:
+            self.context.forward(record)
+            return
+        identity = self._key.serialize(record.key) or b""
+        if self._same is not None:
+            identity += b"\0" + (JSON.serialize(self._same(record.key, record.value)) or b"")
+        time = record.timestamp
+        near = self._seen.fetch(identity, max(0, time - self._within), time + self._within)
+        self._seen.put(identity, b"", time)
+        if any(True for _ in near):
+            self.context.drop(record, "duplicate")
+        else:
+            self.context.forward(record)
+
+
+def expire(stream: Stream[Any, Any], ttl: Duration, label: str) -> Stream[Any, Any]:
+    """Adds a deletion behind the last record of each key, when nothing came for it for the given time."""
+    span = to_ms(ttl, "ttl")
+    if span <= 0:
+        raise TopologyError(f"ttl must be more than zero, got {show_ms(span)}")
+    builder = stream._builder
+    key = builder.serde(stream._key, "key")
+    last = StoreSpec(name=f"{label}-ttl-last-store", kind="key-value", key=key, value=LONG)
+    due = StoreSpec(
+        name=f"{label}-ttl-due-store",
+        kind="window",
+        key=key,
+        value=BYTES,
+        retention_ms=_FOR_EVER,
+        window_size_ms=1,
+    )
+    for spec in (last, due):
+        builder.add(Store(name=builder.name(None, spec.name, base=""), at=caller(), store=spec), lineage=label)
+
+    def make() -> Expire:
+        return Expire(last.name, due.name, span)
+
+    node = stream._process("process-values", make, (last.name, due.name), builder.name(None, "ttl", base=label), True)
+    return streams.Stream(builder, node, stream._key, stream._value)
+
+
+class Expire(FixedKeyProcessor[Any, Any, Any]):
+    """Keeps the time of the last record of each key, by key and by time, so that expiry looks only at what is due."""
+
+    def __init__(self, last: str, due: str, ttl: int) -> None:
+        self._names = (last, due)
+        self._ttl = ttl
+
+    def init(self) -> None:
+        """Finds the stores, and asks to be called whenever stream time moves."""
+        self._last, self._due = (self.context.store(name) for name in self._names)
+        self._next = 0
+        self.context.schedule(1, "stream", self._expire)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Notes the time of the record, and forwards it."""
+        key = record.key
+        if key is not None:
+            before = self._last.get(key)
+            if before is not None and (record.value is None or record.timestamp > before):
+                self._due.put(key, None, before)
+            if record.value is None:
+                self._last.delete(key)
+            elif before is None or record.timestamp > before:
+                self._last.put(key, record.timestamp)
+                self._due.put(key, b"", record.timestamp)
+                self._next = min(self._next, record.timestamp + self._ttl)
+        self.context.forward(record)
+
+    def _expire(self, now: int) -> None:
+        if now <= self._next:
+            return
+        for windowed, _ in list(self._due.fetch_all(0, now - self._ttl - 1)):
+            self._due.put(windowed.key, None, windowed.start)
+            self._last.delete(windowed.key)
+            self.context.forward(Record(windowed.key, None, windowed.start + self._ttl))
+        remaining = next(iter(self._due.all()), None)
+        self._next = remaining[0].start + self._ttl if remaining is not None else now

@@ -1,0 +1,55 @@
+"""Durations as people write them, turned into milliseconds."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TypeAlias
+
+from millstream.errors import DurationError
+
+Duration: TypeAlias = int | str | timedelta
+"""A length of time: a ``timedelta``, a string such as ``"5m"`` or ``"1h30m"``, or a number of milliseconds."""
+
+_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_PART = re.compile(r"(\d+)(ms|[smhdw])")
+_WHOLE = re.compile(r"\s*-?(?:\d+(?:ms|[smhdw]))+\s*")
+
+
+def to_ms(duration: Duration, what: str = "duration") -> int:
+    """Returns a duration in milliseconds.
+
+    >>> to_ms("1h30m"), to_ms(timedelta(seconds=2)), to_ms(250)
+    (5400000, 2000, 250)
+    >>> to_ms("soon")
+    Traceback (most recent call last):
+    millstream.errors.DurationError: duration: cannot read 'soon'
+      hint: write milliseconds (5000), a timedelta, or text such as '500ms', '5s', '10m', '1h30m', '2d'
+    """
+    if isinstance(duration, bool):
+        pass
+    elif isinstance(duration, int):
+        return duration
+    elif isinstance(duration, timedelta):
+        return duration // timedelta(milliseconds=1)
+    elif isinstance(duration, str) and _WHOLE.fullmatch(duration):
+        ms = sum(int(count) * _UNITS[unit] for count, unit in _PART.findall(duration))
+        return -ms if duration.lstrip().startswith("-") else ms
+    hint = "write milliseconds (5000), a timedelta, or text such as '500ms', '5s', '10m', '1h30m', '2d'"
+    raise DurationError(f"{what}: cannot read {duration!r}", hint=hint)
+
+
+def show_ms(ms: int) -> str:
+    """Spells milliseconds as a person would write them.
+
+    >>> show_ms(5_400_000), show_ms(1_500), show_ms(0)
+    ('1h30m', '1s500ms', '0ms')
+    """
+    if ms <= 0:
+        return f"{ms}ms"
+    parts = []
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, ms = divmod(ms, _UNITS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts)

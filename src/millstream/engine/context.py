@@ -1,0 +1,184 @@
+"""What the operators of one task share: stores, time, counters, outputs and error handling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from millstream.config import Config
+from millstream.engine.errors import ErrorContext, ErrorHandlers, Fatal, Phase
+from millstream.engine.punctuation import Punctuators
+from millstream.errors import UnknownStoreError, suggestion
+from millstream.plan.functions import Function
+from millstream.plan.node import Node
+from millstream.records import Headers
+from millstream.stages import Topology
+from millstream.state.memory import open_store
+from millstream.state.spec import StoreSpec
+
+StreamEdge: TypeAlias = Callable[[Any, Any, int, Headers], None]
+"""Takes a record of a stream: key, value, timestamp, headers."""
+TableEdge: TypeAlias = Callable[[Any, Any, Any, int, Headers, bool], None]
+"""Takes a change of a table: key, new value, old value, timestamp, headers, and whether it is the latest version."""
+Getter: TypeAlias = Callable[[Any], tuple[Any, int] | None]
+"""Looks up a row of a table: (value, timestamp)."""
+Failure: TypeAlias = Callable[[BaseException, Any, Any, int, Headers], None]
+Drop: TypeAlias = Callable[[Any, Any, int, Headers], None]
+
+
+class OutputRecord(NamedTuple):
+    """A record that a task wrote to a topic; ``partition`` is None if the key decides."""
+
+    topic: str
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Headers
+    partition: int | None = None
+
+
+class InputRecord(NamedTuple):
+    """A record of a topic partition, as a task is given it."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class DroppedRecord(NamedTuple):
+    """A record that an operator dropped: which one, why, and the record as it was then."""
+
+    operator: str
+    reason: str
+    key: Any
+    value: Any
+    timestamp: int
+
+
+class TaskContext:
+    """What the operators of one task share.
+
+    Attributes:
+        cells: Small facts that operators remember, by name, each in a list of one so that operators hold on to it;
+            they are part of the task's state, as the stores are.
+        stream_time: The greatest timestamp that the task has taken.
+        now: The wall clock, as the host gives it.
+        source: Topic and partition of the record that is being processed; None in a punctuator.
+        entry: That record: (timestamp, key, value, headers, offset, raw).
+        dropped: How many records were dropped, by operator and reason.
+        on_drop: Told of each dropped record, if somebody wants to know more than how many.
+    """
+
+    def __init__(self, topology: Topology, config: Config, partition: int, *, raw: bool = False) -> None:
+        self.topology = topology
+        self.config = config
+        self.partition = partition
+        self.raw = raw
+        self.stores: dict[str, Any] = {}
+        self.cells: dict[str, list[Any]] = {}
+        self.shared: dict[Node, Any] = {}
+        self.processors: list[tuple[Node, Any]] = []
+        self.outputs: list[Any] = []
+        self.dropped: dict[tuple[str, str], int] = {}
+        self.on_drop: Callable[[DroppedRecord], None] | None = None
+        self.stream_time = -1
+        self.now = 0
+        self.source: Any = None
+        self.entry: Any = None
+        self.punctuators = Punctuators(self)
+        self.partition_counts: Callable[[str], int] = lambda _topic: 1
+        self._handlers = ErrorHandlers(config, self._dead_letter)
+
+    @property
+    def task_id(self) -> str:
+        """Number of the first sub-topology and of the partition."""
+        return f"0_{self.partition}"
+
+    def store(self, spec: StoreSpec) -> Any:
+        """Returns a store, which is opened when it is first asked for."""
+        if spec.name not in self.stores:
+            self.stores[spec.name] = open_store(spec)
+        return self.stores[spec.name]
+
+    def store_named(self, name: str, allowed: tuple[str, ...], operator: str) -> Any:
+        """Returns a store for a processor that is connected with it."""
+        if name not in allowed:
+            hint = suggestion(name, allowed) or f"connect it: process({operator}, {name!r})"
+            raise UnknownStoreError(f"operator {operator!r} is not connected with a store {name!r}", hint=hint)
+        return self.store(self.topology.plan.store(name)[1])
+
+    def cell(self, node: Node, what: str, initial: Any) -> list[Any]:
+        """Returns a small fact that an operator remembers."""
+        return self.cells.setdefault(f"{node.name}.{what}", [initial])
+
+    # ----- records that do not go on --------------------------------------------------------------------------
+
+    def drop(self, node: Node, reason: str) -> Drop:
+        """Returns a function that counts a dropped record."""
+        where = (node.name, reason)
+
+        def dropped(key: Any, value: Any, timestamp: int, _headers: Headers) -> None:
+            self.dropped[where] = self.dropped.get(where, 0) + 1
+            if self.on_drop is not None:
+                self.on_drop(DroppedRecord(*where, key, value, timestamp))
+
+        return dropped
+
+    def failure(self, node: Node, function: Function | str | None = None, phase: Phase = "processing") -> Failure:
+        """Returns a function that handles an error in an operator: it raises, or the record is dropped."""
+        location = function.location if isinstance(function, Function) else function
+        drop = self.drop(node, f"{phase} error")
+
+        def failed(error: BaseException, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if isinstance(error, Fatal):
+                raise error
+            self._handlers.handle(self._error_context(node.name, location, phase, timestamp), error)
+            drop(key, value, timestamp, headers)
+
+        return failed
+
+    def read_failure(self, operator: str, topic: str, partition: int, record: InputRecord, error: Exception) -> None:
+        """Handles a record that cannot be deserialized: raises, or counts it as dropped."""
+        self._handlers.handle(
+            ErrorContext(
+                phase="deserialization",
+                topic=topic,
+                partition=partition,
+                offset=record.offset,
+                operator=operator,
+                function=None,
+                task_id=self.task_id,
+                timestamp=record.timestamp,
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+            ),
+            error,
+        )
+        where = (operator, "deserialization error")
+        self.dropped[where] = self.dropped.get(where, 0) + 1
+        if self.on_drop is not None:
+            self.on_drop(DroppedRecord(*where, record.key, record.value, record.timestamp))
+
+    def _error_context(self, operator: str, function: str | None, phase: Phase, timestamp: int) -> ErrorContext:
+        source, entry = self.source, self.entry
+        raw = entry[5] if source is not None and entry is not None else None
+        known = raw if raw is not None else InputRecord(-1, timestamp, None, None)
+        return ErrorContext(
+            phase=phase,
+            topic=None if source is None else source.topic,
+            partition=None if source is None else source.partition,
+            offset=None if source is None or entry is None else entry[4],
+            operator=operator,
+            function=function,
+            task_id=self.task_id,
+            timestamp=known.timestamp,
+            key=known.key,
+            value=known.value,
+            headers=known.headers,
+        )
+
+    def _dead_letter(self, topic: str, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        self.outputs.append(OutputRecord(topic, key, value, timestamp, headers))

@@ -1,0 +1,115 @@
+"""What happens when a record cannot be read, processed or written: the handlers, and the dead-letter topic."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from millstream.config import Config
+from millstream.errors import MillstreamError, ProcessingError, ProductionError, RecordReadError, RunError
+from millstream.records import Headers
+
+Phase: TypeAlias = Literal["deserialization", "processing", "production"]
+
+_ERRORS: dict[str, type[RunError]] = {
+    "deserialization": RecordReadError,
+    "processing": ProcessingError,
+    "production": ProductionError,
+}
+_HEADER = "__streams.errors."
+
+
+class Fatal(Exception):  # noqa: N818  (it carries an error through the operators, and is not one itself)
+    """Carries an error that stops the task past the handlers of the operators above."""
+
+    def __init__(self, error: RunError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorContext:
+    """What a handler is told of a record that failed.
+
+    Attributes:
+        phase: ``deserialization``, ``processing`` or ``production``.
+        topic: Where the source record came from; None in a punctuator. ``partition`` and ``offset`` likewise.
+        operator: Name of the operator that failed.
+        function: File, line and name of the user's function, if one failed.
+        task_id: The task.
+        timestamp: Of the record that failed.
+        key: Key of the source record, as bytes. ``value`` and ``headers`` likewise.
+    """
+
+    phase: Phase
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    operator: str
+    function: str | None
+    task_id: str
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+Answer: TypeAlias = Literal["fail", "continue"]
+Handler: TypeAlias = Callable[[ErrorContext, BaseException], Answer]
+
+
+class ErrorHandlers:
+    """Decides by the configuration what happens to records that fail."""
+
+    def __init__(self, config: Config, dead_letter: Callable[[str, Any, Any, int, Headers], None]) -> None:
+        self._handlers = {phase: config[f"{phase}.exception.handler"] for phase in _ERRORS}
+        self._topic: str | None = config["errors.dead.letter.queue.topic.name"]
+        self._send = dead_letter
+
+    def handle(self, context: ErrorContext, error: BaseException) -> None:
+        """Returns if the application goes on without the record; else raises.
+
+        With a dead-letter topic, the source record goes there in either case.
+        """
+        handler = self._handlers[context.phase]
+        answer = handler(context, error) if callable(handler) else handler
+        if answer not in {"fail", "continue"}:
+            raise Fatal(
+                RunError(
+                    f"the {context.phase} exception handler answered {answer!r}",
+                    hint="a handler returns 'fail' or 'continue'",
+                )
+            )
+        if self._topic is not None and context.topic is not None:
+            headers = (*context.headers, *_dead_letter_headers(context, error))
+            self._send(self._topic, context.key, context.value, context.timestamp, headers)
+        if answer == "fail":
+            raise Fatal(_failure(context, error)) from error
+
+
+def _failure(context: ErrorContext, error: BaseException) -> RunError:
+    if context.topic is None:
+        where = f"task {context.task_id}"
+    else:
+        where = f"topic {context.topic}, partition {context.partition}, offset {context.offset}"
+    what = f"{context.phase} failed in operator {context.operator!r}"
+    function = f", function {context.function}" if context.function else ""
+    cause = error.message if isinstance(error, MillstreamError) else f"{type(error).__name__}: {error}"
+    hint = error.hint if isinstance(error, MillstreamError) else None
+    if hint is None:
+        hint = f"to go on without such records, set {context.phase}.exception.handler to 'continue'"
+    return _ERRORS[context.phase](f"{what} ({where}{function}): {cause}", hint=hint)
+
+
+def _dead_letter_headers(context: ErrorContext, error: BaseException) -> Headers:
+    facts = {
+        "exception": f"{type(error).__module__}.{type(error).__qualname__}",
+        "message": str(error),
+        "stacktrace": "".join(traceback.format_exception(error)),
+        "topic": context.topic,
+        "partition": context.partition,
+        "offset": context.offset,
+    }
+    return tuple((f"{_HEADER}{name}", str(value).encode()) for name, value in facts.items())

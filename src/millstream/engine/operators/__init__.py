@@ -1,0 +1,18 @@
+"""The operators, by family, under the names that they have in the plan. Importing this registers all of them."""
+
+from __future__ import annotations
+
+from millstream.engine.operators import (  # noqa: F401
+    aggregates,
+    foreign_keys,
+    process,
+    session_windows,
+    sliding_windows,
+    sources,
+    stateless,
+    stream_joins,
+    suppress,
+    table_joins,
+    tables,
+    windows,
+)

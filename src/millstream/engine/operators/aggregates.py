@@ -1,0 +1,199 @@
+"""Aggregates of streams and tables without windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from millstream.engine.compile import Build, Process, getter, operator
+from millstream.engine.context import Getter
+from millstream.engine.tables import table_store
+from millstream.errors import ProcessingError
+from millstream.plan import aggregates as plan
+from millstream.records import Headers
+
+
+def first_and_next(aggregation: plan.Aggregation) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """How an aggregate begins and goes on: functions of (key, value), and of (key, value, aggregate).
+
+    A null aggregate is no aggregate: it begins anew.
+    """
+    if aggregation.kind == "count":
+        return (lambda _key, _value: 1), (lambda _key, _value, agg: agg + 1)
+    assert aggregation.add is not None
+    if aggregation.kind == "reduce":
+        reduce = aggregation.add.bare()
+        return (lambda _key, value: value), (lambda _key, value, agg: reduce(agg, value))
+    assert aggregation.init is not None
+    add, init = aggregation.add.full(), aggregation.init.bare()
+    return (lambda key, value: add(key, value, init())), add
+
+
+def wants_fresh_copy(node: plan.Aggregate | plan.WindowAggregate | plan.TableAggregate, build: Build) -> bool:
+    """Whether a function that changes the aggregate in place would change an old value that somebody needs."""
+    return not node.store.value.immutable and node in build.facts.sends_old
+
+
+@operator(plan.Aggregate)
+def aggregate(node: plan.Aggregate, build: Build) -> Process:
+    """Keeps one aggregate for each key."""
+    store = build.context.store(node.store)
+    if node.aggregation.kind == "count" and store.spec.kind == "key-value":
+        return _count(node, build, store)
+    forward, drop = build.forward(node), _drop_nulls(node, build)
+    fail = build.failure(node, node.aggregation.add)
+    first, following = first_and_next(node.aggregation)
+    rows = table_store(store)
+    get, put = rows.get, rows.put
+    fresh = wants_fresh_copy(node, build)
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        if key is None or value is None:
+            drop(key, value, timestamp, headers)
+            return
+        row = get(key)
+        try:
+            if row is None:
+                old = None
+                new = first(key, value)
+            else:
+                old, before = row
+                new = following(key, value, get(key)[0] if fresh else old)
+                if before > timestamp:
+                    timestamp = before
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        latest = put(key, new, timestamp)
+        if latest is not None:
+            forward(key, new, old, timestamp, headers, latest)
+
+    return process
+
+
+def _count(node: plan.Aggregate, build: Build, store: Any) -> Process:
+    """Counting is common enough to have a loop of its own."""
+    forward, drop = build.forward(node), _drop_nulls(node, build)
+    get, put = store.get, store.put
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        if key is None or value is None:
+            drop(key, value, timestamp, headers)
+            return
+        row = get(key)
+        if row is None:
+            put(key, (1, timestamp))
+            forward(key, 1, None, timestamp, headers, True)
+            return
+        old, before = row
+        if before > timestamp:
+            timestamp = before
+        put(key, (old + 1, timestamp))
+        forward(key, old + 1, old, timestamp, headers, True)
+
+    return process
+
+
+def _drop_nulls(node: plan.Aggregate, build: Build) -> Process:
+    no_key, no_value = build.drop(node, "null key"), build.drop(node, "null value")
+
+    def drop(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        (no_key if key is None else no_value)(key, value, timestamp, headers)
+
+    return drop
+
+
+@operator(plan.TableGroupBy)
+def table_group_by(node: plan.TableGroupBy, build: Build) -> Process:
+    """Turns a change of a row into changes of its old and its new group; one change, if they are the same."""
+    forward, fail = build.forward(node), build.failure(node, node.function)
+    function = node.function.full()
+    skip_older = build.versioned(node.parent)
+    key_bytes = node.key.serialize
+    by_bytes = not node.key.hashable
+
+    def process(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, latest: bool) -> None:
+        if skip_older and not latest:
+            return
+        try:
+            if key is None:
+                raise ProcessingError("a row without a key cannot be grouped")
+            new_group, new_value = (None, None) if new is None else function(key, new)
+            old_group, old_value = (None, None) if old is None else function(key, old)
+            had = old_group is not None and old_value is not None
+            has = new_group is not None and new_value is not None
+            same = had and has and (key_bytes(new_group) == key_bytes(old_group) if by_bytes else new_group == old_group)
+        except Exception as error:
+            fail(error, key, new, timestamp, headers)
+            return
+        if same:
+            forward(new_group, new_value, old_value, timestamp, headers, latest)
+            return
+        if had:
+            forward(old_group, None, old_value, timestamp, headers, latest)
+        if has:
+            forward(new_group, new_value, None, timestamp, headers, latest)
+
+    return process
+
+
+@operator(plan.TableAggregate)
+def table_aggregate(node: plan.TableAggregate, build: Build) -> Process:
+    """Subtracts the old value of a row from its group and adds the new one."""
+    forward, fail = build.forward(node), build.failure(node, node.aggregation.add)
+    rows = table_store(build.context.store(node.store))
+    add, subtract, begin = _table_functions(node.aggregation)
+    fresh = wants_fresh_copy(node, build)
+
+    def process(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
+        new_value, old_value = change
+        row = rows.get(key)
+        old, before = (None, -1) if row is None else row
+        result = rows.get(key)[0] if fresh and row is not None else old  # type: ignore[index]
+        try:
+            if old_value is not None and old is not None:
+                result = subtract(key, old_value, result)
+            if new_value is not None:
+                result = begin(key, new_value) if result is None else add(key, new_value, result)
+        except Exception as error:
+            fail(error, key, new_value, timestamp, headers)
+            return
+        timestamp = max(timestamp, before)
+        latest = rows.put(key, result, timestamp)
+        if latest is not None:
+            forward(key, result, old, timestamp, headers, latest)
+
+    return process
+
+
+def _table_functions(
+    aggregation: plan.Aggregation,
+) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    begin, add = first_and_next(aggregation)
+    if aggregation.kind == "count":
+        return add, (lambda _key, _value, agg: agg - 1), begin
+    assert aggregation.subtract is not None
+    if aggregation.kind == "reduce":
+        take = aggregation.subtract.bare()
+        return add, (lambda _key, value, agg: take(agg, value)), begin
+    return add, aggregation.subtract.full(), begin
+
+
+@operator(plan.Cogroup)
+def cogroup(node: plan.Cogroup, build: Build) -> Process:
+    """Passes on the changes of all the aggregates that share its rows."""
+    return build.forward(node)
+
+
+@getter(plan.Aggregate)
+@getter(plan.TableAggregate)
+def aggregate_rows(node: plan.Aggregate | plan.TableAggregate, build: Build) -> Getter:
+    """Looks rows up in the aggregate's store."""
+    rows: Getter = build.context.store(node.store).get
+    return rows
+
+
+@getter(plan.Cogroup)
+def cogroup_rows(node: plan.Cogroup, build: Build) -> Getter:
+    """Looks rows up in the shared store."""
+    return build.getter(node.inputs[0])

@@ -1,0 +1,153 @@
+"""The Processor API: runs the user's own operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from millstream.durations import Duration, show_ms, to_ms
+from millstream.engine.compile import Build, Process, operator
+from millstream.engine.context import TaskContext
+from millstream.engine.errors import Fatal
+from millstream.engine.punctuation import Punctuator
+from millstream.errors import ProcessingError, StateError, suggestion
+from millstream.plan import process as plan
+from millstream.plan.functions import describe_callable
+from millstream.records import Headers, Record
+from millstream.state.views import view_of
+
+
+class RecordMetadata(NamedTuple):
+    """Where the record that is being processed came from."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@operator(plan.Process)
+def process(node: plan.Process, build: Build) -> Process:
+    """Gives each record to the user's processor."""
+    context = ProcessorContext(node, build)
+    processor = node.supplier()
+    if not callable(getattr(processor, "process", None)):
+        raise Fatal(
+            ProcessingError(
+                f"operator {node.name!r}: {describe_callable(node.supplier)} made {processor!r}, which has no process()",
+                hint="derive from Processor or FixedKeyProcessor",
+            )
+        )
+    processor.context = context
+    build.context.processors.append((node, processor))
+    handle = processor.process
+    fail = build.context.failure(node, describe_callable(handle))
+
+    if node.keeps_key:
+
+        def with_fixed_key(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            context.key = key
+            try:
+                handle(Record(key, value, timestamp, headers))
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+
+        return with_fixed_key
+
+    def take(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            handle(Record(key, value, timestamp, headers))
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+
+    return take
+
+
+_ANY = object()
+
+
+class ProcessorContext:
+    """What a processor may use. See `millstream.dsl.processors.ProcessorContext`."""
+
+    def __init__(self, node: plan.Process, build: Build) -> None:
+        self._node = node
+        self._task: TaskContext = build.context
+        self._forward = build.forward(node)
+        self._named = build.named(node)
+        self._schedules = 0
+        self.key: Any = _ANY
+
+    @property
+    def application_id(self) -> str:
+        """The application's id."""
+        return self._task.topology.application_id
+
+    @property
+    def task_id(self) -> str:
+        """The task's id."""
+        return self._task.task_id
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        """Where the current record came from; None in a punctuator."""
+        source = self._task.source
+        return None if source is None else RecordMetadata(source.topic, source.partition, self._task.entry[4])
+
+    @property
+    def current_stream_time(self) -> int:
+        """The greatest timestamp that the task has taken so far, -1 at first."""
+        return self._task.stream_time
+
+    @property
+    def current_system_time(self) -> int:
+        """The wall clock, as recorded for the batch."""
+        return self._task.now
+
+    def store(self, name: str) -> Any:
+        """Returns a store that the processor is connected with."""
+        found = self._task.store_named(name, self._node.uses, self._node.name)
+        return view_of(found, timestamped=found.spec.timestamped)
+
+    def schedule(
+        self, interval: Duration, clock: str, callback: Callable[[int], object], *, start: int | None = None
+    ) -> Punctuator:
+        """Calls a function at intervals of stream time or of the wall clock."""
+        every = to_ms(interval, "interval")
+        if every <= 0:
+            raise StateError(f"schedule: the interval must be more than zero, got {show_ms(every)}")
+        if clock not in {"stream", "wall"}:
+            raise StateError(f"schedule: there is no clock {clock!r}", hint="use 'stream' or 'wall'")
+        first = start if start is not None else (0 if clock == "stream" else self._task.now + every)
+        fail = self._task.failure(self._node, describe_callable(callback))
+
+        def call(now: int) -> None:
+            self.key = _ANY
+            try:
+                callback(now)
+            except Exception as error:
+                fail(error, None, None, now, ())
+
+        self._schedules += 1
+        name = f"{self._node.name}.{self._schedules}"
+        return self._task.punctuators.schedule(clock, first, every, call, name)
+
+    def forward(self, record: Record[Any, Any], to: str | None = None) -> None:
+        """Sends a record to all operators below, or to the one of that name."""
+        if record.timestamp < 0:
+            raise ProcessingError(f"forward: the timestamp must not be negative, got {record.timestamp}")
+        if self._node.keeps_key and self.key is not _ANY and record.key != self.key:
+            raise ProcessingError(
+                f"forward: the key was changed from {self.key!r} to {record.key!r}",
+                hint="use Stream.process instead of process_values to change keys",
+            )
+        if to is None:
+            self._forward(record.key, record.value, record.timestamp, record.headers)
+            return
+        below = self._named.get(to)
+        if below is None:
+            hint = suggestion(to, self._named) or f"below it are: {', '.join(self._named) or 'none'}"
+            raise ProcessingError(f"forward: there is no operator {to!r} below {self._node.name!r}", hint=hint)
+        below(record.key, record.value, record.timestamp, record.headers)
+
+    def drop(self, record: Record[Any, Any], reason: str) -> None:
+        """Counts a record that the processor drops."""
+        self._task.drop(self._node, reason)(record.key, record.value, record.timestamp, record.headers)

@@ -1,0 +1,107 @@
+"""Aggregates in session windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from millstream.engine.compile import Build, Process
+from millstream.engine.operators.aggregates import first_and_next
+from millstream.engine.time import StreamClock
+from millstream.plan import aggregates as plan
+from millstream.plan.windows import SessionWindow
+from millstream.records import Headers, Windowed
+
+
+def session_windows(node: plan.WindowAggregate, build: Build) -> Process:
+    """Keeps the sessions of each key: a record joins those that it is near to into one."""
+    assert isinstance(node.window, SessionWindow)
+    gap, grace = node.window.gap, node.window.grace
+    store = build.context.store(node.store)
+    find, put, remove = store.find, store.put, store.remove
+    forward = None if node.emit_on_close else build.forward(node)
+    emit = _emitter(node, build, gap + grace) if node.emit_on_close else None
+    clock = StreamClock(node, build.context, node.window.idle, emit)
+    time = clock.cell
+    no_key, too_late = build.drop(node, "null key"), build.drop(node, "late")
+    late = build.late(node)
+    fail = build.failure(node, node.aggregation.add)
+    begin, merge, add = _functions(node.aggregation)
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        if key is None:
+            no_key(key, value, timestamp, headers)
+            return
+        now = time[0] = max(time[0], timestamp)
+        found = find(key, timestamp - gap, timestamp + gap)
+        start = end = timestamp
+        try:
+            agg = begin()
+            for first, last, former in found:
+                agg = merge(key, agg, former)
+                start, end = min(start, first), max(end, last)
+            if end < now - grace - gap:
+                too_late(key, value, timestamp, headers)
+                if late is not None:
+                    late(key, value, timestamp, headers)
+            else:
+                old = None
+                if start == end == timestamp:
+                    old = found[0][2] if found else None
+                else:
+                    for first, last, former in found:
+                        remove(key, first, last)
+                        if forward is not None:
+                            forward(Windowed(key, first, last), None, former, last, (), True)
+                agg = add(key, value, agg)
+                put(key, start, end, agg)
+                if forward is not None:
+                    forward(Windowed(key, start, end), agg, old, end, (), True)
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        if emit is not None:
+            emit(now, headers)
+
+    return clock.watch(process)
+
+
+def _functions(
+    aggregation: plan.Aggregation,
+) -> tuple[Callable[[], Any], Callable[[Any, Any, Any], Any], Callable[[Any, Any, Any], Any]]:
+    """How a session's aggregate begins, how two become one, and how a value is added."""
+    first, following = first_and_next(aggregation)
+    if aggregation.kind == "count":
+        return (lambda: 0), (lambda _key, left, right: left + right), following
+    if aggregation.kind == "reduce":
+
+        def merge(key: Any, left: Any, right: Any) -> Any:
+            return right if left is None else following(key, right, left)
+
+        def add(key: Any, value: Any, agg: Any) -> Any:
+            return first(key, value) if agg is None else following(key, value, agg)
+
+        return (lambda: None), merge, add
+    assert aggregation.init is not None
+    assert aggregation.merge is not None
+    return aggregation.init.bare(), aggregation.merge.full(), following
+
+
+def _emitter(node: plan.WindowAggregate, build: Build, wait: int) -> Callable[[int, Headers], None]:
+    """Makes the function that emits the sessions that have closed, each once."""
+    store = build.context.store(node.store)
+    forward = build.forward(node)
+    emitted = build.context.cell(node, "emitted", -1)
+    store.release(emitted[0])
+
+    def emit(now: int, headers: Headers) -> None:
+        bound = now - wait - 1
+        if bound <= emitted[0]:
+            return
+        closed = store.rows_between(emitted[0], bound)
+        emitted[0] = bound
+        for key, start, end, value in closed:
+            forward(Windowed(key, start, end), value, None, end, headers, True)
+        store.release(bound)
+
+    return emit

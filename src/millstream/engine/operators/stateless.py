@@ -1,0 +1,284 @@
+"""Operators that look at one record of a stream at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.engine.compile import Build, Process, operator
+from millstream.engine.context import OutputRecord
+from millstream.names import check_name
+from millstream.plan import stateless as plan
+from millstream.plan.functions import Function
+from millstream.plan.node import Node
+from millstream.records import Headers
+from millstream.serde import Serde
+
+
+@operator(plan.Filter)
+def filter_(node: plan.Filter, build: Build) -> Process:
+    """Passes the records for which the predicate holds."""
+    forward, fail = build.forward(node), build.failure(node, node.predicate)
+    holds, negate = node.predicate.bare(), node.negate
+
+    if node.predicate.takes_key:
+
+        def process_with_key(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            try:
+                passes = holds(key, value)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            if (not passes) is negate:
+                forward(key, value, timestamp, headers)
+
+        return process_with_key
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            passes = holds(value)
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        if (not passes) is negate:
+            forward(key, value, timestamp, headers)
+
+    return process
+
+
+@operator(plan.MapValues)
+def map_values(node: plan.MapValues, build: Build) -> Process:
+    """Gives each record a new value."""
+    forward, fail = build.forward(node), build.failure(node, node.function)
+    function = node.function.bare()
+
+    if node.function.takes_key:
+
+        def process_with_key(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            try:
+                result = function(key, value)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            forward(key, result, timestamp, headers)
+
+        return process_with_key
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            result = function(value)
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        forward(key, result, timestamp, headers)
+
+    return process
+
+
+@operator(plan.SelectKey)
+def select_key(node: plan.SelectKey, build: Build) -> Process:
+    """Gives each record a new key."""
+    forward, fail = build.forward(node), build.failure(node, node.function)
+    function = node.function.full()
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            chosen = function(key, value)
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        forward(chosen, value, timestamp, headers)
+
+    return process
+
+
+@operator(plan.Map)
+def map_(node: plan.Map, build: Build) -> Process:
+    """Gives each record a new key and a new value."""
+    forward, fail = build.forward(node), build.failure(node, node.function)
+    function = node.function.full()
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            new_key, new_value = function(key, value)
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        forward(new_key, new_value, timestamp, headers)
+
+    return process
+
+
+@operator(plan.FlatMap)
+def flat_map(node: plan.FlatMap, build: Build) -> Process:
+    """Turns each record into any number of records."""
+    forward, fail = build.forward(node), build.failure(node, node.function)
+    function = node.function.full()
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            pairs = [(new_key, new_value) for new_key, new_value in function(key, value)]
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        for new_key, new_value in pairs:
+            forward(new_key, new_value, timestamp, headers)
+
+    return process
+
+
+@operator(plan.FlatMapValues)
+def flat_map_values(node: plan.FlatMapValues, build: Build) -> Process:
+    """Turns each record into any number of records of the same key."""
+    forward, fail = build.forward(node), build.failure(node, node.function)
+    function = node.function.full()
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            values = list(function(key, value))
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        for new_value in values:
+            forward(key, new_value, timestamp, headers)
+
+    return process
+
+
+@operator(plan.Peek)
+@operator(plan.Foreach)
+def peek(node: plan.Peek | plan.Foreach, build: Build) -> Process:
+    """Calls a function for each record, and passes the record on."""
+    forward, fail = build.forward(node), build.failure(node, node.function)
+    function = node.function.full()
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            function(key, value)
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        forward(key, value, timestamp, headers)
+
+    return process
+
+
+@operator(plan.Branch)
+def branch(node: plan.Branch, build: Build) -> Process:
+    """Deals each record to the first output whose predicate holds, or to the default one."""
+    outputs = build.branches(node, len(node.predicates) + node.default)
+    fail, drop = build.failure(node), build.drop(node, "no branch")
+    rest = outputs[-1] if node.default else drop
+    choices = [(p.full(), output) for p, output in zip(node.predicates, outputs, strict=False)]
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        for holds, output in choices:
+            try:
+                chosen = holds(key, value)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            if chosen:
+                output(key, value, timestamp, headers)
+                return
+        rest(key, value, timestamp, headers)
+
+    return process
+
+
+@operator(plan.BranchOutput)
+@operator(plan.Merge)
+@operator(plan.Late)
+def pass_on(node: Node, build: Build) -> Process:
+    """Passes records on as they are."""
+    return build.forward(node)
+
+
+@operator(plan.Sink)
+def sink(node: plan.Sink, build: Build) -> Process:
+    """Writes each record to a topic."""
+    if isinstance(node.topic, Function):
+        return _dynamic_sink(node, node.topic, build)
+    return _writer(node, build, node.topic, node.key, node.value, node.partitioner)
+
+
+@operator(plan.Repartition)
+def repartition(node: plan.Repartition, build: Build) -> Process:
+    """Writes each record to an internal topic; its other end is a source."""
+    topic = build.context.topology.topic_of(node)
+    if node.changes:
+        return _change_writer(node, build, topic)
+    write = _writer(node, build, topic, node.key, node.value, node.partitioner)
+    if node in build.facts.null_keys or not _carries_records(node):
+        return write
+    drop = build.drop(node, "null key before repartition")
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        if key is None:
+            drop(key, value, timestamp, headers)
+        else:
+            write(key, value, timestamp, headers)
+
+    return process
+
+
+def _carries_records(node: plan.Repartition) -> bool:
+    """Whether the user's records go through, and not the messages of a foreign-key join, whose key may be null."""
+    return not type(node.parent).__name__.startswith("ForeignKey")
+
+
+def _change_writer(node: plan.Repartition, build: Build, topic: str) -> Process:
+    write = _writer(node, build, topic, node.key, node.value, None)
+
+    def process(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, _latest: bool) -> None:
+        write(key, (new, old), timestamp, headers)
+
+    return process
+
+
+def _writer(
+    node: Node, build: Build, topic: str, key_serde: Serde[Any], value_serde: Serde[Any], partitioner: Function | None
+) -> Process:
+    """Makes the function that turns a record into bytes and hands it over."""
+    context = build.context
+    outputs = context.outputs
+    if context.raw and partitioner is None:
+
+        def keep(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            outputs.append((topic, key, value, timestamp, headers))
+
+        return keep
+    fail = context.failure(node, phase="production")
+    key_bytes, value_bytes = key_serde.serialize, value_serde.serialize
+    choose = None if partitioner is None else partitioner.full()
+
+    def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            record = OutputRecord(topic, key_bytes(key), value_bytes(value), timestamp, headers)
+            if choose is not None:
+                record = record._replace(partition=choose(key, value, context.partition_counts(topic)))
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        outputs.append(record)
+
+    return write
+
+
+def _dynamic_sink(node: plan.Sink, topic: Function, build: Build) -> Process:
+    fail = build.failure(node, topic)
+    name = topic.full()
+    writers: dict[str, Process] = {}
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            target = name(key, value)
+            write = writers.get(target)
+            if write is None:
+                check_name(target, "topic")
+                write = writers[target] = _writer(node, build, target, node.key, node.value, node.partitioner)
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        write(key, value, timestamp, headers)
+
+    return process

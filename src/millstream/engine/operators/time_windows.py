@@ -1,0 +1,179 @@
+"""Aggregates in tumbling, hopping and unlimited windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from millstream.engine.compile import Build, Process, getter
+from millstream.engine.context import Getter
+from millstream.engine.operators.aggregates import first_and_next, wants_fresh_copy
+from millstream.engine.time import StreamClock
+from millstream.plan import aggregates as plan
+from millstream.plan.windows import END_OF_TIME, SessionWindow, TimeWindow, UnlimitedWindow
+from millstream.records import Headers, Windowed
+
+_new = tuple.__new__
+
+
+@getter(plan.WindowAggregate)
+def window_rows(node: plan.WindowAggregate, build: Build) -> Getter:
+    """Looks rows up in the store, by windowed key."""
+    store = build.context.store(node.store)
+    if isinstance(node.window, SessionWindow):
+
+        def session(key: Windowed[Any]) -> tuple[Any, int] | None:
+            value = store.get(key.key, key.start, key.end)
+            return None if value is None else (value, key.end)
+
+        return session
+
+    def window(key: Windowed[Any]) -> tuple[Any, int] | None:
+        row: tuple[Any, int] | None = store.get(key.key, key.start)
+        return row
+
+    return window
+
+
+def time_windows(node: plan.WindowAggregate, build: Build) -> Process:
+    """Tumbling, hopping and unlimited windows: a record is in the windows that its timestamp tells."""
+    window = node.window
+    assert isinstance(window, TimeWindow | UnlimitedWindow)
+    update = _updater(node, build)
+    emit = _emitter(node, build) if node.emit_on_close else None
+    clock = StreamClock(node, build.context, window.idle, emit)
+    time = clock.cell
+    no_key, too_late = build.drop(node, "null key"), build.drop(node, "late")
+    late = build.late(node)
+    size, grace = (END_OF_TIME, 0) if isinstance(window, UnlimitedWindow) else (window.size, window.grace)
+    starts = _starts(window)
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        if key is None:
+            no_key(key, value, timestamp, headers)
+            return
+        now = time[0]
+        if timestamp > now:
+            now = time[0] = timestamp
+        open_from = now - grace - size
+        taken = missed = False
+        for start in starts(timestamp):
+            if start > open_from:
+                taken = True
+                if update(key, value, start, timestamp, headers):
+                    return
+            else:
+                missed = True
+                too_late(key, value, timestamp, headers)
+        if missed and not taken and late is not None:
+            late(key, value, timestamp, headers)
+        if emit is not None:
+            emit(now, headers)
+
+    def tumble(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        if key is None:
+            no_key(key, value, timestamp, headers)
+            return
+        if timestamp > time[0]:
+            time[0] = timestamp
+        start = timestamp - timestamp % size
+        if start > time[0] - grace - size:
+            update(key, value, start, timestamp, headers)
+        else:
+            too_late(key, value, timestamp, headers)
+            if late is not None:
+                late(key, value, timestamp, headers)
+
+    tumbling = isinstance(window, TimeWindow) and window.advance == size and emit is None
+    return clock.watch(tumble if tumbling else process)
+
+
+def _starts(window: TimeWindow | UnlimitedWindow) -> Callable[[int], Any]:
+    """The starts of the windows that a timestamp is in, ascending."""
+    if isinstance(window, UnlimitedWindow):
+        only = (window.start,)
+        return lambda timestamp: only if timestamp >= only[0] else ()
+    size, advance = window.size, window.advance
+
+    def starts(timestamp: int) -> range:
+        return range(max(0, timestamp - size + advance) // advance * advance, timestamp + 1, advance)
+
+    return starts
+
+
+def _updater(node: plan.WindowAggregate, build: Build) -> Callable[[Any, Any, int, int, Headers], bool]:
+    """Makes the function that aggregates a record into one window; it says whether the user's function failed."""
+    store = build.context.store(node.store)
+    get, put = store.get, store.put
+    forward = None if node.emit_on_close else build.forward(node)
+    unlimited = isinstance(node.window, UnlimitedWindow)
+    size = node.store.window_size_ms or 0
+    fail = build.failure(node, node.aggregation.add)
+    first, following = first_and_next(node.aggregation)
+    fresh = wants_fresh_copy(node, build)
+
+    def update(key: Any, value: Any, start: int, timestamp: int, headers: Headers) -> bool:
+        row = get(key, start)
+        try:
+            if row is None:
+                old = None
+                new = first(key, value)
+            else:
+                old, before = row
+                new = following(key, value, get(key, start)[0] if fresh else old)
+                if before > timestamp:
+                    timestamp = before
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return True
+        put(key, start, None if new is None else (new, timestamp))
+        if forward is not None:
+            windowed = _new(Windowed, (key, start, END_OF_TIME if unlimited else start + size))
+            forward(windowed, new, old, timestamp, headers, True)
+        return False
+
+    def count(key: Any, _value: Any, start: int, timestamp: int, headers: Headers) -> bool:
+        row = get(key, start)
+        if row is None:
+            old, new = None, 1
+        else:
+            old, before = row
+            new = old + 1
+            if before > timestamp:
+                timestamp = before
+        put(key, start, (new, timestamp))
+        if forward is not None:
+            windowed = _new(Windowed, (key, start, END_OF_TIME if unlimited else start + size))
+            forward(windowed, new, old, timestamp, headers, True)
+        return False
+
+    return count if node.aggregation.kind == "count" else update
+
+
+def _emitter(node: plan.WindowAggregate, build: Build) -> Callable[[int, Headers], None]:
+    """Makes the function that emits the windows that have closed, each once."""
+    assert isinstance(node.window, TimeWindow)
+    wait = node.window.grace + node.window.size
+    return close_windows(node, build, wait, node.window.size)
+
+
+def close_windows(
+    node: plan.WindowAggregate, build: Build, wait: int, length: int
+) -> Callable[[int, Headers], None]:
+    """Emits the windows that started at least ``wait`` before stream time, in the order of start and key."""
+    store = build.context.store(node.store)
+    forward = build.forward(node)
+    emitted = build.context.cell(node, "emitted", -1)
+    store.release(emitted[0])
+
+    def emit(now: int, headers: Headers) -> None:
+        bound = now - wait
+        if bound <= emitted[0]:
+            return
+        closed = store.rows_between(emitted[0], bound)
+        emitted[0] = bound
+        for key, start, (value, timestamp) in closed:
+            forward(_new(Windowed, (key, start, start + length)), value, None, timestamp, headers, True)
+        store.release(bound)
+
+    return emit

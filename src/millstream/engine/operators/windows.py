@@ -1,0 +1,20 @@
+"""Aggregates in windows: which operator is for which windows."""
+
+from __future__ import annotations
+
+from millstream.engine.compile import Build, Process, operator
+from millstream.engine.operators.session_windows import session_windows
+from millstream.engine.operators.sliding_windows import sliding_windows
+from millstream.engine.operators.time_windows import time_windows
+from millstream.plan.aggregates import WindowAggregate
+from millstream.plan.windows import SessionWindow, SlidingWindow
+
+
+@operator(WindowAggregate)
+def window_aggregate(node: WindowAggregate, build: Build) -> Process:
+    """Keeps one aggregate for each key and window."""
+    if isinstance(node.window, SlidingWindow):
+        return sliding_windows(node, build)
+    if isinstance(node.window, SessionWindow):
+        return session_windows(node, build)
+    return time_windows(node, build)

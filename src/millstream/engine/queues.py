@@ -1,0 +1,120 @@
+"""The inputs of a task: one queue for each topic partition, and the order in which their records are taken.
+
+The record with the lowest timestamp at the head of its queue comes first; of equal ones, the order is that of Kafka
+Streams (see `millstream.engine.heap`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from millstream.engine.errors import Fatal
+from millstream.errors import RecordReadError, SerdeError
+from millstream.plan.sources import GlobalTable, Source, Timestamps
+from millstream.plan.stateless import Repartition
+
+if TYPE_CHECKING:
+    from millstream.engine.compile import Process
+    from millstream.engine.context import InputRecord, TaskContext
+
+Entry: TypeAlias = tuple[int, Any, Any, Any, int, "InputRecord | None"]
+"""Timestamp, key, value, headers, offset, and the record as it came."""
+
+
+class Queue:
+    """The records of one topic partition that a task has been given and has not taken yet."""
+
+    __slots__ = ("_context", "_extract", "_node", "_read_key", "_read_value", "entries", "partition", "process", "topic")
+
+    def __init__(
+        self,
+        node: Source | Repartition | GlobalTable,
+        topic: str,
+        partition: int,
+        process: Process,
+        context: TaskContext,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.process = process
+        self.entries: deque[Entry] = deque()
+        self._node = node
+        self._context = context
+        self._read_key = node.key.deserialize
+        self._read_value = node.value.deserialize
+        timestamps = Timestamps() if isinstance(node, Repartition) else node.timestamps
+        self._extract = _extractor(timestamps, context.cell(node, f"partition-time.{topic}.{partition}", -1), context)
+
+    @property
+    def head_time(self) -> int:
+        """Timestamp of the record at the head."""
+        return self.entries[0][0]
+
+    def add(self, records: Iterable[InputRecord]) -> None:
+        """Reads records and appends them; those that cannot be read go to the error handler."""
+        for record in records:
+            try:
+                key, value = self._read_key(record.key), self._read_value(record.value)
+            except SerdeError as error:
+                self._context.read_failure(self._node.name, self.topic, self.partition, record, error)
+                continue
+            self.append(record, key, value)
+
+    def append(self, record: InputRecord, key: Any, value: Any) -> None:
+        """Appends a record that has been read; one without a valid time is dropped, or an error."""
+        try:
+            time = self._extract(record.timestamp, key, value)
+        except Exception as error:
+            self._context.read_failure(self._node.name, self.topic, self.partition, record, error)
+            return
+        if time is None:
+            self._context.drop(self._node, "invalid timestamp")(key, value, record.timestamp, record.headers)
+        elif time < 0:
+            raise Fatal(_invalid_time(self, record))
+        else:
+            self.entries.append((time, key, value, record.headers, record.offset, record))
+
+
+def _extractor(
+    timestamps: Timestamps, partition_time: list[int], context: TaskContext
+) -> Callable[[int, Any, Any], int | None]:
+    """Makes the function that gives a record its time: None drops the record, a negative time is an error.
+
+    The partition time is the greatest time of the records before; it is kept only where something asks for it.
+    """
+    if timestamps.source == "wall_clock":
+        return lambda _time, _key, _value: context.now
+    if timestamps.source == "record" and timestamps.on_invalid == "fail":
+        return lambda time, _key, _value: time
+    if timestamps.source == "record" and timestamps.on_invalid == "skip":
+        return lambda time, _key, _value: None if time < 0 else time
+    if timestamps.source == "record":
+
+        def previous(time: int, _key: Any, _value: Any) -> int:
+            if time < 0:
+                return partition_time[0]
+            partition_time[0] = max(partition_time[0], time)
+            return time
+
+        return previous
+    assert timestamps.function is not None
+    function, wants_times = timestamps.function.full(), len(timestamps.function.roles) > 2
+
+    def computed(time: int, key: Any, value: Any) -> int | None:
+        found = function(key, value, time, partition_time[0]) if wants_times else function(key, value)
+        if found is None or found < 0:
+            return None
+        partition_time[0] = max(partition_time[0], found)
+        return int(found)
+
+    return computed
+
+
+def _invalid_time(queue: Queue, record: InputRecord) -> RecordReadError:
+    return RecordReadError(
+        f"topic {queue.topic}, partition {queue.partition}, offset {record.offset}: "
+        f"the timestamp {record.timestamp} is not valid",
+        hint="on_invalid_timestamp='skip' drops such records, 'partition_time' gives them the latest time before",
+    )

@@ -1,0 +1,232 @@
+"""A task: one partition of a topology, with its state. Records in, records out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import millstream.engine.operators  # noqa: F401  (registers the operators)
+from millstream.config import Config
+from millstream.engine.compile import Build
+from millstream.engine.context import DroppedRecord, InputRecord, OutputRecord, TaskContext
+from millstream.engine.errors import Fatal
+from millstream.engine.heap import JavaHeap
+from millstream.engine.queues import Queue
+from millstream.errors import MillstreamError
+from millstream.plan.sources import Source
+from millstream.plan.stateless import Repartition
+from millstream.stages import Topology
+from millstream.state.spec import ChangelogRecord
+
+__all__ = ["DroppedRecord", "InputRecord", "OutputRecord", "Task"]
+
+
+class Task:
+    """Runs the sub-topologies of one partition number, record by record, depth first.
+
+    A host gives it records with `add`, lets it work with `run` or `step`, takes what it wrote with `take_outputs`, and
+    keeps its state: `changes` and `cells`. A task knows nothing of where its records come from or go to.
+
+    Args:
+        topology: What to run.
+        config: The application's configuration.
+        partition: The partition number.
+        now: The wall clock, in milliseconds.
+        state: Changelogs by store, and cells, of an earlier task of this partition, from which to go on.
+        raw: Values go in and come out as they are, without serdes.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: Config,
+        partition: int = 0,
+        *,
+        now: int = 0,
+        state: tuple[dict[str, list[ChangelogRecord]], dict[str, Any]] | None = None,
+        raw: bool = False,
+    ) -> None:
+        self.topology = topology
+        self.partition = partition
+        self.context = TaskContext(topology, config, partition, raw=raw)
+        self.context.now = now
+        self._queues: dict[str, Queue] = {}
+        self._globals: dict[str, Queue] = {}
+        self._patterns: list[tuple[re.Pattern[str], Source]] = []
+        self._heap: JavaHeap[Queue] = JavaHeap(lambda queue: queue.head_time)
+        if state is not None:
+            self._restore(*state)
+        try:
+            self._build = Build(self.context)
+            for part in topology.parts:
+                for source in part.sources:
+                    self._connect(source)
+            for table in topology.global_tables:
+                self._globals[table.topic] = Queue(
+                    table, table.topic, partition, self._build.entry(table), self.context
+                )
+            self._start_processors()
+        except Fatal as fatal:
+            raise fatal.error from fatal.__cause__
+
+    # ----- records in ------------------------------------------------------------------------------------------
+
+    def queue(self, topic: str) -> Queue | None:
+        """The queue of a topic, or None if the task does not read it."""
+        found = self._queues.get(topic) or self._globals.get(topic)
+        if found is None:
+            for pattern, source in self._patterns:
+                if pattern.fullmatch(topic):
+                    found = self._queues[topic] = Queue(
+                        source, topic, self.partition, self._build.forward(source), self.context
+                    )
+                    break
+        return found
+
+    def add(self, topic: str, records: Iterable[InputRecord]) -> None:
+        """Gives the task records of its partition of a topic. Those of global tables take effect at once."""
+        queue = self.queue(topic)
+        if queue is None:
+            return
+        was_empty = not queue.entries
+        try:
+            queue.add(records)
+        except Fatal as fatal:
+            raise fatal.error from fatal.__cause__
+        finally:
+            if topic not in self._globals and was_empty and queue.entries:
+                self._heap.offer(queue)
+        if topic in self._globals:
+            self._drain_global(queue)
+
+    # ----- work ------------------------------------------------------------------------------------------------
+
+    def step(self, more: Callable[[str], bool] | None = None) -> bool:
+        """Takes one record, and runs the stream-time punctuators that are due; returns whether there was one.
+
+        Args:
+            more: Says whether more records of a topic are there to be given. The task does not take the last record of
+                such a topic, because it could not know what to take next; so the order in which records are taken
+                does not depend on how they were cut into batches.
+        """
+        if not len(self._heap):
+            return False
+        if more is not None and any(len(q.entries) < 2 and more(q.topic) for q in self._queues.values()):
+            return False
+        queue = self._heap.poll()
+        entry = queue.entries.popleft()
+        if queue.entries:
+            self._heap.offer(queue)
+        self._guard(self._take, queue, entry)
+        return True
+
+    def run(self, more: Callable[[str], bool] | None = None) -> None:
+        """Takes all records that it has been given, or as many as it may; see `step`."""
+        heap = self._heap
+        if more is None and not self.context.punctuators.any("stream"):
+            while len(heap) == 1:
+                queue = heap.poll()
+                entries, queue.entries = queue.entries, type(queue.entries)()
+                self._guard(self._take_all, queue, entries)
+        while self.step(more):
+            pass
+
+    def _take(self, queue: Queue, entry: Any) -> None:
+        context = self.context
+        timestamp, key, value, headers = entry[:4]
+        context.source, context.entry = queue, entry
+        if timestamp > context.stream_time:
+            context.stream_time = timestamp
+        queue.process(key, value, timestamp, headers)
+        context.punctuators.run("stream", context.stream_time)
+
+    def _take_all(self, queue: Queue, entries: Iterable[Any]) -> None:
+        """The loop for a single input: nothing is done per record but what the operators do."""
+        context, process = self.context, queue.process
+        context.source = queue
+        for entry in entries:
+            context.entry = entry
+            timestamp, key, value, headers, _offset, _raw = entry
+            if timestamp > context.stream_time:
+                context.stream_time = timestamp
+            process(key, value, timestamp, headers)
+
+    def advance_wall_clock(self, now: int) -> None:
+        """Sets the wall clock, and runs the wall-clock punctuators that are due, each once."""
+        self.context.now = now
+        self._guard(self.context.punctuators.run, "wall", now)
+
+    # ----- what comes out --------------------------------------------------------------------------------------
+
+    def take_outputs(self) -> list[OutputRecord]:
+        """Returns what was written since the last call, in order."""
+        outputs = self.context.outputs[:]
+        self.context.outputs.clear()
+        return outputs
+
+    def changes(self) -> dict[str, list[ChangelogRecord]]:
+        """Returns what changed in the stores since the last call, by store."""
+        found = {name: store.changes() for name, store in self.context.stores.items()}
+        return {name: records for name, records in found.items() if records}
+
+    def cells(self) -> dict[str, Any]:
+        """The small facts that operators remember, stream time among them; with the stores, all of the state."""
+        times = {f"store.{name}": store.time for name, store in self.context.stores.items() if hasattr(store, "time")}
+        own = {name: cell[0] for name, cell in self.context.cells.items()}
+        return {**own, **times, "task.stream-time": self.context.stream_time}
+
+    def close(self) -> None:
+        """Closes the processors."""
+        for _node, processor in self.context.processors:
+            getattr(processor, "close", lambda: None)()
+
+    # ----- inside ----------------------------------------------------------------------------------------------
+
+    def _connect(self, source: Source | Repartition) -> None:
+        if isinstance(source, Repartition):
+            entry = self._build.forward(source)
+            topic = self.topology.topic_of(source)
+            self._queues[topic] = Queue(source, topic, self.partition, entry, self.context)
+            return
+        for topic in source.topics:
+            self._queues[topic] = Queue(source, topic, self.partition, self._build.entry(source), self.context)
+        if source.pattern is not None:
+            self._patterns.append((re.compile(source.pattern), source))
+
+    def _start_processors(self) -> None:
+        for node, processor in self.context.processors:
+            init = getattr(processor, "init", None)
+            if init is None:
+                continue
+            try:
+                init()
+            except Exception as error:
+                self.context.failure(node, "init()")(error, None, None, 0, ())
+
+    def _drain_global(self, queue: Queue) -> None:
+        while queue.entries:
+            timestamp, key, value, headers, *_rest = queue.entries.popleft()
+            self._guard(queue.process, key, value, timestamp, headers)
+
+    def _restore(self, changelogs: dict[str, list[ChangelogRecord]], cells: dict[str, Any]) -> None:
+        context = self.context
+        context.stream_time = cells.get("task.stream-time", -1)
+        for name, value in cells.items():
+            if not name.startswith("store.") and name != "task.stream-time":
+                context.cells[name] = [value]
+        for node in self.topology.plan.nodes:
+            for spec in node.stores:
+                if spec.name in changelogs:
+                    store = context.store(spec)
+                    store.restore(changelogs[spec.name])
+                    if hasattr(store, "time"):
+                        store.time = cells.get(f"store.{spec.name}", store.time)
+
+    def _guard(self, call: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            call(*arguments)
+        except Fatal as fatal:
+            raise fatal.error from fatal.__cause__
+        except MillstreamError:
+            raise

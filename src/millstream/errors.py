@@ -1,0 +1,132 @@
+"""Every error that Millstream raises, in one tree.
+
+Each error has a stable ``code``, a message that says what happened and where, and, where there is one, a
+``hint`` that says what to do about it. Programs match on the class or on ``code``; people read the text.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+from millstream.callsite import caller
+
+
+class MillstreamError(Exception):
+    """The root of all errors raised by Millstream."""
+
+    code: ClassVar[str] = "millstream"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}\n  hint: {self.hint}"
+
+
+class ConfigError(MillstreamError):
+    """A configuration key or value that cannot be used."""
+
+    code = "config"
+
+
+class InvalidNameError(MillstreamError, ValueError):
+    """A topic, store, operator or application name that is not allowed."""
+
+    code = "invalid-name"
+
+
+class DurationError(MillstreamError, ValueError):
+    """A duration that cannot be read."""
+
+    code = "duration"
+
+
+class TopologyError(MillstreamError):
+    """A topology that cannot run. It is raised while the topology is built, never when it runs.
+
+    Attributes:
+        at: The user's line that made the mistake, as ``app.py:12``.
+    """
+
+    code = "topology"
+
+    def __init__(self, message: str, *, hint: str | None = None, at: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.at = at or caller()
+
+    def __str__(self) -> str:
+        return f"{self.at}: {super().__str__()}"
+
+
+class ExpressionError(TopologyError):
+    """An expression that does not fit the data it is applied to, found when the topology is built."""
+
+    code = "expression"
+
+
+class SerdeError(MillstreamError):
+    """A value that a serde cannot turn into bytes, or bytes that it cannot turn into a value."""
+
+    code = "serde"
+
+
+class SerializationError(SerdeError):
+    """A value that its serde cannot turn into bytes."""
+
+    code = "serialization"
+
+
+class DeserializationError(SerdeError):
+    """Bytes that their serde cannot turn into a value."""
+
+    code = "deserialization"
+
+
+class StateError(MillstreamError):
+    """A state store was used in a way it does not allow."""
+
+    code = "state"
+
+
+class UnknownStoreError(StateError):
+    """There is no store of that name."""
+
+    code = "unknown-store"
+
+
+class RunError(MillstreamError):
+    """An application stopped because a record could not be read, processed or written."""
+
+    code = "run"
+
+
+class ProcessingError(RunError):
+    """An operator, or the user's function in it, failed on a record."""
+
+    code = "processing"
+
+
+class RecordReadError(RunError):
+    """A record could not be deserialized, or its timestamp is not valid."""
+
+    code = "record-read"
+
+
+class ProductionError(RunError):
+    """A record could not be written to its topic."""
+
+    code = "production"
+
+
+def suggestion(word: str, known: Iterable[str]) -> str | None:
+    """Returns a "did you mean" sentence for a misspelt word, or None if nothing is near.
+
+    >>> suggestion("cuonts", ["counts", "totals"])
+    "did you mean 'counts'?"
+    """
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else None

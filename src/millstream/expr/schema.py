@@ -1,0 +1,144 @@
+"""From Python types to the types of expressions."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections import abc
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+from millstream.errors import ExpressionError
+from millstream.expr.types import (
+    ANY,
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    NULL,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    ArrayType,
+    DataType,
+    MapType,
+    StructType,
+    parse_type,
+)
+
+# In the order of the tests: a bool is an int, and a datetime is a date.
+_SCALARS: tuple[tuple[type, DataType], ...] = (
+    (bool, BOOLEAN),
+    (int, BIGINT),
+    (float, DOUBLE),
+    (str, STRING),
+    (bytes, BYTES),
+    (Decimal, DECIMAL),
+    (datetime, TIMESTAMP),
+    (date, DATE),
+    (time, TIME),
+)
+_ARRAYS = frozenset({list, tuple, set, frozenset, abc.Sequence, abc.MutableSequence, abc.Set, abc.Iterable})
+_MAPS = frozenset({dict, abc.Mapping, abc.MutableMapping})
+
+
+def schema_of(python_type: Any) -> DataType:
+    """Returns the type of the values that a Python type annotation describes.
+
+    Scalars, ``list[...]``, ``dict[...]``, dataclasses, typed dicts, named tuples and msgspec structs are understood;
+    ``Optional`` adds nothing, as every type may be null. What is not understood is ``ANY``, which is never checked.
+
+    >>> schema_of(list[int])
+    ARRAY<BIGINT>
+    >>> class Order(typing.NamedTuple):
+    ...     amount: float
+    ...     note: str | None
+    >>> schema_of(Order)
+    STRUCT<amount DOUBLE, note STRING>
+    """
+    return _schema(python_type, {}, ())
+
+
+def as_type(given: Any) -> DataType:
+    """Returns the type that is given as itself, as its text or as a Python type.
+
+    >>> as_type("bigint"), as_type(float)
+    (BIGINT, DOUBLE)
+    """
+    if isinstance(given, DataType):
+        return given
+    if isinstance(given, str):
+        return parse_type(given)
+    found = schema_of(given)
+    if found == ANY and given is not Any:
+        raise ExpressionError(f"{given!r} is not a type of expressions", hint="give a type's text, such as 'BIGINT'")
+    return found
+
+
+def _schema(hint: Any, bound: dict[Any, Any], seen: tuple[Any, ...]) -> DataType:
+    """``bound`` has the arguments of a generic class, ``seen`` the classes around this one."""
+    hint = bound.get(hint, hint) if isinstance(hint, typing.TypeVar) else hint
+    hint = getattr(hint, "__supertype__", hint)  # what a NewType is made of
+    if hint is None or hint is type(None):
+        return NULL
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _schema(args[0], bound, seen)
+    if origin is typing.Literal:
+        return _common([_schema(type(arg), bound, seen) for arg in args])
+    if origin is typing.Union or origin is types.UnionType:
+        return _common([_schema(arg, bound, seen) for arg in args])
+    if origin in _ARRAYS or hint in _ARRAYS:
+        elements = [_schema(arg, bound, seen) for arg in args if arg is not ...]
+        return ArrayType(_common(elements) if elements else ANY)
+    if origin in _MAPS and len(args) == 2:
+        return MapType(_schema(args[0], bound, seen), _schema(args[1], bound, seen))
+    cls = origin if origin is not None else hint
+    return _class_schema(cls, dict(zip(getattr(cls, "__parameters__", ()), args, strict=False)), seen)
+
+
+def _class_schema(cls: Any, bound: dict[Any, Any], seen: tuple[Any, ...]) -> DataType:
+    if not isinstance(cls, type) or cls in seen:  # a class inside itself has no finite schema
+        return ANY
+    if issubclass(cls, Enum):
+        return _common([_schema(type(member.value), {}, seen) for member in cls])
+    names = _field_names(cls)
+    if names is not None:
+        return _struct(cls, names, bound, (*seen, cls))
+    for python_type, data_type in _SCALARS:
+        if issubclass(cls, python_type):
+            return data_type
+    # By name, because importing uuid costs milliseconds that most programs need not spend.
+    return STRING if (cls.__module__, cls.__name__) == ("uuid", "UUID") else ANY
+
+
+def _field_names(cls: type) -> tuple[str, ...] | None:
+    """The fields of a class that describes a struct, or None. msgspec's structs are known by what they carry."""
+    if typing.is_typeddict(cls):
+        return tuple(cls.__annotations__)
+    if issubclass(cls, tuple):
+        return getattr(cls, "_fields", None)
+    for mark in ("__dataclass_fields__", "__struct_fields__"):
+        if hasattr(cls, mark):
+            return tuple(getattr(cls, mark))
+    return None
+
+
+def _struct(cls: type, names: tuple[str, ...], bound: dict[Any, Any], seen: tuple[Any, ...]) -> DataType:
+    try:
+        hints = typing.get_type_hints(cls)
+    except (NameError, TypeError):  # an annotation that only a type checker can resolve
+        return ANY
+    return StructType(tuple((name, _schema(hints.get(name, Any), bound, seen)) for name in names if name in hints))
+
+
+def _common(found: list[DataType]) -> DataType:
+    """Alternatives that are not of one type are not checked: which of them a value is, only the value tells."""
+    alternatives = {t for t in found if t != NULL}
+    if len(alternatives) > 1:
+        return ANY
+    return alternatives.pop() if alternatives else NULL

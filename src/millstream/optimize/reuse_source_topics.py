@@ -1,0 +1,20 @@
+"""A table over a topic needs no changelog: the topic has all its values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from millstream.optimize.rewrite import rewrite
+from millstream.plan.node import Node, Plan
+from millstream.plan.sources import ToTable
+
+
+def reuse_source_topics(plan: Plan) -> Plan:
+    """Marks the tables whose source topic stands in for a changelog."""
+
+    def change(node: Node) -> Node:
+        if isinstance(node, ToTable) and node.source_topic is not None:
+            return replace(node, reuse_source=True, store=replace(node.store, logged=False))
+        return node
+
+    return rewrite(plan, change)

@@ -1,0 +1,35 @@
+"""Rebuilding a plan with some of its nodes replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+from millstream.plan.node import Node, Plan
+
+
+def rewrite(plan: Plan, change: Callable[[Node], Node]) -> Plan:
+    """Returns the plan with every node changed, and with all references between nodes following.
+
+    Args:
+        plan: The plan.
+        change: Gives the node that stands in for a node, whose references are already the new ones; the node itself
+            if nothing is to change.
+    """
+    new: dict[Node, Node] = {}
+    for node in plan.nodes:
+        new[node] = change(with_references(node, new))
+    return Plan(plan.application_id, tuple(dict.fromkeys(new.values())))
+
+
+def with_references(node: Node, new: dict[Node, Node]) -> Node:
+    """Returns the node with its references to other nodes replaced."""
+    changed: dict[str, Any] = {}
+    for field in fields(node):
+        value = getattr(node, field.name)
+        if isinstance(value, Node) and new.get(value, value) is not value:
+            changed[field.name] = new[value]
+        elif isinstance(value, tuple) and any(isinstance(v, Node) and new.get(v, v) is not v for v in value):
+            changed[field.name] = tuple(new.get(v, v) for v in value)
+    return replace(node, **changed) if changed else node

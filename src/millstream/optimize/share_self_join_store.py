@@ -1,0 +1,20 @@
+"""A stream joined with itself needs its records once, not once for each side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from millstream.optimize.rewrite import rewrite
+from millstream.plan.joins import StreamStreamJoin
+from millstream.plan.node import Node, Plan
+
+
+def share_self_join_store(plan: Plan) -> Plan:
+    """Marks the inner joins of a stream with itself, which keep one store."""
+
+    def change(node: Node) -> Node:
+        if isinstance(node, StreamStreamJoin) and node.how == "inner" and node.left is node.right:
+            return replace(node, single_store=True)
+        return node
+
+    return rewrite(plan, change)

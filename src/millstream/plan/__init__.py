@@ -1,0 +1,1 @@
+"""The logical plan: a graph of frozen nodes, one for each operator."""

@@ -1,0 +1,152 @@
+"""User functions in a plan: a callable or an expression, with the parts of the record that it takes.
+
+An operator offers a function some *roles*, in order: ``("key", "value")`` for a mapper, ``("key", "left", "right")``
+for a joiner. A callable takes all of them, or all but the key, which its arity tells; an expression names what it
+reads. Both are decided here, once, when the topology is built, so that the engine calls without asking.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from millstream.errors import TopologyError
+from millstream.expr import Expr, compile_expr, roles_of, to_dict
+
+
+class Function:
+    """A user's function as an operator holds it.
+
+    Attributes:
+        target: The callable or the expression itself.
+        roles: What the operator offers, in order, the key first if it offers one.
+        takes_key: Whether the function wants the key; if not, it takes the other roles only.
+    """
+
+    __slots__ = ("roles", "takes_key", "target")
+
+    def __init__(self, target: Callable[..., Any] | Expr, roles: tuple[str, ...], what: str) -> None:
+        self.target = target
+        self.roles = roles
+        if isinstance(target, Expr):
+            self.takes_key = roles[:1] == ("key",) and "key" in roles_of(target)
+            compile_expr(target, self.parameters)
+        elif callable(target):
+            self.takes_key = self._wants_key(what)
+        else:
+            raise TopologyError(
+                f"{what}: expected a function or an expression, got {target!r} ({type(target).__name__})",
+                hint=f"pass a function of {', '.join(roles)}, or an expression such as col('amount') * 2",
+            )
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The roles that the function takes."""
+        return self.roles if self.takes_key or self.roles[:1] != ("key",) else self.roles[1:]
+
+    def _wants_key(self, what: str) -> bool:
+        given = arity(self.target)
+        allowed = {len(self.roles)}
+        if self.roles[:1] == ("key",):
+            allowed.add(len(self.roles) - 1)
+        if given is None:
+            return len(self.roles) not in allowed
+        low, high = given
+        if low <= len(self.roles) - 1 <= high and len(self.roles) - 1 in allowed:
+            return False
+        if low <= len(self.roles) <= high:
+            return self.roles[:1] == ("key",)
+        forms = " or ".join(f"({', '.join(self.roles[len(self.roles) - n :])})" for n in sorted(allowed))
+        takes = f"{low}" if low == high else f"{low} or more"
+        raise TopologyError(
+            f"{what}: {self.location} takes {takes} argument{'s' if takes != '1' else ''}",
+            hint=f"it is called with {forms}",
+        )
+
+    def bare(self) -> Callable[..., Any]:
+        """Returns the callable, taking exactly `parameters`."""
+        if isinstance(self.target, Expr):
+            return compile_expr(self.target, self.parameters)
+        return self.target
+
+    def full(self) -> Callable[..., Any]:
+        """Returns a callable that takes every role, the key included."""
+        call = self.bare()
+        if self.parameters == self.roles:
+            return call
+        if len(self.roles) == 2:
+            return lambda _key, value: call(value)
+        if len(self.roles) == 3:
+            return lambda _key, first, second: call(first, second)
+        return lambda _key, *rest: call(*rest)
+
+    @property
+    def location(self) -> str:
+        """Where the function is: ``orders.py:12 in <lambda>``, or the text of the expression."""
+        return describe_callable(self.target)
+
+    def fingerprint(self) -> object:
+        """What of the function belongs to a plan's fingerprint: an expression whole, of a callable only its place."""
+        return to_dict(self.target) if isinstance(self.target, Expr) else None
+
+    def __repr__(self) -> str:
+        return f"Function({self.location})"
+
+
+def arity(target: Callable[..., Any]) -> tuple[int, int] | None:
+    """Returns how many positional arguments a callable needs and how many it can take; None if it does not tell.
+
+    >>> arity(lambda k, v: v), arity(str.split), arity(print)
+    ((2, 2), (1, 3), (0, 9))
+    """
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    needed = possible = 0
+    for p in parameters:
+        if p.kind is p.VAR_POSITIONAL:
+            possible = max(possible, 9)
+        elif p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}:
+            possible += 1
+            needed += p.default is p.empty
+        elif p.kind is p.KEYWORD_ONLY and p.default is p.empty:
+            return None
+    return needed, possible
+
+
+def describe_callable(target: object) -> str:
+    """Names a function as a person would look for it: file, line and name."""
+    if isinstance(target, Expr):
+        return str(target)
+    inner = inspect.unwrap(target) if callable(target) else target
+    while hasattr(inner, "func"):  # functools.partial
+        inner = inner.func
+    code = getattr(inner, "__code__", None) or getattr(getattr(inner, "__call__", None), "__code__", None)
+    name = getattr(inner, "__qualname__", type(inner).__qualname__).rsplit(".", 1)[-1]
+    if code is None:
+        return f"{getattr(inner, '__module__', None) or 'builtins'}.{name}"
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno} in {name}"
+
+
+def annotated_result(target: object) -> Any:
+    """Returns the type that a function's own annotation says it gives, or None if it says nothing useful.
+
+    >>> def total(order: dict) -> int: ...
+    >>> annotated_result(total), annotated_result(lambda v: v)
+    (<class 'int'>, None)
+    """
+    if isinstance(target, type) and target in {str, int, float, bool, bytes}:
+        return target
+    if target is len:
+        return int
+    if not inspect.isfunction(target) or "return" not in target.__annotations__:
+        return None
+    try:
+        found = typing.get_type_hints(target)["return"]
+    except Exception:  # an annotation that cannot be resolved tells nothing
+        return None
+    return None if found in {Any, object, type(None)} or isinstance(found, typing.TypeVar) else found

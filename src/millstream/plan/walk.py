@@ -1,0 +1,54 @@
+"""Questions about what is above a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.errors import TopologyError
+from millstream.plan.aggregates import WindowAggregate
+from millstream.plan.node import Node
+from millstream.plan.tables import TableFilter, TableMapValues, TableTransformValues
+
+
+def close_delay(node: Node) -> tuple[int, int | None]:
+    """How long after its end a window of this table closes, and the idle time of its windows, if any.
+
+    Raises:
+        TopologyError: There are no windows above, or several that close at different times.
+    """
+    found = _windows_above(node, {})
+    if not found:
+        raise TopologyError(
+            f"only windows close, and there are none above {node.name!r}",
+            hint="use until_time_limit(…), or aggregate with windowed_by(…) first",
+        )
+    if len({window.close_delay for window in found}) > 1:
+        raise TopologyError(f"the windows above {node.name!r} close at different times")
+    idle = [window.idle for window in found if window.idle is not None]
+    return found[0].close_delay, min(idle, default=None)
+
+
+def _windows_above(node: Node, seen: dict[Node, None]) -> list[Any]:
+    if node in seen:
+        return []
+    seen[node] = None
+    if isinstance(node, WindowAggregate):
+        return [node.window]
+    return [window for parent in node.parents for window in _windows_above(parent, seen)]
+
+
+def history(node: Node) -> int | None:
+    """How long a table keeps old values, or None if it is not versioned.
+
+    A table is versioned if its own store is: a filter or mapping of a versioned table is not, unless it has such a
+    store of its own.
+    """
+    store = getattr(node, "store", None)
+    return store.retention_ms if store is not None and store.kind == "versioned" else None
+
+
+def keeps_versions(node: Node) -> bool:
+    """Whether rows of a table can be looked up as of a time: in its own store, or in the one it is computed from."""
+    if isinstance(node, TableFilter | TableMapValues | TableTransformValues) and node.store is None:
+        return keeps_versions(node.parent)
+    return history(node) is not None

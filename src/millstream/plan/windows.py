@@ -1,0 +1,143 @@
+"""Windows as a plan holds them: plain numbers of milliseconds, checked when they are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from millstream.durations import show_ms
+from millstream.errors import TopologyError
+
+END_OF_TIME = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """Tumbling and hopping windows: of a size, one starting every ``advance``, aligned to the epoch, end exclusive."""
+
+    size: int
+    advance: int
+    grace: int
+    idle: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.size <= 0:
+            raise TopologyError(f"window size must be more than zero, got {show_ms(self.size)}")
+        if not 0 < self.advance <= self.size:
+            raise TopologyError(
+                f"window advance must be more than zero and no more than the size ({show_ms(self.size)}), "
+                f"got {show_ms(self.advance)}",
+                hint="a larger advance would leave gaps between the windows",
+            )
+        _check_grace(self.grace, self.idle)
+
+    @property
+    def retention(self) -> int:
+        """How long rows are kept unless the user says otherwise."""
+        return self.size + self.grace
+
+    @property
+    def close_delay(self) -> int:
+        """How much stream time must pass after a window's end before suppress lets it go."""
+        return self.grace
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingWindow:
+    """Windows that begin or end with a record: every span of ``difference`` in which records are, ends inclusive."""
+
+    difference: int
+    grace: int
+    idle: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.difference < 0:
+            raise TopologyError(f"sliding window difference must not be negative, got {show_ms(self.difference)}")
+        _check_grace(self.grace, self.idle)
+
+    @property
+    def retention(self) -> int:
+        """How long rows are kept unless the user says otherwise."""
+        return 2 * self.difference + self.grace
+
+    @property
+    def close_delay(self) -> int:
+        """How much stream time must pass after a window's end before suppress lets it go."""
+        return self.grace
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWindow:
+    """Windows of activity: records of a key that are no more than ``gap`` apart are one session, ends inclusive."""
+
+    gap: int
+    grace: int
+    idle: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.gap < 0:
+            raise TopologyError(f"session gap must not be negative, got {show_ms(self.gap)}")
+        _check_grace(self.grace, self.idle)
+
+    @property
+    def retention(self) -> int:
+        """How long rows are kept unless the user says otherwise."""
+        return self.gap + self.grace
+
+    @property
+    def close_delay(self) -> int:
+        """How much stream time must pass after a window's end before suppress lets it go."""
+        return self.gap + self.grace
+
+
+@dataclass(frozen=True, slots=True)
+class UnlimitedWindow:
+    """One window from ``start`` to the end of time; records before it are in none."""
+
+    start: int
+
+    def __post_init__(self) -> None:
+        if self.start < 0:
+            raise TopologyError(f"the start of an unlimited window must not be negative, got {self.start}")
+
+    grace = 0
+    idle = None
+    retention = END_OF_TIME
+    close_delay = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JoinWindow:
+    """Which records of two streams belong together: right.ts in [left.ts - before, left.ts + after].
+
+    ``eager`` is Kafka's deprecated behaviour: unmatched records of a left or outer join are emitted at once.
+    """
+
+    before: int
+    after: int
+    grace: int
+    idle: int | None = None
+    eager: bool = False
+
+    def __post_init__(self) -> None:
+        if self.before + self.after < 0:
+            raise TopologyError(
+                f"join window ends before it starts: before {show_ms(self.before)}, after {show_ms(self.after)}",
+                hint="before + after must not be negative",
+            )
+        _check_grace(self.grace, self.idle)
+
+    @property
+    def retention(self) -> int:
+        """How long each side's records are kept."""
+        return self.before + self.after + self.grace
+
+
+Window: TypeAlias = TimeWindow | SlidingWindow | SessionWindow | UnlimitedWindow
+
+
+def _check_grace(grace: int, idle: int | None) -> None:
+    if grace < 0:
+        raise TopologyError(f"grace must not be negative, got {show_ms(grace)}")
+    if idle is not None and idle <= 0:
+        raise TopologyError(f"idle must be more than zero, got {show_ms(idle)}")

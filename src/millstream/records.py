@@ -1,0 +1,59 @@
+"""What flows through a topology: records, and the windowed keys of windowed tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+"""Record headers: (name, value) pairs in order; a name may occur more than once."""
+
+
+class Windowed(NamedTuple, Generic[K]):
+    """The key of a row of a windowed table: a key and the bounds of its window, in milliseconds.
+
+    ``end`` is exclusive for tumbling, hopping and unlimited windows, inclusive for sliding and session windows.
+
+    >>> str(Windowed("be", 0, 60_000))
+    '[be@0/60000]'
+    """
+
+    key: K
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"[{self.key}@{self.start}/{self.end}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Generic[K, V]):
+    """A record: key, value, timestamp in milliseconds since the epoch (UTC), and headers.
+
+    >>> Record("k", "v", 5).with_value("w")
+    Record(key='k', value='w', timestamp=5, headers=())
+    """
+
+    key: K
+    value: V
+    timestamp: int = 0
+    headers: Headers = ()
+
+    def with_key(self, key: Any) -> Record[Any, V]:
+        """Returns the record with another key."""
+        return replace(self, key=key)
+
+    def with_value(self, value: Any) -> Record[K, Any]:
+        """Returns the record with another value."""
+        return replace(self, value=value)
+
+    def with_timestamp(self, timestamp: int) -> Record[K, V]:
+        """Returns the record with another timestamp."""
+        return replace(self, timestamp=timestamp)
+
+    def with_headers(self, headers: Headers) -> Record[K, V]:
+        """Returns the record with other headers."""
+        return replace(self, headers=headers)

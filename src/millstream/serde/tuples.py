@@ -1,0 +1,86 @@
+"""Tuples of fixed fields, as operators put them aside in buffers; read by nobody else."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+from millstream.records import Headers
+from millstream.serde.api import Serde
+
+_SIZE = Struct(">i")
+
+
+class HeadersSerde(Serde[Headers]):
+    """Record headers: for each, the size and bytes of its name, and of its value (-1 for null)."""
+
+    name = "headers"
+    python_type = tuple
+    immutable = True
+    hashable = False
+
+    def serialize(self, value: Headers | None) -> bytes | None:
+        if value is None:
+            return None
+        fields = [field for name, data in value for field in (name.encode(), data)]
+        return _join(fields)
+
+    def deserialize(self, data: bytes | None) -> Headers | None:
+        if data is None:
+            return None
+        fields = _split(data)
+        return tuple((str(name or b"", "utf-8"), value) for name, value in zip(fields[::2], fields[1::2], strict=True))
+
+
+class TupleSerde(Serde[tuple[Any, ...]]):
+    """A tuple whose fields have serdes of their own; each may be None."""
+
+    def __init__(self, *fields: Serde[Any]) -> None:
+        self.fields = fields
+        self.name = f"tuple<{', '.join(field.name for field in fields)}>"
+        self.python_type = tuple
+        self.immutable = all(field.immutable for field in fields)
+        self.hashable = False
+
+    def serialize(self, value: tuple[Any, ...] | None) -> bytes | None:
+        if value is None:
+            return None
+        return _join([serde.serialize(item) for serde, item in zip(self.fields, value, strict=True)])
+
+    def deserialize(self, data: bytes | None) -> tuple[Any, ...] | None:
+        if data is None:
+            return None
+        return tuple(serde.deserialize(item) for serde, item in zip(self.fields, _split(data), strict=True))
+
+
+HEADERS = HeadersSerde()
+
+
+def tuple_of(*fields: Serde[Any]) -> TupleSerde:
+    """Returns the serde of tuples with such fields.
+
+    >>> from millstream.serde import LONG, STRING
+    >>> pair = tuple_of(STRING, LONG)
+    >>> pair.deserialize(pair.serialize(("a", None)))
+    ('a', None)
+    """
+    return TupleSerde(*fields)
+
+
+def _join(fields: list[bytes | None]) -> bytes:
+    parts = []
+    for field in fields:
+        parts.append(_SIZE.pack(-1 if field is None else len(field)))
+        parts.append(field or b"")
+    return b"".join(parts)
+
+
+def _split(data: bytes) -> list[bytes | None]:
+    fields: list[bytes | None] = []
+    position = 0
+    while position < len(data):
+        (size,) = _SIZE.unpack_from(data, position)
+        position += 4
+        fields.append(None if size < 0 else data[position : position + size])
+        position += max(size, 0)
+    return fields

@@ -1,0 +1,126 @@
+"""Between rows in memory and bytes: the wire formats of changelogs, which are Kafka Streams'."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
+
+_WINDOW = Struct(">qi")
+_SESSION = Struct(">qq")
+_TIME = Struct(">q")
+
+FOREVER = 1 << 63
+"""The retention of a store without one: greater than any time."""
+
+
+def same(value: Any) -> Any:
+    """Returns its argument."""
+    return value
+
+
+def discard() -> Callable[[Any], Any]:
+    """Returns what stands in for the recording of changes in a store that is not logged: a C function, so no frame."""
+    return deque[Any](maxlen=0).append
+
+
+def segment_width(retention: int) -> int:
+    """Returns the width of a segment, which shows in the order of listings of window and session stores."""
+    return max(retention // 2, 60_000)
+
+
+def expiry_width(retention: int) -> int:
+    """Returns by how much time must grow before rows are dropped again: each row is then looked at a few times only."""
+    return max(retention // 8, 1)
+
+
+def window_key(key: bytes, start: int, sequence: int = 0) -> bytes:
+    """Returns the changelog key of a row of a window store.
+
+    >>> window_key(b"k", 1, 2).hex()
+    '6b000000000000000100000002'
+    """
+    return key + _WINDOW.pack(start, sequence)
+
+
+def split_window_key(data: bytes) -> tuple[bytes, int, int]:
+    """Returns key, start and sequence number of a changelog key.
+
+    >>> split_window_key(window_key(b"k", 1, 2))
+    (b'k', 1, 2)
+    """
+    return data[:-12], *_WINDOW.unpack_from(data, len(data) - 12)
+
+
+def session_key(key: bytes, start: int, end: int) -> bytes:
+    """Returns the changelog key of a session: the end comes before the start.
+
+    >>> session_key(b"k", 1, 2).hex()
+    '6b00000000000000020000000000000001'
+    """
+    return key + _SESSION.pack(end, start)
+
+
+def split_session_key(data: bytes) -> tuple[bytes, int, int]:
+    """Returns key, start and end of a changelog key.
+
+    >>> split_session_key(session_key(b"k", 1, 2))
+    (b'k', 1, 2)
+    """
+    end, start = _SESSION.unpack_from(data, len(data) - 16)
+    return data[:-16], start, end
+
+
+def buffer_key(time: int, order: bytes) -> bytes:
+    """Returns the changelog key of an entry of a buffer."""
+    return _TIME.pack(time) + order
+
+
+def split_buffer_key(data: bytes) -> tuple[int, bytes]:
+    """Returns time and order of a changelog key."""
+    return _TIME.unpack_from(data)[0], data[8:]
+
+
+class Codec:
+    """How the keys and rows that a store keeps become bytes, and come back.
+
+    A store keeps its keys as they are if their serde is hashable, else as bytes, and its values as they are if their
+    serde is immutable, else as bytes. What is kept as bytes needs no further change here (``millstream.state.coded``
+    has made it so).
+    """
+
+    __slots__ = ("key_in", "key_out", "row_in", "row_out", "value_in", "value_out")
+
+    key_out: Callable[[Any], bytes]
+    key_in: Callable[[bytes], Any]
+    value_out: Callable[[Any], bytes | None]
+    value_in: Callable[[bytes | None], Any]
+    row_out: Callable[[Any], tuple[bytes | None, int]]
+    row_in: Callable[[bytes | None, int], Any]
+
+    def __init__(self, spec: StoreSpec) -> None:
+        hashable, immutable = spec.key.hashable, spec.value.immutable
+        self.key_out = spec.key.serialize if hashable else same  # type: ignore[assignment]  # a key is never None
+        self.key_in = spec.key.deserialize if hashable else same
+        value_out = self.value_out = spec.value.serialize if immutable else same
+        value_in = self.value_in = spec.value.deserialize if immutable else same
+        if spec.timestamped:
+            self.row_out = lambda row: (value_out(row[0]), row[1])
+            self.row_in = lambda data, timestamp: (value_in(data), timestamp)
+        else:
+            self.row_out = lambda row: (value_out(row), NO_TIMESTAMP)
+            self.row_in = lambda data, _: value_in(data)
+
+    def record(self, key: bytes, row: Any | None, time: int = NO_TIMESTAMP) -> ChangelogRecord:
+        """Returns the changelog record of a row (None: deleted); ``time`` is for a row without its own."""
+        if row is None:
+            return ChangelogRecord(key, None, time)
+        value, timestamp = self.row_out(row)
+        return ChangelogRecord(key, value, time if timestamp == NO_TIMESTAMP else timestamp)
+
+    def row(self, record: ChangelogRecord) -> Any | None:
+        """Returns the row of a changelog record."""
+        return None if record.value is None else self.row_in(record.value, record.timestamp)

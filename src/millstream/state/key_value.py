@@ -1,0 +1,91 @@
+"""The key-value store in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from millstream.state.codec import Codec, discard
+from millstream.state.ordered import SortedKeys, after_prefix
+from millstream.state.spec import ChangelogRecord, StoreSpec
+
+
+def _putter(
+    rows: dict[Any, Any], delete: Callable[[Any], None], mark: Callable[[Any], Any]
+) -> Callable[[Any, Any], None]:
+    def put(key: Any, row: Any, /) -> None:
+        if row is None:
+            delete(key)
+        else:
+            rows[key] = row
+        mark(key)
+
+    return put
+
+
+class MemoryKeyValueStore:
+    """A dict of rows, and an order of its keys that is brought up to date only when it is read.
+
+    ``get`` is the dict's own, ``put`` a closure: the quickest that Python has. New keys cost nothing until an ordered
+    read: they are the last ones of the dict (a dict keeps its keys in order of insertion, and a deleted key leaves the
+    order at once), so that the read finds them.
+    """
+
+    __slots__ = ("_codec", "_dirty", "_index", "_rows", "get", "put", "spec")
+
+    get: Callable[[Any], Any]
+    put: Callable[[Any, Any], None]
+
+    def __init__(self, spec: StoreSpec, codec: Codec) -> None:
+        self.spec = spec
+        self._codec = codec
+        self._rows: dict[Any, Any] = {}
+        self._index: SortedKeys | None = None
+        self._dirty: dict[Any, None] = {}
+        self.get = self._rows.get
+        self.put = _putter(self._rows, self._delete, self._dirty.setdefault if spec.logged else discard())
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _delete(self, key: Any) -> None:
+        if self._rows.pop(key, None) is not None and self._index is not None:
+            self._index.discard(self._codec.key_out(key))
+
+    def range(self, low: Any = None, high: Any = None, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
+        key_out = self._codec.key_out
+        keys = self._ordered().between(
+            None if low is None else key_out(low), None if high is None else key_out(high) + b"\0"
+        )
+        if reverse:
+            keys.reverse()
+        rows = self._rows
+        return iter([(key, rows[key]) for key in keys])
+
+    def prefix(self, prefix: bytes, /) -> Iterator[tuple[Any, Any]]:
+        rows = self._rows
+        return iter([(key, rows[key]) for key in self._ordered().between(prefix, after_prefix(prefix))])
+
+    def _ordered(self) -> SortedKeys:
+        rows, index, key_out = self._rows, self._index, self._codec.key_out
+        if index is None:
+            index = self._index = SortedKeys([(key_out(key), key) for key in rows])
+        elif len(rows) != len(index):
+            index.add_all([(key_out(key), key) for key in islice(reversed(rows), len(rows) - len(index))])
+        return index
+
+    def changes(self) -> list[ChangelogRecord]:
+        codec, get = self._codec, self.get
+        records = [codec.record(codec.key_out(key), get(key)) for key in self._dirty]
+        self._dirty.clear()
+        return records
+
+    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
+        codec = self._codec
+        for record in records:
+            key, row = codec.key_in(record.key), codec.row(record)
+            if row is None:
+                self._delete(key)
+            else:
+                self._rows[key] = row

@@ -1,0 +1,77 @@
+"""Opens stores: the one place that knows which class a specification stands for."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, overload
+
+from millstream.errors import StateError
+from millstream.state.api import BufferStore, KeyValueStore, SessionStore, VersionedStore, WindowStore
+from millstream.state.buffer import MemoryBufferStore
+from millstream.state.codec import Codec
+from millstream.state.coded import coded
+from millstream.state.duplicates import MemoryDuplicatesStore
+from millstream.state.key_value import MemoryKeyValueStore
+from millstream.state.session import MemorySessionStore
+from millstream.state.spec import StoreSpec
+from millstream.state.versioned import MemoryVersionedStore
+from millstream.state.window import MemoryWindowStore
+
+AnyStore: TypeAlias = KeyValueStore | WindowStore | SessionStore | VersionedStore | BufferStore
+
+_CLASSES = {
+    "key-value": MemoryKeyValueStore,
+    "window": MemoryWindowStore,
+    "session": MemorySessionStore,
+    "versioned": MemoryVersionedStore,
+    "buffer": MemoryBufferStore,
+}
+
+
+@overload
+def open_store(spec: StoreSpec, kind: Literal["key-value"]) -> KeyValueStore: ...
+@overload
+def open_store(spec: StoreSpec, kind: Literal["window"]) -> WindowStore: ...
+@overload
+def open_store(spec: StoreSpec, kind: Literal["session"]) -> SessionStore: ...
+@overload
+def open_store(spec: StoreSpec, kind: Literal["versioned"]) -> VersionedStore: ...
+@overload
+def open_store(spec: StoreSpec, kind: Literal["buffer"]) -> BufferStore: ...
+@overload
+def open_store(spec: StoreSpec, kind: None = None) -> AnyStore: ...
+def open_store(spec: StoreSpec, kind: str | None = None) -> AnyStore:
+    """Opens an empty store in memory.
+
+    All that can be decided from the specification is decided here: with hashable keys and immutable values the store
+    holds them as they are; else there is a layer in front of it that turns them into bytes and back.
+
+    Args:
+        spec: What to make the store from.
+        kind: The kind that the caller needs, if it is known; the type of the result follows from it.
+
+    Raises:
+        StateError: The specification contradicts itself, or is not of that kind.
+
+    >>> from millstream.serde import LONG, STRING
+    >>> store = open_store(StoreSpec("counts", "key-value", STRING, LONG), "key-value")
+    >>> store.put("b", 1)
+    >>> store.put("a", 2)
+    >>> store.put("b", 3)
+    >>> list(store.range())
+    [('a', 2), ('b', 3)]
+    >>> [(record.key, record.value[-1]) for record in store.changes()]
+    [(b'b', 3), (b'a', 2)]
+    """
+    if kind is not None and kind != spec.kind:
+        raise StateError(f"store {spec.name!r} is a {spec.kind} store, not a {kind} store")
+    if spec.kind not in _CLASSES:
+        raise StateError(f"store {spec.name!r}: there are no {spec.kind!r} stores", hint=f"one of {list(_CLASSES)}")
+    if spec.duplicates and (spec.kind != "window" or spec.held):
+        raise StateError(f"store {spec.name!r}: only a window store that is not held can keep duplicates")
+    if spec.retention_ms is not None and spec.retention_ms < 0:
+        raise StateError(f"store {spec.name!r}: the retention is negative: {spec.retention_ms} ms")
+    if spec.timestamped and spec.kind in ("versioned", "buffer"):
+        raise StateError(f"store {spec.name!r}: the rows of a {spec.kind} store cannot be timestamped")
+    cls = MemoryDuplicatesStore if spec.duplicates else _CLASSES[spec.kind]
+    store: AnyStore = coded(spec, cls(spec, Codec(spec)))
+    return store

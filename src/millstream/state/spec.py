@@ -1,0 +1,77 @@
+"""What a store is made from: its specification, and the serde that it expects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+StoreKind: TypeAlias = Literal["key-value", "window", "session", "versioned", "buffer"]
+
+NO_TIMESTAMP = -1
+"""The timestamp of a changelog record whose row has no time of its own; the writer of the changelog chooses one."""
+
+
+class Serde(Protocol):
+    """The part of a serde that stores use; the serdes of ``millstream.serde`` have it."""
+
+    @property
+    def name(self) -> str:
+        """The name of the serde, for messages."""
+
+    @property
+    def immutable(self) -> bool:
+        """True if values cannot change, so that a store may keep them as they are."""
+
+    @property
+    def hashable(self) -> bool:
+        """True if values can be looked up in a dict: hashable, and equal if and only if their bytes are equal."""
+
+    def serialize(self, value: Any, /) -> bytes | None:
+        """Returns the bytes of a value; None of None."""
+
+    def deserialize(self, data: bytes | None, /) -> Any:
+        """Returns the value of bytes; None of None."""
+
+
+class ChangelogRecord(NamedTuple):
+    """One change of a store, as it is written to the store's changelog.
+
+    ``value`` is None if the row was deleted. ``timestamp`` is the row's own (of a timestamped row), else the time
+    in its key (window start, session end, version, buffer time), else ``NO_TIMESTAMP``.
+    """
+
+    key: bytes
+    value: bytes | None
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """What to make a store from.
+
+    Attributes:
+        name: The name of the store.
+        kind: The kind of the store, which says which protocol of ``millstream.state.api`` it has.
+        key: The serde of the keys (a buffer has none of its own: its order bytes are opaque).
+        value: The serde of the values. In a buffer: of its items.
+        timestamped: Rows are ``(value, timestamp)`` instead of bare values.
+        retention_ms: How long rows stay visible, in the store's own time; None is for ever. In a versioned
+            store: how long former versions can be looked up.
+        window_size_ms: The size of the windows, from which views compute their ends. None: without end.
+        duplicates: A window store that keeps every row put for a key and a start (stores of stream-stream joins).
+        held: Rows stay until the operator has released them (emission on close).
+        logged: Changes are recorded for the changelog.
+        inclusive: The end of a window belongs to it (sliding windows).
+    """
+
+    name: str
+    kind: StoreKind
+    key: Serde
+    value: Serde
+    timestamped: bool = False
+    retention_ms: int | None = None
+    window_size_ms: int | None = None
+    duplicates: bool = False
+    held: bool = False
+    logged: bool = True
+    inclusive: bool = False

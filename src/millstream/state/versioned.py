@@ -1,0 +1,168 @@
+"""The versioned store in memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from millstream.state.api import LATEST, NOT_PUT
+from millstream.state.codec import FOREVER, Codec, discard, expiry_width
+from millstream.state.ordered import TimeIndex
+from millstream.state.spec import ChangelogRecord, StoreSpec
+
+_NEVER = 1 << 64
+
+
+class MemoryVersionedStore:
+    """Per key a list of (timestamp, value) by timestamp, tombstones (value None) among them.
+
+    A version is dropped when the one after it is as old as the history; a tombstone also when it is that old itself
+    and the latest. The index names the keys to look at when time has grown.
+    """
+
+    __slots__ = (
+        "_codec", "_expire_at", "_index", "_log", "_mark", "_oldest", "_retention", "_time", "_versions", "_width",
+        "spec",
+    )  # fmt: skip
+
+    def __init__(self, spec: StoreSpec, codec: Codec) -> None:
+        retention = FOREVER if spec.retention_ms is None else spec.retention_ms
+        self.spec = spec
+        self._codec = codec
+        self._versions: dict[Any, list[tuple[int, Any]]] = {}
+        self._log: list[tuple[Any, Any, int]] = []
+        self._mark: Callable[[Any], Any] = self._log.append if spec.logged else discard()
+        self._retention = retention
+        self._width = expiry_width(retention)
+        self._index = TimeIndex(self._width)
+        self._expire_at = -_NEVER
+        self._set_time(-1)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._versions.values()))
+
+    @property
+    def time(self) -> int:
+        return self._time
+
+    @time.setter
+    def time(self, time: int) -> None:
+        self._set_time(time)
+
+    def _set_time(self, time: int) -> None:
+        self._time = time
+        self._oldest = oldest = time - self._retention
+        if oldest >= self._expire_at:
+            for key in self._index.expire(oldest):
+                self._trim(key, oldest)
+            self._expire_at = oldest + self._width
+
+    def _trim(self, key: Any, oldest: int) -> None:
+        versions = self._versions.get(key)
+        if versions is None:
+            return
+        # The first version to keep is the last one that is not newer than the oldest time that can be asked for.
+        keep = max(bisect_left(versions, (oldest + 1,)) - 1, 0)
+        if keep == len(versions) - 1 and versions[keep][1] is None and versions[keep][0] <= oldest:
+            del self._versions[key]
+        else:
+            del versions[:keep]
+
+    def put(self, key: Any, value: Any, timestamp: int, /) -> int:
+        if timestamp < self._oldest:
+            return NOT_PUT
+        self._mark((key, value, timestamp))
+        if timestamp > self._time:
+            self._set_time(timestamp)
+        versions = self._versions.get(key)
+        if versions is None:
+            self._versions[key] = [(timestamp, value)]
+            if value is None:
+                self._index.add(timestamp, key)
+            return LATEST
+        latest = versions[-1][0]
+        if timestamp > latest:
+            versions.append((timestamp, value))
+            self._index.add(timestamp, key)
+            return LATEST
+        return self._put_among(versions, key, value, timestamp)
+
+    def _put_among(self, versions: list[tuple[int, Any]], key: Any, value: Any, timestamp: int) -> int:
+        place = bisect_left(versions, (timestamp,))
+        if versions[place][0] != timestamp:
+            versions.insert(place, (timestamp, value))
+        elif value is None and place + 1 == len(versions):
+            self._end_latest(versions, key)
+            return LATEST
+        else:
+            versions[place] = (timestamp, value)
+        self._index.add(timestamp, key)
+        if place + 1 == len(versions):
+            return LATEST
+        valid_to = versions[place + 1][0]
+        self._index.add(valid_to, key)
+        return valid_to
+
+    def _end_latest(self, versions: list[tuple[int, Any]], key: Any) -> None:
+        # Kafka Streams keeps the tombstone that replaces the latest version, at its very timestamp, only as the end of
+        # the version before it. Without such a version nothing of it remains, which later puts can tell.
+        timestamp, value = versions[-1]
+        if value is None:
+            return
+        if len(versions) == 1:
+            del self._versions[key]
+        elif versions[-2][1] is None:
+            versions.pop()
+        else:
+            versions[-1] = (timestamp, None)
+            self._index.add(timestamp, key)
+
+    def delete(self, key: Any, timestamp: int, /) -> tuple[Any, int] | None:
+        if timestamp < self._oldest:
+            return None
+        found = self.get_as_of(key, timestamp)
+        self.put(key, None, timestamp)
+        return found
+
+    def get(self, key: Any, /) -> tuple[Any, int] | None:
+        versions = self._versions.get(key)
+        if versions is None:
+            return None
+        timestamp, value = versions[-1]
+        return None if value is None else (value, timestamp)
+
+    def get_as_of(self, key: Any, as_of: int, /) -> tuple[Any, int] | None:
+        versions = self._versions.get(key)
+        if versions is None:
+            return None
+        timestamp, value = versions[-1]
+        if timestamp > as_of:
+            place = bisect_left(versions, (as_of + 1,)) - 1
+            if place < 0 or as_of < self._oldest:
+                return None
+            timestamp, value = versions[place]
+        return None if value is None else (value, timestamp)
+
+    def valid_to(self, key: Any, timestamp: int, /) -> int | None:
+        versions = self._versions.get(key, [])
+        place = bisect_left(versions, (timestamp + 1,))
+        return versions[place][0] if place < len(versions) else None
+
+    def changes(self) -> list[ChangelogRecord]:
+        codec = self._codec
+        records = [
+            ChangelogRecord(codec.key_out(key), None if value is None else codec.value_out(value), timestamp)
+            for key, value, timestamp in self._log
+        ]
+        self._log.clear()
+        return records
+
+    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
+        codec, mark = self._codec, self._mark
+        self._mark = discard()
+        try:
+            for key, value, timestamp in records:
+                self.put(codec.key_in(key), None if value is None else codec.value_in(value), timestamp)
+        finally:
+            self._mark = mark

@@ -1,0 +1,96 @@
+"""What the views of stores share: their results, and how a view is kept from writing."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
+
+from millstream.errors import StateError
+
+V = TypeVar("V")
+
+
+class ValueAndTimestamp(NamedTuple, Generic[V]):
+    """A value and the timestamp that is stored with it: a row of a timestamped store."""
+
+    value: V
+    timestamp: int
+
+
+class VersionedRecord(NamedTuple, Generic[V]):
+    """A version: a value, the time from which it is valid, and the time until which it is; None: it is the latest."""
+
+    value: V
+    timestamp: int
+    valid_to: int | None = None
+
+
+class Frozen:
+    """A store that refuses to be changed and is otherwise the one it was made from.
+
+    A view puts it in place of the store when it is made, so that its methods need not ask each time.
+    """
+
+    __slots__ = ("_reason", "_store", "_hint")
+
+    def __init__(self, store: Any, reason: str, hint: str | None = None) -> None:
+        self._store = store
+        self._reason = reason
+        self._hint = hint
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise StateError(f"store {self._store.spec.name!r} {self._reason}", hint=self._hint)
+
+    put = delete = remove = _refuse
+
+
+class View:
+    """The base of the views: which rows it shows, and whether it may write.
+
+    A plain view of a timestamped store shows the values alone. It cannot write: it would not know the timestamp.
+    """
+
+    __slots__ = ("_row", "_store")
+
+    _kind = ""
+    _timestamped = False
+    _store: Any
+
+    def __init__(self, store: Any, *, read_only: bool = False) -> None:
+        spec = store.spec
+        if spec.kind != self._kind:
+            raise StateError(f"store {spec.name!r} is a {spec.kind} store, not a {self._kind} store")
+        if self._timestamped and not spec.timestamped:
+            raise StateError(f"store {spec.name!r} keeps no timestamps", hint="use the plain view of the store")
+        if read_only:
+            store = Frozen(store, "is read-only here")
+        elif spec.timestamped and not self._timestamped:
+            store = Frozen(store, "keeps timestamps, so a value alone cannot be put", "use its timestamped view")
+        self._store = store
+        self._row = _with_timestamp if self._timestamped else _value if spec.timestamped else _as_is
+
+    @property
+    def name(self) -> str:
+        """The name of the store."""
+        name: str = self._store.spec.name
+        return name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.name!r}>"
+
+
+def _as_is(row: Any) -> Any:
+    return row
+
+
+def _value(row: Any) -> Any:
+    return None if row is None else row[0]
+
+
+def _with_timestamp(row: Any) -> Any:
+    return None if row is None else ValueAndTimestamp(row[0], row[1])

@@ -1,0 +1,342 @@
+"""The test driver: a host that runs the engine in the test's own process, step by step."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Literal
+
+from millstream.config import Config
+from millstream.dsl.app import App
+from millstream.durations import Duration, to_ms
+from millstream.engine import InputRecord, Task
+from millstream.engine.context import DroppedRecord, OutputRecord
+from millstream.errors import MillstreamError, RunError, SerdeError, TopologyError, UnknownStoreError, suggestion
+from millstream.partitioning import partition_for
+from millstream.plan.sources import GlobalTable, Source
+from millstream.plan.stateless import Sink
+from millstream.records import Record
+from millstream.serde import BYTES, Serde, serde_for
+from millstream.stages import Topology
+from millstream.state.spec import ChangelogRecord
+from millstream.testing.stores import read_store
+from millstream.testing.topics import TestInput, TestOutput
+
+Batches = int | list[int] | Literal["random"] | None
+
+
+class TestDriver:
+    """Runs an application in a test: records are piped in, results and stores are read, and nothing else is needed.
+
+    The topology goes through the same plan, optimizer, stages and engine as in production; the driver only stands in
+    for the topics and for the clock. With one partition (the default) it takes records just as Kafka Streams' own
+    test driver does: each piped record is processed to its end before `pipe` returns.
+
+    Args:
+        app: The application.
+        partitions: How many partitions the topics have; records are dealt to them by their keys.
+        batches: Cuts what is piped into micro-batches, to show that results do not depend on the cuts: an int for
+            batches of so many records, a list for batches of chosen sizes, ``"random"``. Nothing is then
+            processed until `run`, or until something is read.
+        seed: For random batches.
+        wall_clock: The wall clock at the start, in milliseconds; it moves only by `advance_wall_clock`.
+        config: Configuration that takes the place of the application's own.
+
+    >>> from millstream import App, TestDriver
+    >>> app = App("doubling")
+    >>> app.stream("in", value=int).map_values(lambda n: n * 2, value=int).to("out")
+    >>> with TestDriver(app) as driver:
+    ...     driver.input("in").pipe("k", 21, timestamp=5)
+    ...     driver.output("out").read_all()
+    [Record(key='k', value=42, timestamp=5, headers=())]
+    """
+
+    __test__ = False  # not a class of tests, whatever pytest thinks of its name
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        partitions: int = 1,
+        batches: Batches = None,
+        seed: int = 0,
+        wall_clock: int = 0,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        if partitions < 1:
+            raise TopologyError(f"a topic has at least one partition, got {partitions}")
+        self._app = app
+        self._config = Config({**app.config, **config}) if config else app.config
+        self._partitions = partitions
+        self._batches = batches
+        self._random = random.Random(seed)  # noqa: S311  (it chooses where to cut, nothing secret)
+        self._now = wall_clock
+        self._failed: MillstreamError | None = None
+        self.topology: Topology = app.topology()
+        self._counts = self.topology.partitions({})
+        self._offsets: Counter[tuple[str, int]] = Counter()
+        self._logs: dict[str, list[OutputRecord]] = {}
+        self._waiting: list[tuple[str, int, InputRecord]] = []
+        self._round_robin = 0
+        self._changelogs: list[dict[str, list[ChangelogRecord]]] = [{} for _ in range(partitions)]
+        self.dropped_records: list[DroppedRecord] = []
+        self._dropped_before: Counter[tuple[str, str]] = Counter()
+        self._tasks = [self._make_task(p, None) for p in range(partitions)]
+        self._started()
+
+    def __enter__(self) -> TestDriver:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and self._waiting:
+            self.run()
+        self.close()
+
+    # ----- topics ----------------------------------------------------------------------------------------------
+
+    def input(self, topic: str, *, start: int = 0, advance: Duration = 0) -> TestInput[Any, Any]:
+        """Returns an input for a topic that the application reads.
+
+        Args:
+            topic: Name of the topic.
+            start: Timestamp of the first record for which none is given, in milliseconds.
+            advance: How much later each following one is.
+        """
+        key, value = self._input_serdes(topic)
+
+        def send(record: Record[Any, Any], partition: int | None) -> None:
+            self._pipe(topic, record, partition, key, value)
+
+        return TestInput(send, start, to_ms(advance))
+
+    def output(self, topic: str, *, key: Any = None, value: Any = None) -> TestOutput[Any, Any]:
+        """Returns a reader of a topic that the application writes to, from its beginning.
+
+        Args:
+            topic: Name of the topic.
+            key: Serde of the keys, if the application does not tell.
+            value: Serde of the values, if the application does not tell.
+        """
+        known_key, known_value = self._output_serdes(topic)
+        return TestOutput(
+            self._logs.setdefault(topic, []),
+            known_key if key is None else serde_for(key, "key"),
+            known_value if value is None else serde_for(value, "value"),
+            self._settle,
+        )
+
+    @property
+    def produced_topics(self) -> set[str]:
+        """The topics that something was written to, internal ones included."""
+        self._settle()
+        return {topic for topic, log in self._logs.items() if log}
+
+    # ----- time and batches ------------------------------------------------------------------------------------
+
+    def advance_wall_clock(self, by: Duration) -> None:
+        """Moves the wall clock, and runs the punctuators that are due, each once."""
+        self._settle()
+        self._now += to_ms(by)
+        for task in self._tasks:
+            self._guard(lambda task=task: task.advance_wall_clock(self._now))
+            self._route(task)
+        self._drain()
+
+    def run(self) -> None:
+        """Processes what was piped, cut into micro-batches; only needed with ``batches=``."""
+        waiting, self._waiting = self._waiting, []
+        left: Counter[tuple[str, int]] = Counter((topic, partition) for topic, partition, _ in waiting)
+        for size in self._cuts(len(waiting)):
+            batch, waiting = waiting[:size], waiting[size:]
+            for topic, partition, record in batch:
+                left[topic, partition] -= 1
+                self._deliver(topic, partition, [record])
+            self._drain(lambda topic, partition: left[topic, partition] > 0)
+
+    def _cuts(self, total: int) -> Iterable[int]:
+        if self._batches == "random":
+            while total > 0:
+                size = self._random.randint(1, max(1, total))
+                total -= size
+                yield size
+            return
+        sizes = self._batches if isinstance(self._batches, list) else None
+        step = self._batches if isinstance(self._batches, int) else total
+        while total > 0:
+            size = min(sizes.pop(0), total) if sizes else min(step, total) if sizes is None else total
+            total -= size
+            yield size
+
+    def restart(self) -> None:
+        """Stops the application and starts it again, from the changelogs of its stores, as after a crash."""
+        self._settle()
+        states = [(self._changelogs[task.partition], task.cells()) for task in self._tasks]
+        for task in self._tasks:
+            self._dropped_before.update(task.context.dropped)
+            task.close()
+        self._tasks = [self._make_task(p, state) for p, state in enumerate(states)]
+        self._started()
+
+    def close(self) -> None:
+        """Closes the processors."""
+        for task in self._tasks:
+            task.close()
+
+    # ----- what can be looked at -------------------------------------------------------------------------------
+
+    def store(self, name: str, *, timestamped: bool = False) -> Any:
+        """Returns a store for reading: its rows of all partitions.
+
+        Args:
+            name: Name of the store.
+            timestamped: Show the timestamps that are kept with the values of tables, too.
+        """
+        self._settle()
+        try:
+            _node, spec = self.topology.plan.store(name)
+        except TopologyError as error:
+            raise UnknownStoreError(error.message, hint=error.hint) from None
+        found = [task.context.stores[name] for task in self._tasks if name in task.context.stores]
+        if not found:
+            raise UnknownStoreError(
+                f"store {name!r} is not kept: nothing looks it up", hint="give the table a name: store='…'"
+            )
+        return read_store(spec, found, timestamped=timestamped)
+
+    @property
+    def dropped(self) -> dict[tuple[str, str], int]:
+        """How many records were dropped, by operator and reason."""
+        self._settle()
+        total = Counter(self._dropped_before)
+        for task in self._tasks:
+            total.update(task.context.dropped)
+        return dict(total)
+
+    def changelog(self, store: str) -> list[ChangelogRecord]:
+        """All changelog records of a store so far, of all partitions."""
+        self._settle()
+        return [record for log in self._changelogs for record in log.get(store, [])]
+
+    # ----- inside ----------------------------------------------------------------------------------------------
+
+    def _make_task(self, partition: int, state: Any) -> Task:
+        task = Task(self.topology, self._config, partition, now=self._now, state=state)
+        task.context.on_drop = self.dropped_records.append
+        task.context.partition_counts = self._partition_count
+        return task
+
+    def _started(self) -> None:
+        for task in self._tasks:
+            self._route(task)
+        self._drain()
+
+    def _partition_count(self, topic: str) -> int:
+        return min(self._counts.get(topic) or self._partitions, self._partitions)
+
+    def _pipe(
+        self, topic: str, record: Record[Any, Any], partition: int | None, key: Serde[Any], value: Serde[Any]
+    ) -> None:
+        if self._failed is not None:
+            raise RunError("the application has stopped because of an error") from self._failed
+        try:
+            key_bytes, value_bytes = key.serialize(record.key), value.serialize(record.value)
+        except SerdeError as error:
+            raise SerdeError(f"input {topic!r}: {error.message}", hint=error.hint) from None
+        if partition is None:
+            partition = self._choose_partition(topic, key_bytes)
+        offset = self._next_offset(topic, partition)
+        given = InputRecord(offset, record.timestamp, key_bytes, value_bytes, record.headers)
+        if self._batches is not None:
+            self._waiting.append((topic, partition, given))
+            return
+        self._deliver(topic, partition, [given])
+        self._drain()
+
+    def _choose_partition(self, topic: str, key: bytes | None) -> int:
+        count = self._partition_count(topic)
+        if key is None:
+            self._round_robin += 1
+            return (self._round_robin - 1) % count
+        return partition_for(key, count)
+
+    def _next_offset(self, topic: str, partition: int) -> int:
+        self._offsets[topic, partition] += 1
+        return self._offsets[topic, partition] - 1
+
+    def _deliver(self, topic: str, partition: int, records: list[InputRecord]) -> None:
+        everywhere = any(table.topic == topic for table in self.topology.global_tables)
+        for task in self._tasks if everywhere else [self._tasks[partition]]:
+            self._guard(lambda task=task: task.add(topic, records))
+
+    def _drain(self, more: Callable[[str, int], bool] | None = None) -> None:
+        """Lets the tasks work until there is nothing left that they may take."""
+        working = True
+        while working:
+            working = False
+            for task in self._tasks:
+                wait = None if more is None else (lambda topic, p=task.partition: more(topic, p))
+                while self._guard(lambda task=task, wait=wait: task.step(wait)):
+                    working = True
+                    self._route(task)
+        for task in self._tasks:
+            for store, records in self._guard(task.changes).items():
+                self._changelogs[task.partition].setdefault(store, []).extend(records)
+
+    def _route(self, task: Task) -> None:
+        """Puts what a task wrote into its topics, and what the application reads back into its queues."""
+        for record in task.take_outputs():
+            partition = record.partition
+            if partition is None:
+                partition = self._choose_partition(record.topic, record.key)
+            if not 0 <= partition < self._partitions:
+                raise RunError(f"the partitioner chose partition {partition} of {record.topic!r}, which does not exist")
+            self._logs.setdefault(record.topic, []).append(record)
+            offset = self._next_offset(record.topic, partition)
+            if self._tasks[partition].queue(record.topic) is not None:
+                given = InputRecord(offset, record.timestamp, record.key, record.value, record.headers)
+                self._deliver(record.topic, partition, [given])
+
+    def _guard(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except MillstreamError as error:
+            self._failed = error
+            for task in self._tasks:  # dead letters of what failed
+                for record in task.take_outputs():
+                    self._logs.setdefault(record.topic, []).append(record)
+            raise
+
+    def _settle(self) -> None:
+        if self._waiting:
+            self.run()
+
+    def _input_serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+        plan = self.topology.plan
+        for node in plan.of_type(Source):
+            if topic in node.topics or (node.pattern is not None and self._tasks[0].queue(topic) is not None):
+                return node.key, node.value
+        for table in plan.of_type(GlobalTable):
+            if table.topic == topic:
+                return table.key, table.value
+        known = [t for n in plan.of_type(Source) for t in n.topics] + [t.topic for t in plan.of_type(GlobalTable)]
+        hint = suggestion(topic, known) or f"it reads: {', '.join(known)}"
+        raise TopologyError(f"the application does not read a topic {topic!r}", hint=hint)
+
+    def _output_serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+        plan = self.topology.plan
+        sinks = list(plan.of_type(Sink))
+        for node in sinks:
+            if node.topic == topic:
+                return node.key, node.value
+        for node in sinks:
+            if not isinstance(node.topic, str):
+                return node.key, node.value
+        if topic in self._logs or topic in self._counts or topic == self._config["errors.dead.letter.queue.topic.name"]:
+            return BYTES, BYTES
+        known = [node.topic for node in sinks if isinstance(node.topic, str)]
+        hint = suggestion(topic, known) or f"it writes to: {', '.join(known) or 'none'}"
+        raise TopologyError(f"the application does not write to a topic {topic!r}", hint=hint)

@@ -1,0 +1,128 @@
+"""The topics of a test: where records are piped in, and where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+from millstream.durations import Duration, to_ms
+from millstream.records import Headers, Record
+from millstream.serde import Serde
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+HeadersLike = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
+_MISSING: Any = object()
+
+
+def as_headers(headers: HeadersLike) -> Headers:
+    """Headers as records have them, from a mapping or pairs, with strings or bytes."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in pairs)
+
+
+class TestInput(Generic[K, V]):
+    """Pipes records into a topic; made by `TestDriver.input`."""
+
+    __test__ = False  # not a class of tests, whatever pytest thinks of its name
+
+    def __init__(
+        self, send: Callable[[Record[Any, Any], int | None], None], start: int, advance: int
+    ) -> None:
+        self._send = send
+        self._time = start
+        self._advance = advance
+
+    def pipe(
+        self,
+        *key_and_value: Any,
+        timestamp: int | None = None,
+        headers: HeadersLike = (),
+        partition: int | None = None,
+    ) -> None:
+        """Pipes a record: ``pipe(value)``, or ``pipe(key, value)``.
+
+        Args:
+            *key_and_value: The value, or the key and the value.
+            timestamp: In milliseconds; by default the input's own time, which starts at 0.
+            headers: A mapping, or pairs; values as strings or bytes.
+            partition: Where it goes; by default the key decides.
+        """
+        if len(key_and_value) not in {1, 2}:
+            raise TypeError(f"pipe() takes a value, or a key and a value, got {len(key_and_value)} arguments")
+        key, value = key_and_value if len(key_and_value) == 2 else (None, key_and_value[0])
+        time = self._time if timestamp is None else timestamp
+        if timestamp is None:
+            self._time += self._advance
+        self._send(Record(key, value, time, as_headers(headers)), partition)
+
+    def pipe_records(self, records: Iterable[Record[K, V]]) -> None:
+        """Pipes records one after the other."""
+        for record in records:
+            self._send(record, None)
+
+    def pipe_values(self, values: Iterable[V]) -> None:
+        """Pipes values without keys, at the input's own time."""
+        for value in values:
+            self.pipe(value)
+
+    def pipe_pairs(self, pairs: Iterable[tuple[K, V]]) -> None:
+        """Pipes (key, value) pairs, at the input's own time."""
+        for key, value in pairs:
+            self.pipe(key, value)
+
+    def advance_time(self, by: Duration) -> None:
+        """Moves the input's own time on."""
+        self._time += to_ms(by)
+
+
+class TestOutput(Generic[K, V]):
+    """Reads what was written to a topic; made by `TestDriver.output`. Each record is read once."""
+
+    __test__ = False
+
+    def __init__(self, log: list[Any], key: Serde[Any], value: Serde[Any], before: Callable[[], None]) -> None:
+        self._log = log
+        self._key = key
+        self._value = value
+        self._position = 0
+        self._before = before
+
+    def __len__(self) -> int:
+        self._before()
+        return len(self._log) - self._position
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to read."""
+        return len(self) == 0
+
+    def read(self) -> Record[Any, Any]:
+        """Reads the next record.
+
+        Raises:
+            LookupError: There is none.
+        """
+        if self.is_empty:
+            raise LookupError("there is no record to read; is_empty tells before")
+        raw = self._log[self._position]
+        self._position += 1
+        return Record(self._key.deserialize(raw.key), self._value.deserialize(raw.value), raw.timestamp, raw.headers)
+
+    def read_all(self) -> list[Record[Any, Any]]:
+        """Reads all records that have not been read."""
+        return [self.read() for _ in range(len(self))]
+
+    def read_values(self) -> list[Any]:
+        """Reads the values of all records that have not been read."""
+        return [record.value for record in self.read_all()]
+
+    def read_pairs(self) -> list[tuple[Any, Any]]:
+        """Reads the (key, value) pairs of all records that have not been read."""
+        return [(record.key, record.value) for record in self.read_all()]
+
+    def read_table(self) -> dict[Any, Any]:
+        """Reads all that has not been read, as a table: the last value of each key, without the deleted ones."""
+        rows = dict(self.read_pairs())
+        return {key: value for key, value in rows.items() if value is not None}

@@ -1,0 +1,47 @@
+"""`import millstream` is light: it loads nothing large and starts nothing. What it costs is measured in bench/."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+HEAVY = {
+    "asyncio",
+    "confluent_kafka",
+    "fastapi",
+    "http.client",
+    "msgspec",
+    "multiprocessing",
+    "numpy",
+    "pandas",
+    "py4j",
+    "pyarrow",
+    "pydantic",
+    "pyspark",
+    "sqlglot",
+    "sqlite3",
+    "starlette",
+    "subprocess",
+    "typer",
+    "unittest",
+    "urllib.request",
+}
+
+# An audit hook sees every way to start a process, so a JVM too.
+PROBE = """
+import json, sys
+before = set(sys.modules)
+started = []
+starts = ("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system")
+sys.addaudithook(lambda event, args: started.append(event) if event in starts else None)
+import millstream
+print(json.dumps({"imported": sorted(set(sys.modules) - before), "started": started}))
+"""
+
+
+def test_import_loads_nothing_heavy_and_starts_no_process() -> None:
+    run = subprocess.run([sys.executable, "-I", "-c", PROBE], capture_output=True, text=True, check=True)
+    seen = json.loads(run.stdout)
+    assert HEAVY.isdisjoint(seen["imported"])
+    assert seen["started"] == []
