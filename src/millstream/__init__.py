@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from millstream.dsl.app import App
 from millstream.dsl.grouped import CogroupedStream, GroupedStream, GroupedTable, WindowedStream
 from millstream.dsl.options import Materialized, Suppressed, until_time_limit, until_window_closes
@@ -13,7 +15,9 @@ from millstream.errors import MillstreamError, TopologyError
 from millstream.expr import Expr, agg, array, col, functions, key, left, lit, right, struct, timestamp, value, when
 from millstream.records import Record, Windowed
 from millstream.serde import Serde
-from millstream.testing import TestDriver
+
+if TYPE_CHECKING:
+    from millstream.testing import TestDriver
 
 __all__ = [
     "App",
@@ -61,3 +65,12 @@ __all__ = [
     "value",
     "when",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads the test driver, and with it the engine, only when somebody asks for it."""
+    if name == "TestDriver":
+        from millstream.testing import TestDriver  # noqa: PLC0415
+
+        return TestDriver
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -100,6 +100,14 @@ class Task:
         if topic in self._globals:
             self._drain_global(queue)
 
+    def add_decoded(self, topic: str, entries: Iterable[Any]) -> None:
+        """Gives the task records that have been read already: (timestamp, key, value, headers, offset, raw record)."""
+        queue = self._queues[topic]
+        was_empty = not queue.entries
+        queue.entries.extend(entries)
+        if was_empty and queue.entries:
+            self._heap.offer(queue)
+
     # ----- work ------------------------------------------------------------------------------------------------
 
     def step(self, more: Callable[[str], bool] | None = None) -> bool:

@@ -2,13 +2,339 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal, TypeAlias
 
-from millstream.stages.subtopology import Topology
+from millstream.errors import ConfigError, suggestion
+from millstream.expr import Expr
+from millstream.plan.aggregates import Cogroup
+from millstream.plan.fingerprint import kept_stores
+from millstream.plan.functions import Function, describe_callable
+from millstream.plan.joins import (
+    ForeignKeyAnswer,
+    ForeignKeyResolve,
+    StreamGlobalJoin,
+    StreamTableJoin,
+    TableTableJoin,
+)
+from millstream.plan.node import Node
+from millstream.plan.process import Process, Store
+from millstream.plan.sources import GlobalTable, Source
+from millstream.plan.stateless import Repartition, Sink
+from millstream.plan.tables import Suppress
+from millstream.stages.subtopology import Topology, changelog_topic
+from millstream.state.spec import StoreSpec
 
 Format = Literal["text", "mermaid", "json"]
+Type: TypeAlias = Literal["source", "processor", "sink"]
 
 
-def describe(topology: Topology, format: Format = "text") -> str:  # noqa: A002
-    """Describes a topology."""
-    raise NotImplementedError
+def describe(topology: Topology, format: Format = "text") -> str:
+    """Describes a topology.
+
+    - ``text``: Kafka Streams' own form, for people and existing visualisers, with our stable names in it. A repartition
+      is a sink in the sub-topology that writes its topic, and a source in the one that reads it. Stores are those that a
+      processor owns and those in which it looks rows up. As in Kafka Streams, names of internal topics come without the
+      application's id, and stores of global tables are shown at the table only.
+    - ``mermaid``: a flowchart, with topics, and with stores linked to their operators.
+    - ``json``: all of it for programs, always in the same order. ``sub_topologies`` is a list of objects with ``id``,
+      ``global``, ``stores`` (each with ``name``, ``kind``, ``key``, ``value``, ``changelog``) and ``nodes``. A node has
+      ``name``; ``type`` (source, processor or sink); ``operator``, the name in the plan, and ``kind``, what it does;
+      ``parents`` and ``children``, by name; ``stores`` and ``global_stores``, those it uses, by name; ``topics``, their
+      whole names, or ``pattern``; ``at``, the user's line; ``functions``, where they are, and ``expressions``, as text,
+      by what they are in the operator.
+
+    >>> from millstream import App, value
+    >>> app = App("shouting")
+    >>> app.stream("words", value=str).filter(value().is_not_null()).to("loud")
+    >>> print(describe(app.topology()).rstrip())
+    Topologies:
+       Sub-topology: 0
+        Source: words-source (topics: [words])
+          --> words-filter
+        Processor: words-filter (stores: [])
+          --> loud-sink
+          <-- words-source
+        Sink: loud-sink (topic: loud)
+          <-- words-filter
+
+    Args:
+        topology: The topology.
+        format: ``text``, ``mermaid`` or ``json``.
+
+    Raises:
+        ConfigError: There is no such format.
+    """
+    writers = {"text": _text, "mermaid": _mermaid, "json": _json}
+    if format not in writers:
+        hint = suggestion(str(format), writers) or f"the formats are: {', '.join(writers)}"
+        raise ConfigError(f"describe: there is no format {format!r}", hint=hint)
+    return writers[format](topology)
+
+
+# ----- what is shown ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """A node as Kafka Streams would have it: a source, a processor or a sink."""
+
+    name: str
+    type: Type
+    node: Node
+    parents: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
+    global_stores: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    index: int
+    elements: tuple[_Element, ...]
+    stores: tuple[StoreSpec, ...]
+    is_global: bool = False
+
+
+class _Layout:
+    """The elements of a topology, with their names and with what is above and below them."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.kept = kept_stores(topology.plan, topology.facts)
+        self._taken = set(topology.plan.by_name)
+        self._children: dict[Node, dict[Node, None]] = {}
+        self._reader: dict[Node, str] = {}
+        self._writer: dict[Node, str] = {}
+        for node in topology.plan.nodes:
+            if isinstance(node, Repartition):
+                self._writer[node] = self._fresh(f"{node.name}-sink")
+            if isinstance(node, Repartition | GlobalTable):
+                self._reader[node] = self._fresh(f"{node.name}-source")
+            for parent in node.parents:
+                self._children.setdefault(parent, {})[node] = None
+
+    def parts(self) -> list[_Part]:
+        """The sub-topologies, and behind them the global tables."""
+        found = []
+        for part in self.topology.parts:
+            inside = set(part.nodes)
+            elements = [
+                element
+                for node in self.topology.plan.nodes
+                for element in self._elements(node, own=node in inside, read=node in part.sources)
+            ]
+            found.append(_Part(part.index, tuple(elements), self._stores(*part.nodes)))
+        for index, table in enumerate(self.topology.global_tables, start=len(found)):
+            reader = self._reader[table]
+            source = _Element(reader, "source", table, children=(table.name,))
+            keeper = _Element(table.name, "processor", table, parents=(reader,), stores=(table.store.name,))
+            found.append(_Part(index, (source, keeper), self._stores(table), is_global=True))
+        return found
+
+    def _elements(self, node: Node, *, own: bool, read: bool) -> Iterator[_Element]:
+        below = tuple(self._writer.get(child, child.name) for child in self._children.get(node, ()))
+        above = tuple(dict.fromkeys(self._reader.get(parent, parent.name) for parent in node.parents))
+        if isinstance(node, Repartition):
+            if own:
+                yield _Element(self._writer[node], "sink", node, parents=above)
+            if read:
+                yield _Element(self._reader[node], "source", node, children=below)
+        elif own and isinstance(node, Source):
+            yield _Element(node.name, "source", node, children=below)
+        elif own and isinstance(node, Sink):
+            yield _Element(node.name, "sink", node, parents=above)
+        elif own and not isinstance(node, Store):
+            whole = (node.table.store.name,) if isinstance(node, StreamGlobalJoin) else ()
+            yield _Element(node.name, "processor", node, above, below, self._used(node), whole)
+
+    def _used(self, node: Node) -> tuple[str, ...]:
+        """The stores that an operator owns, those it shares, and those in which it looks rows up."""
+        own = [spec.name for spec in self.kept.get(node, ())]
+        looked_up = [name for table in _looks_up(node) for name in _rows_of(table)]
+        return tuple(dict.fromkeys([*own, *node.reads_stores, *looked_up]))
+
+    def _stores(self, *nodes: Node) -> tuple[StoreSpec, ...]:
+        return tuple(spec for node in nodes for spec in self.kept.get(node, ()))
+
+    def _fresh(self, name: str) -> str:
+        count, stem = 1, name
+        while name in self._taken:
+            count += 1
+            name = f"{stem}-{count}"
+        self._taken.add(name)
+        return name
+
+
+def _looks_up(node: Node) -> tuple[Node, ...]:
+    """The tables whose rows an operator looks up when a record comes from elsewhere."""
+    if isinstance(node, StreamTableJoin):
+        return (node.table,)
+    if isinstance(node, TableTableJoin):
+        return (node.left, node.right)
+    if isinstance(node, ForeignKeyAnswer):
+        return (node.right,)
+    return (node.left,) if isinstance(node, ForeignKeyResolve) else ()
+
+
+def _rows_of(table: Node) -> tuple[str, ...]:
+    """The stores in which a look-up in a table ends."""
+    store: StoreSpec | None = getattr(table, "store", None)
+    own = () if store is None else (store.name,)
+    if own and not isinstance(table, Suppress):
+        return own
+    above = table.parents[:1] if isinstance(table, Cogroup) else table.parents
+    return (*own, *(name for parent in above for name in _rows_of(parent)))
+
+
+def _topics(node: Node) -> tuple[str, ...]:
+    """The topics that an element reads or writes, as far as they are known by name."""
+    if isinstance(node, Repartition):
+        return (f"{node.topic}-repartition",)
+    if isinstance(node, Source):
+        return node.topics
+    topic = getattr(node, "topic", None)
+    return (topic,) if isinstance(topic, str) else ()
+
+
+def _chosen_by(node: Node) -> str | None:
+    """What stands for the topics of an element if they have no fixed names: a pattern, or where the function is."""
+    if isinstance(node, Source):
+        return node.pattern
+    return node.topic.location if isinstance(node, Sink) and isinstance(node.topic, Function) else None
+
+
+# ----- Kafka Streams' text ---------------------------------------------------------------------------------------
+
+
+def _text(topology: Topology) -> str:
+    lines = ["Topologies:\n "]
+    for part in _Layout(topology).parts():
+        title = " for global store (will not generate tasks)" if part.is_global else ""
+        lines.append(f"  Sub-topology: {part.index}{title}\n")
+        lines.extend(f"    {_text_of(element)}\n" for element in part.elements)
+        lines.append("" if part.is_global else "\n")
+    return "".join(lines)
+
+
+def _text_of(element: _Element) -> str:
+    head = f"{element.type.capitalize()}: {element.name}"
+    below = f"\n      --> {', '.join(element.children) or 'none'}"
+    above = f"\n      <-- {', '.join(element.parents) or 'none'}"
+    topics, chosen_by = _topics(element.node), _chosen_by(element.node)
+    if element.type == "source":
+        return f"{head} (topics: {chosen_by or _bracketed(topics)}){below}"
+    if element.type == "sink":
+        return f"{head} ({f'extractor class: {chosen_by}' if chosen_by else f'topic: {topics[0]}'}){above}"
+    return f"{head} (stores: {_bracketed(element.stores)}){below}{above}"
+
+
+def _bracketed(names: tuple[str, ...]) -> str:
+    return f"[{', '.join(names)}]"
+
+
+# ----- Mermaid ---------------------------------------------------------------------------------------------------
+
+
+def _mermaid(topology: Topology) -> str:
+    parts = _Layout(topology).parts()
+    elements = [element for part in parts for element in part.elements]
+    ids = {element.name: f"n{index}" for index, element in enumerate(elements)}
+    stores = {spec.name: f"s{index}" for index, spec in enumerate(spec for part in parts for spec in part.stores)}
+    topics: dict[str, str] = {}
+    links: list[str] = []
+    for element in elements:
+        own = ids[element.name]
+        chosen_by = _chosen_by(element.node)
+        for topic in () if element.type == "processor" else (*_topics(element.node), *([chosen_by] if chosen_by else [])):
+            outside = topics.setdefault(topic, f"t{len(topics)}")
+            links.append(f"{outside} --> {own}" if element.type == "source" else f"{own} --> {outside}")
+        links.extend(f"{own} --> {ids[child]}" for child in element.children)
+        links.extend(f"{own} --- {stores[name]}" for name in element.stores if name in stores)
+        links.extend(f"{own} -.- {stores[name]}" for name in element.global_stores)
+    lines = ["flowchart TD"]
+    for part in parts:
+        title = f"Sub-topology {part.index}{' (global)' if part.is_global else ''}"
+        lines.append(f'  subgraph p{part.index}["{title}"]')
+        lines.extend(f'    {ids[element.name]}["{_label(element)}"]' for element in part.elements)
+        lines.extend(f'    {stores[spec.name]}[("{_escaped(spec.name)}")]' for spec in part.stores)
+        lines.append("  end")
+    lines.extend(f'  {outside}(["{_escaped(topic)}"])' for topic, outside in topics.items())
+    lines.extend(f"  {link}" for link in links)
+    return "\n".join(lines) + "\n"
+
+
+def _label(element: _Element) -> str:
+    """The name; the kind below it, where the name does not tell it."""
+    name, kind = _escaped(element.name), element.node.kind
+    return name if kind in element.name or element.type != "processor" else f"{name}<br/>{kind}"
+
+
+def _escaped(text: str) -> str:
+    """Text inside the quotes of a label, where Mermaid reads HTML, Markdown and its own character codes."""
+    return "".join(f"#{ord(c)};" if c in "\"#&<>`\\" else c for c in " ".join(text.split()))
+
+
+# ----- JSON ------------------------------------------------------------------------------------------------------
+
+
+def _json(topology: Topology) -> str:
+    import json  # noqa: PLC0415  (few programs ask)
+
+    application_id = topology.application_id
+    parts = [
+        {
+            "id": part.index,
+            "global": part.is_global,
+            "nodes": [_node(topology, element) for element in part.elements],
+            "stores": [
+                {
+                    "name": spec.name,
+                    "kind": spec.kind,
+                    "key": spec.key.name,
+                    "value": spec.value.name,
+                    "changelog": changelog_topic(application_id, spec) if spec.logged and not part.is_global else None,
+                }
+                for spec in part.stores
+            ],
+        }
+        for part in _Layout(topology).parts()
+    ]
+    return json.dumps({"application_id": application_id, "sub_topologies": parts}, indent=2, sort_keys=True)
+
+
+def _node(topology: Topology, element: _Element) -> dict[str, Any]:
+    node = element.node
+    topics = (topology.topic_of(node),) if isinstance(node, Repartition) else _topics(node)
+    found = list(_functions(node))
+    return {
+        "name": element.name,
+        "type": element.type,
+        "operator": node.name,
+        "kind": node.kind,
+        "parents": list(element.parents),
+        "children": list(element.children),
+        "stores": list(element.stores),
+        "global_stores": list(element.global_stores),
+        "topics": [] if element.type == "processor" else list(topics),
+        "pattern": node.pattern if isinstance(node, Source) else None,
+        "at": node.at,
+        "functions": {name: describe_callable(target) for name, target in found if not isinstance(target, Expr)},
+        "expressions": {name: str(target) for name, target in found if isinstance(target, Expr)},
+    }
+
+
+def _functions(item: Any) -> Iterator[tuple[str, Any]]:
+    """The user's functions and expressions in an operator, by what they are in it: ``predicate``, ``aggregation.add``."""
+    if isinstance(item, Process):
+        yield "supplier", item.supplier
+    for field in fields(item):
+        value = getattr(item, field.name)
+        if isinstance(value, Function):
+            yield field.name, value.target
+        elif isinstance(value, tuple):
+            found = [part for part in value if isinstance(part, Function)]
+            yield from ((f"{field.name}.{index}", part.target) for index, part in enumerate(found))
+        elif is_dataclass(value) and not isinstance(value, Node | StoreSpec | type):
+            yield from ((f"{field.name}.{name}", target) for name, target in _functions(value))
