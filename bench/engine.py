@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import pathlib
 import random
 import sys
 import time
@@ -228,7 +229,7 @@ def main() -> int:
         name, *figures = found.values()
         print(f"{name:20}{figures[0]:>12,}{figures[1]:>12,}{figures[2]:>8}{figures[3]:>8}", flush=True)
     if given.json:
-        with open(given.json, "w", encoding="utf-8") as file:
+        with pathlib.Path(given.json).open("w", encoding="utf-8") as file:
             json.dump(results, file, indent=2)
     return 0
 

@@ -28,8 +28,16 @@ from tests.conformance.shapes import dump_stores, show_record
 TYPES = {"string": str, "long": int}
 
 
-def run_vector(vector: dict[str, Any]) -> dict[str, Any]:
-    """Runs a vector and returns ``{"outputs", "stores", "dropped"}``, or ``{"error": {"step"}}`` and the outputs so far."""
+def run_vector(vector: dict[str, Any], *, restart: bool = False) -> dict[str, Any]:
+    """Runs a vector.
+
+    Args:
+        vector: The vector, without what it expects.
+        restart: Stop the application after every step, and start it again from its changelogs.
+
+    Returns:
+        ``{"outputs", "stores", "dropped"}``, or ``{"error": {"step"}}`` with the outputs before.
+    """
     try:
         app, stores = Topology(vector).build()
         driver = TestDriver(app, wall_clock=vector.get("wall_clock_ms", 0))
@@ -47,6 +55,8 @@ def run_vector(vector: dict[str, Any]) -> dict[str, Any]:
         except MillstreamError as error:
             return {"error": {"step": index, "message": str(error)}, "outputs": steps}
         steps.append(outputs.take())
+        if restart:
+            driver.restart()
     dropped = sum(n for (_, reason), n in driver.dropped.items() if reason not in UNCOUNTED)
     return {"outputs": steps, "stores": dump_stores(driver, stores, vector["inputs"], steps), "dropped": dropped}
 
@@ -201,7 +211,10 @@ class Topology:
         source = node["from"]
         function, kind = self._function(node["expr"], node, "key", "value")
         made = self.made[source].transform_values(
-            function, value=TYPES[kind], store=self._store(node, "kv", self.key_types[source], kind), **self._named(node)
+            function,
+            value=TYPES[kind],
+            store=self._store(node, "kv", self.key_types[source], kind),
+            **self._named(node),
         )
         self._put(node, made, self.key_types[source], kind, "table")
 
@@ -374,7 +387,9 @@ class Topology:
         kind = result_type(node["init"], {})
         made = self.made[first["from"]].cogroup(compile_expression(first["aggregator"], ("key", "value", "agg")))
         for part in rest:
-            made = made.cogroup(self.made[part["from"]], compile_expression(part["aggregator"], ("key", "value", "agg")))
+            made = made.cogroup(
+                self.made[part["from"]], compile_expression(part["aggregator"], ("key", "value", "agg"))
+            )
         key = self.key_types[first["from"]]
         store_kind, result_key = "kv", key
         if "window" in node:

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from millstream.dsl.suggesting import suggesting_methods
 from millstream.plan.aggregates import Aggregation
 from millstream.serde import DOUBLE, JSON, LONG, serde_for
 
@@ -20,6 +21,7 @@ V = TypeVar("V")
 Selector = Callable[..., Any]
 
 
+@suggesting_methods
 class ReadyAggregations(Generic[K, V]):
     """Ready aggregations of grouped and windowed streams. Values that are None are passed over.
 
@@ -250,6 +252,7 @@ class ReadyAggregations(Generic[K, V]):
         raise NotImplementedError
 
 
+@suggesting_methods
 class ReadyTableAggregations(Generic[K, V]):
     """Ready aggregations of the rows of a table, which follow every change of a row.
 
@@ -320,6 +323,6 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _quotient(pair: list[Any]) -> float | None:
+def _quotient(pair: list[Any]) -> Any:
     total, count = pair
     return total / count if count else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from millstream.callsite import caller
 from millstream.config import Config
@@ -13,16 +13,19 @@ from millstream.dsl.builder import Builder, shorten
 from millstream.dsl.options import Materialized
 from millstream.dsl.stores import key_value
 from millstream.dsl.stream import Stream
+from millstream.dsl.suggesting import check_options, suggesting_methods
 from millstream.dsl.table import GlobalTable, Table
 from millstream.durations import Duration, to_ms
 from millstream.errors import TopologyError
+from millstream.expr import Expr
 from millstream.names import check_name
+from millstream.optimize import optimize
 from millstream.plan import sources
-from millstream.plan.functions import Function
+from millstream.plan.fingerprint import fingerprint
+from millstream.plan.functions import Function, arity
 from millstream.plan.node import Plan
 from millstream.plan.process import Store
 from millstream.plan.sources import OnInvalid, Timestamps
-from millstream.optimize import optimize
 from millstream.serde import Serde, serde_for
 from millstream.stages import Topology, cut
 from millstream.stages.describe import Format, describe
@@ -31,9 +34,32 @@ from millstream.state.spec import StoreSpec
 K = TypeVar("K")
 V = TypeVar("V")
 
-TimestampOption = str | Callable[..., int | None] | Timestamps | None
+TimestampOption = str | Callable[..., int | None] | Expr | None
+Typed = type[K] | Serde[K]
+"""What tells a serde: a type, or the serde itself."""
 
 
+class StreamOptions(TypedDict, total=False):
+    """Options of `App.stream`."""
+
+    pattern: str | re.Pattern[str] | None
+    timestamp: TimestampOption
+    on_invalid_timestamp: OnInvalid
+    offset_reset: Literal["earliest", "latest"]
+    name: str | None
+
+
+class TableOptions(TypedDict, total=False):
+    """Options of `App.table`."""
+
+    store: str | Materialized | None
+    ttl: Duration | None
+    timestamp: TimestampOption
+    on_invalid_timestamp: OnInvalid
+    name: str | None
+
+
+@suggesting_methods
 class App:
     """An application: a topology of streams and tables, and its configuration.
 
@@ -62,28 +88,16 @@ class App:
 
     @overload
     def stream(
-        self, *topics: str, key: type[K], value: type[V], timestamp: TimestampOption = ..., **options: Any
+        self, *topics: str, key: Typed[K], value: Typed[V], **options: Unpack[StreamOptions]
     ) -> Stream[K, V]: ...
     @overload
-    def stream(
-        self, *topics: str, key: type[K], timestamp: TimestampOption = ..., **options: Any
-    ) -> Stream[K, Any]: ...
+    def stream(self, *topics: str, key: Typed[K], **options: Unpack[StreamOptions]) -> Stream[K, Any]: ...
     @overload
-    def stream(
-        self, *topics: str, value: type[V], timestamp: TimestampOption = ..., **options: Any
-    ) -> Stream[Any, V]: ...
+    def stream(self, *topics: str, value: Typed[V], **options: Unpack[StreamOptions]) -> Stream[Any, V]: ...
     @overload
-    def stream(self, *topics: str, timestamp: TimestampOption = ..., **options: Any) -> Stream[Any, Any]: ...
+    def stream(self, *topics: str, **options: Unpack[StreamOptions]) -> Stream[Any, Any]: ...
     def stream(
-        self,
-        *topics: str,
-        key: Any = None,
-        value: Any = None,
-        pattern: str | re.Pattern[str] | None = None,
-        timestamp: TimestampOption = None,
-        on_invalid_timestamp: OnInvalid = "fail",
-        offset_reset: Literal["earliest", "latest"] = "earliest",
-        name: str | None = None,
+        self, *topics: str, key: Any = None, value: Any = None, **options: Unpack[StreamOptions]
     ) -> Stream[Any, Any]:
         """Reads one topic, several, or all whose names match a pattern, as a stream.
 
@@ -101,6 +115,8 @@ class App:
             offset_reset: Where an application begins to read: ``"earliest"`` or ``"latest"``.
             name: Name of the operator.
         """
+        check_options("stream", options, StreamOptions)
+        pattern, timestamp = options.get("pattern"), options.get("timestamp")
         if bool(topics) == (pattern is not None):
             raise TopologyError("stream: give topics, or a pattern for their names", hint='app.stream("orders", …)')
         for topic in topics:
@@ -117,37 +133,28 @@ class App:
         base = shorten("-".join(topics) if topics else f"pattern-{expression}")
         node = self._builder.source(
             sources.Source(
-                name=self._builder.name(name, "source", base=base),
+                name=self._builder.name(options.get("name"), "source", base=base),
                 at=caller(),
                 topics=topics,
                 pattern=expression,
                 key=self._builder.serde(known_key, "key"),
                 value=self._builder.serde(known_value, "value"),
-                timestamps=_timestamps(timestamp, on_invalid_timestamp),
-                offset_reset=offset_reset,
+                timestamps=_timestamps(timestamp, options.get("on_invalid_timestamp", "fail")),
+                offset_reset=options.get("offset_reset", "earliest"),
             )
         )
         return Stream(self._builder, node, node.key, node.value)
 
     @overload
-    def table(self, topic: str, *, key: type[K], value: type[V], **options: Any) -> Table[K, V]: ...
+    def table(self, topic: str, *, key: Typed[K], value: Typed[V], **options: Unpack[TableOptions]) -> Table[K, V]: ...
     @overload
-    def table(self, topic: str, *, key: type[K], **options: Any) -> Table[K, Any]: ...
+    def table(self, topic: str, *, key: Typed[K], **options: Unpack[TableOptions]) -> Table[K, Any]: ...
     @overload
-    def table(self, topic: str, *, value: type[V], **options: Any) -> Table[Any, V]: ...
+    def table(self, topic: str, *, value: Typed[V], **options: Unpack[TableOptions]) -> Table[Any, V]: ...
     @overload
-    def table(self, topic: str, **options: Any) -> Table[Any, Any]: ...
+    def table(self, topic: str, **options: Unpack[TableOptions]) -> Table[Any, Any]: ...
     def table(
-        self,
-        topic: str,
-        *,
-        key: Any = None,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        ttl: Duration | None = None,
-        timestamp: TimestampOption = None,
-        on_invalid_timestamp: OnInvalid = "fail",
-        name: str | None = None,
+        self, topic: str, *, key: Any = None, value: Any = None, **options: Unpack[TableOptions]
     ) -> Table[Any, Any]:
         """Reads a topic as a table: the last value of each key; a null value deletes the row.
 
@@ -162,6 +169,7 @@ class App:
             on_invalid_timestamp: As for `stream`.
             name: Name of the operator.
         """
+        check_options("table", options, TableOptions)
         check_name(topic, "topic")
         source = sources.Source(
             name=self._builder.name(None, "source", base=topic),
@@ -169,12 +177,18 @@ class App:
             topics=(topic,),
             key=self._builder.serde(self._serde(key, "key"), "key"),
             value=self._builder.serde(self._serde(value, "value"), "value"),
-            timestamps=_timestamps(timestamp, on_invalid_timestamp),
+            timestamps=_timestamps(options.get("timestamp"), options.get("on_invalid_timestamp", "fail")),
         )
         self._builder.reserve_topic(topic, source)
         self._builder.add(source, lineage=topic)
         stream: Stream[Any, Any] = Stream(self._builder, source, source.key, source.value)
-        return tables.make_table(stream, store=store, ttl=ttl, name=name, source_topic=topic)
+        return tables.make_table(
+            stream,
+            store=options.get("store"),
+            ttl=options.get("ttl"),
+            name=options.get("name"),
+            source_topic=topic,
+        )
 
     def global_table(
         self,
@@ -262,13 +276,20 @@ class App:
         """The topology as it runs: optimised as configured, and cut into sub-topologies."""
         return cut(optimize(self.plan(), self.config["topology.optimization"]))
 
-    def describe(self, format: Format = "text") -> str:  # noqa: A002  (the word that people expect)
+    def describe(self, format: Format = "text") -> str:
         """Describes the topology as it runs.
 
         Args:
             format: ``text`` (Kafka Streams' own form, for people and existing visualisers), ``mermaid`` or ``json``.
         """
         return describe(self.topology(), format)
+
+    def fingerprint(self) -> str:
+        """A short digest of all that the state of the application depends on, of the topology as it runs.
+
+        The same topology always has the same, whatever its functions are called and on whichever lines they are.
+        """
+        return fingerprint(self.topology().plan)
 
     def _serde(self, hint: Any, part: str) -> Serde[Any] | None:
         return None if hint is None else serde_for(hint, part)
@@ -279,8 +300,6 @@ def _timestamps(option: TimestampOption, on_invalid: OnInvalid) -> Timestamps:
         raise TopologyError(
             f"on_invalid_timestamp: {on_invalid!r} is not known", hint="use 'fail', 'skip' or 'partition_time'"
         )
-    if isinstance(option, Timestamps):
-        return option
     if option is None:
         return Timestamps(on_invalid=on_invalid)
     if option == "wall_clock":
@@ -289,9 +308,7 @@ def _timestamps(option: TimestampOption, on_invalid: OnInvalid) -> Timestamps:
         field = option
         return Timestamps("function", Function(lambda value: _field(value, field), ("key", "value"), "timestamp"))
     roles: tuple[str, ...] = ("key", "value")
-    from millstream.plan.functions import arity  # noqa: PLC0415
-
-    count = arity(option)
+    count = None if isinstance(option, Expr) else arity(option)
     if count is not None and count[0] > 2:
         roles = ("key", "value", "timestamp", "partition_time")
     return Timestamps("function", Function(option, roles, "timestamp"))

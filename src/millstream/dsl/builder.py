@@ -136,9 +136,7 @@ class Builder:
         self._topics[topic] = node
         self._tables.add(topic)
 
-    def repartition(
-        self, parent: Node, topic: str, key: Serde[Any], value: Serde[Any], **options: Any
-    ) -> Repartition:
+    def repartition(self, parent: Node, topic: str, key: Serde[Any], value: Serde[Any], **options: Any) -> Repartition:
         """Adds an exchange through an internal topic."""
         for other in self.nodes:
             if isinstance(other, Repartition) and other.topic == topic:
@@ -195,7 +193,7 @@ class Builder:
 
 def shorten(name: str) -> str:
     """Keeps a derived name within bounds: a long one ends in a digest of its whole."""
-    clean = "".join(c if c.isalnum() and c.isascii() or c in "._-" else "-" for c in name)
+    clean = "".join(c if (c.isalnum() and c.isascii()) or c in "._-" else "-" for c in name)
     if len(clean) <= _MAX_DERIVED and clean == name:
         return clean
     return f"{clean[: _MAX_DERIVED - 9]}-{zlib.crc32(name.encode()):08x}"

@@ -45,7 +45,9 @@ def deduplicate(
     def make() -> Deduplicate:
         return Deduplicate(spec.name, span, key, same)
 
-    node = stream._process("process-values", make, (spec.name,), builder.name(None, "filter", base=label), True)
+    node = stream._process(
+        "process-values", make, (spec.name,), builder.name(None, "filter", base=label), keeps_key=True
+    )
     return streams.Stream(builder, node, stream._key, stream._value)
 
 
@@ -101,7 +103,8 @@ def expire(stream: Stream[Any, Any], ttl: Duration, label: str) -> Stream[Any, A
     def make() -> Expire:
         return Expire(last.name, due.name, span)
 
-    node = stream._process("process-values", make, (last.name, due.name), builder.name(None, "ttl", base=label), True)
+    name = builder.name(None, "ttl", base=label)
+    node = stream._process("process-values", make, (last.name, due.name), name, keeps_key=True)
     return streams.Stream(builder, node, stream._key, stream._value)
 
 

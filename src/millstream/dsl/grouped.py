@@ -10,6 +10,7 @@ from millstream.dsl import table as tables
 from millstream.dsl.aggregations import ReadyAggregations, ReadyTableAggregations
 from millstream.dsl.options import Materialized
 from millstream.dsl.stores import key_value, windowed
+from millstream.dsl.suggesting import suggesting_methods
 from millstream.errors import TopologyError
 from millstream.plan.aggregates import Aggregate, Aggregation, Cogroup, TableAggregate, WindowAggregate
 from millstream.plan.node import Node
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from millstream.dsl.builder import Builder
     from millstream.dsl.stream import Stream
     from millstream.dsl.table import Table, WindowedTable
-    from millstream.expr import Expr
     from millstream.records import Windowed
     from millstream.serde import Serde
 
@@ -60,6 +60,7 @@ class _Groups(ReadyAggregations[K, V]):
         )
 
 
+@suggesting_methods
 class GroupedStream(_Groups[K, V]):
     """A stream grouped by key; made by `Stream.group_by_key` and `Stream.group_by`."""
 
@@ -163,6 +164,7 @@ class GroupedStream(_Groups[K, V]):
         return self._shared
 
 
+@suggesting_methods
 class WindowedStream(_Groups[K, V]):
     """A grouped stream in windows; made by `GroupedStream.windowed_by`."""
 
@@ -236,11 +238,10 @@ class WindowedStream(_Groups[K, V]):
             builder, parent, aggregation, self._window, options, value, label, emit_on_close=self._emit == "close"
         )
         key = windowed_key(node.store.key, self._window)
-        return tables.WindowedTable(
-            builder, node, key, node.store.value, ((node, parent._key, parent._value),)
-        )
+        return tables.WindowedTable(builder, node, key, node.store.value, ((node, parent._key, parent._value),))
 
 
+@suggesting_methods
 class CogroupedStream(Generic[K, A]):
     """An aggregate over several grouped streams, each with an aggregator of its own; the rows are shared."""
 
@@ -322,6 +323,7 @@ class CogroupedStream(Generic[K, A]):
         return tables.WindowedTable(builder, merged, windowed_key(spec.key, self._window), spec.value, late)
 
 
+@suggesting_methods
 class GroupedTable(ReadyTableAggregations[K, V]):
     """The rows of a table under new keys; made by `Table.group_by`."""
 
@@ -389,9 +391,7 @@ class GroupedTable(ReadyTableAggregations[K, V]):
         label = self._builder.name(name, kind, self._node)
         if self._shared is None or self._name is None:
             topic = self._name or options.name or label
-            self._shared = self._builder.repartition(
-                self._node, topic, self._key, change(self._value), changes=True
-            )
+            self._shared = self._builder.repartition(self._node, topic, self._key, change(self._value), changes=True)
         spec = key_value(options, label, self._key, self._builder.serde(value, "value"))
         node = TableAggregate(name=label, at=caller(), parent=self._shared, aggregation=aggregation, store=spec)
         self._builder.add(node, lineage=options.name or label)

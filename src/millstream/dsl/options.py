@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from millstream.dsl.suggesting import suggesting
 from millstream.durations import Duration, to_ms
 from millstream.errors import TopologyError
 
@@ -40,9 +41,7 @@ class Materialized:
             return store
         if store is None or isinstance(store, str):
             return Materialized(store)
-        raise TopologyError(
-            f"store: expected a name or Materialized(…), got {store!r}", hint='write store="counts"'
-        )
+        raise TopologyError(f"store: expected a name or Materialized(…), got {store!r}", hint='write store="counts"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +57,7 @@ class Suppressed:
     logging: bool = True
 
 
+@suggesting
 def until_window_closes(
     *, max_records: int | None = None, max_bytes: int | None = None, name: str | None = None, logging: bool = True
 ) -> Suppressed:
@@ -72,6 +72,7 @@ def until_window_closes(
     return Suppressed("window_closes", 0, max_records, max_bytes, "shut_down", name, logging)
 
 
+@suggesting
 def until_time_limit(
     limit: Duration,
     *,

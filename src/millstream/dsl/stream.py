@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from millstream.callsite import caller
 from millstream.dsl import compositions, grouped, stream_joins, table
 from millstream.dsl.options import Materialized
+from millstream.dsl.suggesting import suggesting_methods
 from millstream.errors import TopologyError
 from millstream.expr import Expr
 from millstream.names import check_name
-from millstream.plan import process as process_nodes
-from millstream.plan import stateless
+from millstream.plan import process as process_nodes, stateless
 from millstream.plan.functions import Function
 from millstream.plan.node import Node
 from millstream.serde import serde_for
@@ -36,6 +36,7 @@ KO = TypeVar("KO")
 _KEY_VALUE = ("key", "value")
 
 
+@suggesting_methods
 class Stream(Generic[K, V]):
     """A stream of records: every record is a fact of its own.
 
@@ -176,9 +177,7 @@ class Stream(Generic[K, V]):
         """
         return self._next(self._add(stateless.Peek, "peek", name, function=self._function(action, "peek")))
 
-    def foreach(
-        self, action: Callable[[K, V], object] | Callable[[V], object], *, name: str | None = None
-    ) -> None:
+    def foreach(self, action: Callable[[K, V], object] | Callable[[V], object], *, name: str | None = None) -> None:
         """Calls a function for each record, for its side effect; nothing follows. At least once, as `peek`."""
         self._add(stateless.Foreach, "foreach", name, function=self._function(action, "foreach"))
 
@@ -239,9 +238,7 @@ class Stream(Generic[K, V]):
         rekeyed = self._rekeyed or any(other._rekeyed for other in others)
         key = self._key if all(_same(self._key, o._key) for o in others) else None
         value = self._value if all(_same(self._value, o._value) for o in others) else None
-        node = stateless.Merge(
-            name=self._builder.name(name, "merge", *parents), at=caller(), inputs=parents
-        )
+        node = stateless.Merge(name=self._builder.name(name, "merge", *parents), at=caller(), inputs=parents)
         self._builder.add(node, lineage=node.name)
         return Stream(self._builder, node, key, value, rekeyed=rekeyed)
 
@@ -337,9 +334,7 @@ class Stream(Generic[K, V]):
         """
         return table.make_table(self, store=store, key=key, value=value, ttl=ttl, name=name)
 
-    def group_by_key(
-        self, *, name: str | None = None, key: Any = None, value: Any = None
-    ) -> GroupedStream[K, V]:
+    def group_by_key(self, *, name: str | None = None, key: Any = None, value: Any = None) -> GroupedStream[K, V]:
         """Groups by the key, for an aggregation; repartitions if the key was changed.
 
         Args:
@@ -381,13 +376,9 @@ class Stream(Generic[K, V]):
         self, other: Stream[K, VO], joiner: Callable[..., V2] | Expr, window: JoinWindow, **options: Any
     ) -> JoinedStream[K, V2]: ...
     @overload
-    def join(
-        self, other: Table[K, VO], joiner: Callable[..., V2] | Expr, **options: Any
-    ) -> JoinedStream[K, V2]: ...
+    def join(self, other: Table[K, VO], joiner: Callable[..., V2] | Expr, **options: Any) -> JoinedStream[K, V2]: ...
     @overload
-    def join(
-        self, other: GlobalTable[KO, VO], joiner: Callable[..., V2] | Expr, **options: Any
-    ) -> Stream[K, V2]: ...
+    def join(self, other: GlobalTable[KO, VO], joiner: Callable[..., V2] | Expr, **options: Any) -> Stream[K, V2]: ...
     def join(self, other: Any, joiner: Any, window: JoinWindow | None = None, **options: Any) -> Any:
         """Joins with a stream, a table or a global table; only what matches comes out.
 
@@ -428,7 +419,8 @@ class Stream(Generic[K, V]):
         self, other: Stream[K, VO], joiner: Callable[..., V2] | Expr, window: JoinWindow, **options: Any
     ) -> JoinedStream[K, V2]:
         """Joins two streams as `left_join`, and keeps unmatched records of both sides."""
-        return stream_joins.join(self, other, "outer", joiner, window, options)
+        joined: JoinedStream[K, V2] = stream_joins.join(self, other, "outer", joiner, window, options)
+        return joined
 
     # ----- processors ------------------------------------------------------------------------------------------
 
@@ -471,9 +463,10 @@ class Stream(Generic[K, V]):
             )
         for store in stores:
             self._builder.plan().store(store)
-        return self._add(
+        made: Node = self._add(
             process_nodes.Process, kind, name, supplier=supplier, uses=tuple(stores), keeps_key=keeps_key
         )
+        return made
 
     def deduplicate(
         self,
@@ -508,7 +501,7 @@ class Stream(Generic[K, V]):
 
     # ----- inside ----------------------------------------------------------------------------------------------
 
-    def _add(self, kind: type[Node], label: str, name: str | None, **fields: Any) -> Any:
+    def _add(self, kind: Callable[..., Any], label: str, name: str | None, **fields: Any) -> Any:
         fields["name"] = self._builder.name(name, label, self._node)
         return self._builder.add(kind(at=caller(), parent=self._node, **fields))
 

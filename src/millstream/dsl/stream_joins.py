@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from millstream.callsite import caller
-from millstream.dsl import stream as streams
-from millstream.dsl import table as tables
+from millstream.dsl import stream as streams, table as tables
 from millstream.durations import show_ms, to_ms
 from millstream.errors import TopologyError, suggestion
 from millstream.plan.joins import JoinKind, StreamGlobalJoin, StreamStreamJoin, StreamTableJoin

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from millstream.callsite import caller
-from millstream.dsl import compositions, grouped, table_joins
-from millstream.dsl import stream as streams
+from millstream.dsl import compositions, grouped, stream as streams, table_joins
 from millstream.dsl.options import Materialized, Suppressed
 from millstream.dsl.stores import key_value
+from millstream.dsl.suggesting import suggesting_methods
 from millstream.errors import TopologyError
 from millstream.plan import aggregates, sources, tables
 from millstream.plan.stateless import Late
@@ -34,6 +34,7 @@ VO = TypeVar("VO")
 KO = TypeVar("KO")
 
 
+@suggesting_methods
 class Table(Generic[K, V]):
     """A table: the current value of every key, as the records of a stream change it.
 
@@ -153,9 +154,7 @@ class Table(Generic[K, V]):
         [('[ann@0/1000]', 2)]
         """
         if not isinstance(until, Suppressed):
-            raise TopologyError(
-                f"suppress: expected until_window_closes(…) or until_time_limit(…), got {until!r}"
-            )
+            raise TopologyError(f"suppress: expected until_window_closes(…) or until_time_limit(…), got {until!r}")
         if self._history() is not None:
             raise TopologyError(
                 "a versioned table cannot be suppressed", hint="keep it in a store without history, or suppress before"
@@ -261,7 +260,13 @@ class Table(Generic[K, V]):
         return self._builder.function(target, ("key", "value"), what, key=self._key, value=self._value)
 
     def _add(
-        self, kind: type[Node], label: str, name: str | None, store: Any, serde: Serde[Any] | None, **fields: Any
+        self,
+        kind: Callable[..., Any],
+        label: str,
+        name: str | None,
+        store: Any,
+        serde: Serde[Any] | None,
+        **fields: Any,
     ) -> Table[Any, Any]:
         label = self._builder.name(name, label, self._node)
         options = Materialized.of(store)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from millstream.dsl.suggesting import suggesting
 from millstream.durations import Duration, show_ms, to_ms
 from millstream.errors import TopologyError
 from millstream.plan.windows import JoinWindow, SessionWindow, SlidingWindow, TimeWindow, UnlimitedWindow
 
 
+@suggesting
 def tumbling(size: Duration, *, grace: Duration = 0, idle: Duration | None = None) -> TimeWindow:
     """Windows of one size that follow each other without a gap, aligned to the epoch; the end is exclusive.
 
@@ -23,6 +25,7 @@ def tumbling(size: Duration, *, grace: Duration = 0, idle: Duration | None = Non
     return TimeWindow(ms, ms, to_ms(grace, "grace"), _idle(idle))
 
 
+@suggesting
 def hopping(size: Duration, advance: Duration, *, grace: Duration = 0, idle: Duration | None = None) -> TimeWindow:
     """Windows of one size that begin every ``advance``, so that a record is in several of them; the end is exclusive.
 
@@ -38,6 +41,7 @@ def hopping(size: Duration, advance: Duration, *, grace: Duration = 0, idle: Dur
     return TimeWindow(to_ms(size, "window size"), to_ms(advance, "window advance"), to_ms(grace, "grace"), _idle(idle))
 
 
+@suggesting
 def sliding(difference: Duration, *, grace: Duration = 0, idle: Duration | None = None) -> SlidingWindow:
     """Windows aligned to the records: every different set of records no more than ``difference`` apart.
 
@@ -51,6 +55,7 @@ def sliding(difference: Duration, *, grace: Duration = 0, idle: Duration | None 
     return SlidingWindow(to_ms(difference, "window difference"), to_ms(grace, "grace"), _idle(idle))
 
 
+@suggesting
 def session(gap: Duration, *, grace: Duration = 0, idle: Duration | None = None) -> SessionWindow:
     """Windows of activity: a session of a key ends when no record came for longer than ``gap``.
 
@@ -69,6 +74,7 @@ def unlimited(start: int = 0) -> UnlimitedWindow:
     return UnlimitedWindow(start)
 
 
+@suggesting
 def join_window(
     difference: Duration | None = None,
     *,

@@ -19,7 +19,7 @@ Process: TypeAlias = Callable[..., None]
 Operator: TypeAlias = Callable[[Any, "Build"], "Process | tuple[Process, ...]"]
 
 OPERATORS: dict[type[Node], Operator] = {}
-GETTERS: dict[type[Node], Callable[[Any, "Build"], Getter]] = {}
+GETTERS: dict[type[Node], Callable[[Any, Build], Getter]] = {}
 
 
 def operator(kind: type[Node]) -> Callable[[Operator], Operator]:

@@ -26,7 +26,17 @@ Entry: TypeAlias = tuple[int, Any, Any, Any, int, "InputRecord | None"]
 class Queue:
     """The records of one topic partition that a task has been given and has not taken yet."""
 
-    __slots__ = ("_context", "_extract", "_node", "_read_key", "_read_value", "entries", "partition", "process", "topic")
+    __slots__ = (
+        "_context",
+        "_extract",
+        "_node",
+        "_read_key",
+        "_read_value",
+        "entries",
+        "partition",
+        "process",
+        "topic",
+    )
 
     def __init__(
         self,

@@ -144,8 +144,7 @@ class Task:
         context = self.context
         timestamp, key, value, headers = entry[:4]
         context.source, context.entry = queue, entry
-        if timestamp > context.stream_time:
-            context.stream_time = timestamp
+        context.stream_time = max(context.stream_time, timestamp)
         queue.process(key, value, timestamp, headers)
         context.punctuators.run("stream", context.stream_time)
 
@@ -156,8 +155,7 @@ class Task:
         for entry in entries:
             context.entry = entry
             timestamp, key, value, headers, _offset, _raw = entry
-            if timestamp > context.stream_time:
-                context.stream_time = timestamp
+            context.stream_time = max(context.stream_time, timestamp)
             process(key, value, timestamp, headers)
 
     def advance_wall_clock(self, now: int) -> None:

@@ -36,7 +36,7 @@ def merge_repartitions(plan: Plan) -> Plan:
             nodes.append(new[node])
         if node in moved:
             name = f"{node.name}-repartitioned" if node in staying else node.name
-            behind[node] = replace(node, name=name, parent=behind[node.parents[0]])  # type: ignore[call-arg]
+            behind[node] = replace(node, name=name, parent=behind[node.parents[0]])
             nodes.append(behind[node])
         if node in groups:
             first = next(iter(groups[node]))

@@ -64,7 +64,8 @@ def to_dict(plan: Plan) -> PlainPlan:
     - ``application_id``
     - ``operators``: by name, each with its ``kind``, the names of its ``parents`` (left to right) and its ``options``.
       An option that has its default value is left out, so that an option that a later version brings changes nothing
-      for those who do not use it. A serde is its name, an expression its tree, any other function ``{"callable": true}``.
+      for those who do not use it. A serde is its name, an expression its tree, and any other function is
+      ``{"callable": true}``.
     - ``stores``: by name, each with its ``operator`` and the fields of its specification. Only stores that are kept.
 
     >>> from millstream import App

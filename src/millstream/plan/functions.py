@@ -48,6 +48,7 @@ class Function:
         return self.roles if self.takes_key or self.roles[:1] != ("key",) else self.roles[1:]
 
     def _wants_key(self, what: str) -> bool:
+        assert not isinstance(self.target, Expr)
         given = arity(self.target)
         allowed = {len(self.roles)}
         if self.roles[:1] == ("key",):
@@ -125,7 +126,7 @@ def describe_callable(target: object) -> str:
     inner = inspect.unwrap(target) if callable(target) else target
     while hasattr(inner, "func"):  # functools.partial
         inner = inner.func
-    code = getattr(inner, "__code__", None) or getattr(getattr(inner, "__call__", None), "__code__", None)
+    code = getattr(inner, "__code__", None) or getattr(getattr(type(inner), "__call__", None), "__code__", None)
     name = getattr(inner, "__qualname__", type(inner).__qualname__).rsplit(".", 1)[-1]
     if code is None:
         return f"{getattr(inner, '__module__', None) or 'builtins'}.{name}"
@@ -147,6 +148,6 @@ def annotated_result(target: object) -> Any:
         return None
     try:
         found = typing.get_type_hints(target)["return"]
-    except Exception:  # an annotation that cannot be resolved tells nothing
+    except Exception:  # noqa: BLE001  (an annotation that cannot be resolved tells nothing)
         return None
     return None if found in {Any, object, type(None)} or isinstance(found, typing.TypeVar) else found

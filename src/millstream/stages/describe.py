@@ -34,9 +34,9 @@ def describe(topology: Topology, format: Format = "text") -> str:
     """Describes a topology.
 
     - ``text``: Kafka Streams' own form, for people and existing visualisers, with our stable names in it. A repartition
-      is a sink in the sub-topology that writes its topic, and a source in the one that reads it. Stores are those that a
-      processor owns and those in which it looks rows up. As in Kafka Streams, names of internal topics come without the
-      application's id, and stores of global tables are shown at the table only.
+      is a sink in the sub-topology that writes its topic, and a source in the one that reads it. A processor shows the
+      stores that it owns and those in which it looks rows up. As in Kafka Streams, names of internal topics come
+      without the application's id, and stores of global tables are shown at the table only.
     - ``mermaid``: a flowchart, with topics, and with stores linked to their operators.
     - ``json``: all of it for programs, always in the same order. ``sub_topologies`` is a list of objects with ``id``,
       ``global``, ``stores`` (each with ``name``, ``kind``, ``key``, ``value``, ``changelog``) and ``nodes``. A node has
@@ -87,6 +87,27 @@ class _Element:
     children: tuple[str, ...] = ()
     stores: tuple[str, ...] = ()
     global_stores: tuple[str, ...] = ()
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that are read or written, as far as they are known by name."""
+        if self.type == "processor":
+            return ()
+        if isinstance(self.node, Repartition):
+            return (f"{self.node.topic}-repartition",)
+        if isinstance(self.node, Source):
+            return self.node.topics
+        topic = getattr(self.node, "topic", None)
+        return (topic,) if isinstance(topic, str) else ()
+
+    @property
+    def chosen_by(self) -> str | None:
+        """What stands for topics that have no fixed names: a pattern, or where the function is that names them."""
+        if isinstance(self.node, Source):
+            return self.node.pattern
+        return (
+            self.node.topic.location if isinstance(self.node, Sink) and isinstance(self.node.topic, Function) else None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,23 +209,6 @@ def _rows_of(table: Node) -> tuple[str, ...]:
     return (*own, *(name for parent in above for name in _rows_of(parent)))
 
 
-def _topics(node: Node) -> tuple[str, ...]:
-    """The topics that an element reads or writes, as far as they are known by name."""
-    if isinstance(node, Repartition):
-        return (f"{node.topic}-repartition",)
-    if isinstance(node, Source):
-        return node.topics
-    topic = getattr(node, "topic", None)
-    return (topic,) if isinstance(topic, str) else ()
-
-
-def _chosen_by(node: Node) -> str | None:
-    """What stands for the topics of an element if they have no fixed names: a pattern, or where the function is."""
-    if isinstance(node, Source):
-        return node.pattern
-    return node.topic.location if isinstance(node, Sink) and isinstance(node.topic, Function) else None
-
-
 # ----- Kafka Streams' text ---------------------------------------------------------------------------------------
 
 
@@ -222,11 +226,11 @@ def _text_of(element: _Element) -> str:
     head = f"{element.type.capitalize()}: {element.name}"
     below = f"\n      --> {', '.join(element.children) or 'none'}"
     above = f"\n      <-- {', '.join(element.parents) or 'none'}"
-    topics, chosen_by = _topics(element.node), _chosen_by(element.node)
     if element.type == "source":
-        return f"{head} (topics: {chosen_by or _bracketed(topics)}){below}"
+        return f"{head} (topics: {element.chosen_by or _bracketed(element.topics)}){below}"
     if element.type == "sink":
-        return f"{head} ({f'extractor class: {chosen_by}' if chosen_by else f'topic: {topics[0]}'}){above}"
+        target = f"extractor class: {element.chosen_by}" if element.chosen_by else f"topic: {element.topics[0]}"
+        return f"{head} ({target}){above}"
     return f"{head} (stores: {_bracketed(element.stores)}){below}{above}"
 
 
@@ -246,8 +250,9 @@ def _mermaid(topology: Topology) -> str:
     links: list[str] = []
     for element in elements:
         own = ids[element.name]
-        chosen_by = _chosen_by(element.node)
-        for topic in () if element.type == "processor" else (*_topics(element.node), *([chosen_by] if chosen_by else [])):
+        # No topic has such a name, so that these are nodes of their own.
+        wording = "all like {}" if element.type == "source" else "as {} says"
+        for topic in (wording.format(element.chosen_by),) if element.chosen_by else element.topics:
             outside = topics.setdefault(topic, f"t{len(topics)}")
             links.append(f"{outside} --> {own}" if element.type == "source" else f"{own} --> {outside}")
         links.extend(f"{own} --> {ids[child]}" for child in element.children)
@@ -273,7 +278,7 @@ def _label(element: _Element) -> str:
 
 def _escaped(text: str) -> str:
     """Text inside the quotes of a label, where Mermaid reads HTML, Markdown and its own character codes."""
-    return "".join(f"#{ord(c)};" if c in "\"#&<>`\\" else c for c in " ".join(text.split()))
+    return "".join(f"#{ord(c)};" if c in '"#&<>`\\' else c for c in " ".join(text.split()))
 
 
 # ----- JSON ------------------------------------------------------------------------------------------------------
@@ -306,7 +311,7 @@ def _json(topology: Topology) -> str:
 
 def _node(topology: Topology, element: _Element) -> dict[str, Any]:
     node = element.node
-    topics = (topology.topic_of(node),) if isinstance(node, Repartition) else _topics(node)
+    topics = (topology.topic_of(node),) if isinstance(node, Repartition) else element.topics
     found = list(_functions(node))
     return {
         "name": element.name,
@@ -317,7 +322,7 @@ def _node(topology: Topology, element: _Element) -> dict[str, Any]:
         "children": list(element.children),
         "stores": list(element.stores),
         "global_stores": list(element.global_stores),
-        "topics": [] if element.type == "processor" else list(topics),
+        "topics": list(topics),
         "pattern": node.pattern if isinstance(node, Source) else None,
         "at": node.at,
         "functions": {name: describe_callable(target) for name, target in found if not isinstance(target, Expr)},
@@ -326,7 +331,7 @@ def _node(topology: Topology, element: _Element) -> dict[str, Any]:
 
 
 def _functions(item: Any) -> Iterator[tuple[str, Any]]:
-    """The user's functions and expressions in an operator, by what they are in it: ``predicate``, ``aggregation.add``."""
+    """The functions and expressions in an operator, by what they are in it: ``predicate``, ``aggregation.add``."""
     if isinstance(item, Process):
         yield "supplier", item.supplier
     for field in fields(item):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from millstream.errors import TopologyError
 from millstream.plan.analysis import Facts
 from millstream.plan.joins import ForeignKeyResolve, StreamTableJoin
 from millstream.plan.node import Node, Plan
@@ -56,21 +57,48 @@ class Topology:
         return tuple(self.plan.of_type(GlobalTable))
 
     def partitions(self, counts: dict[str, int]) -> dict[str, int]:
-        """How many partitions each internal topic has, given those of the input topics.
+        """How many partitions each topic has, internal ones included, given those of the input topics.
 
-        A repartition topic has as many as the user says, else as many as the largest input of the sub-topology that
-        writes it.
+        A repartition topic has as many as the user says, else as many as the other inputs of the sub-topology that
+        reads it, because what is joined must be partitioned alike, else as many as the inputs of the one that writes.
+
+        Raises:
+            TopologyError: The inputs of a sub-topology have different numbers of partitions.
         """
-        found: dict[str, int] = {}
-        pending = list(self.plan.of_type(Repartition))
-        for _ in range(len(pending) + 1):
-            for node in pending:
-                part = next(p for p in self.parts if node in p.nodes)
-                known = [
-                    counts.get(topic, found.get(topic, 1)) for source in part.sources for topic in self.topics(source)
-                ]
-                found[self.topic_of(node)] = node.partitions or max(known, default=1)
+        found = dict(counts)
+        waiting = list(self.plan.of_type(Repartition))
+        for node in waiting:
+            if node.partitions is not None:
+                found[self.topic_of(node)] = node.partitions
+        waiting = [node for node in waiting if node.partitions is None]
+        while waiting:
+            for node in list(waiting):
+                reader = next(part for part in self.parts if node in part.sources)
+                writer = next(part for part in self.parts if node in part.nodes)
+                known = self._known(reader, found) or self._known(writer, found)
+                if known or len(waiting) == 1:
+                    found[self.topic_of(node)] = max(known, default=1)
+                    waiting.remove(node)
+                    break
+            else:
+                found[self.topic_of(waiting.pop())] = 1
+        for part in self.parts:
+            self._check_alike(part, found)
         return found
+
+    def _known(self, part: SubTopology, found: dict[str, int]) -> list[int]:
+        return [found[topic] for source in part.sources for topic in self.topics(source) if topic in found]
+
+    def _check_alike(self, part: SubTopology, found: dict[str, int]) -> None:
+        sizes = {topic: found[topic] for source in part.sources for topic in self.topics(source) if topic in found}
+        fixed = [n for n in part.sources if isinstance(n, Repartition) and n.partitions is not None]
+        if fixed and len(set(sizes.values())) > 1:
+            listed = ", ".join(f"{topic} has {count}" for topic, count in sizes.items())
+            raise TopologyError(
+                f"what is processed together must have the same number of partitions: {listed}",
+                hint="leave partitions=… out, or give all of them the same",
+                at=fixed[0].at,
+            )
 
     def topics(self, source: Source | Repartition) -> tuple[str, ...]:
         """The topics of a source."""
@@ -114,9 +142,7 @@ def cut(plan: Plan) -> Topology:
     return Topology(
         plan,
         Facts(plan),
-        tuple(
-            SubTopology(index, tuple(parts[root]), tuple(sources[root])) for index, root in enumerate(used)
-        ),
+        tuple(SubTopology(index, tuple(parts[root]), tuple(sources[root])) for index, root in enumerate(used)),
     )
 
 

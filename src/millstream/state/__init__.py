@@ -17,7 +17,7 @@ from millstream.state.api import (
     WindowStore,
 )
 from millstream.state.memory import AnyStore, open_store
-from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, Serde, StoreKind, StoreSpec
+from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreKind, StoreSpec
 
 __all__ = [
     "LATEST",
@@ -27,7 +27,6 @@ __all__ = [
     "BufferStore",
     "ChangelogRecord",
     "KeyValueStore",
-    "Serde",
     "SessionStore",
     "Store",
     "StoreKind",

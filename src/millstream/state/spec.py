@@ -1,36 +1,16 @@
-"""What a store is made from: its specification, and the serde that it expects."""
+"""What a store is made from: its specification."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from millstream.serde.api import Serde
 
 StoreKind: TypeAlias = Literal["key-value", "window", "session", "versioned", "buffer"]
 
 NO_TIMESTAMP = -1
 """The timestamp of a changelog record whose row has no time of its own; the writer of the changelog chooses one."""
-
-
-class Serde(Protocol):
-    """The part of a serde that stores use; the serdes of ``millstream.serde`` have it."""
-
-    @property
-    def name(self) -> str:
-        """The name of the serde, for messages."""
-
-    @property
-    def immutable(self) -> bool:
-        """True if values cannot change, so that a store may keep them as they are."""
-
-    @property
-    def hashable(self) -> bool:
-        """True if values can be looked up in a dict: hashable, and equal if and only if their bytes are equal."""
-
-    def serialize(self, value: Any, /) -> bytes | None:
-        """Returns the bytes of a value; None of None."""
-
-    def deserialize(self, data: bytes | None, /) -> Any:
-        """Returns the value of bytes; None of None."""
 
 
 class ChangelogRecord(NamedTuple):
@@ -66,8 +46,8 @@ class StoreSpec:
 
     name: str
     kind: StoreKind
-    key: Serde
-    value: Serde
+    key: Serde[Any]
+    value: Serde[Any]
     timestamped: bool = False
     retention_ms: int | None = None
     window_size_ms: int | None = None

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from millstream.config import Config
 from millstream.dsl.app import App
 from millstream.durations import Duration, to_ms
 from millstream.engine import InputRecord, Task
 from millstream.engine.context import DroppedRecord, OutputRecord
-from millstream.errors import MillstreamError, RunError, SerdeError, TopologyError, UnknownStoreError, suggestion
+from millstream.errors import (
+    MillstreamError,
+    ProductionError,
+    RunError,
+    SerdeError,
+    TopologyError,
+    UnknownStoreError,
+    suggestion,
+)
 from millstream.partitioning import partition_for
-from millstream.plan.sources import GlobalTable, Source
+from millstream.plan.sources import GlobalTable, Source, ToTable
 from millstream.plan.stateless import Sink
 from millstream.records import Record
 from millstream.serde import BYTES, Serde, serde_for
@@ -75,18 +84,22 @@ class TestDriver:
         self._now = wall_clock
         self._failed: MillstreamError | None = None
         self.topology: Topology = app.topology()
-        self._counts = self.topology.partitions({})
+        self._global_topics = {table.topic for table in self.topology.global_tables}
+        inputs = {topic: partitions for source in self.topology.plan.of_type(Source) for topic in source.topics}
+        self._counts = self.topology.partitions(inputs)
+        self._task_count = max([partitions, *self._counts.values()])
         self._offsets: Counter[tuple[str, int]] = Counter()
         self._logs: dict[str, list[OutputRecord]] = {}
         self._waiting: list[tuple[str, int, InputRecord]] = []
+        self._delivered: dict[tuple[str, int], list[InputRecord]] = {}
         self._round_robin = 0
-        self._changelogs: list[dict[str, list[ChangelogRecord]]] = [{} for _ in range(partitions)]
+        self._changelogs: list[dict[str, list[ChangelogRecord]]] = [{} for _ in range(self._task_count)]
         self.dropped_records: list[DroppedRecord] = []
         self._dropped_before: Counter[tuple[str, str]] = Counter()
-        self._tasks = [self._make_task(p, None) for p in range(partitions)]
+        self._tasks = [self._make_task(p, None) for p in range(self._task_count)]
         self._started()
 
-    def __enter__(self) -> TestDriver:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -142,20 +155,24 @@ class TestDriver:
         self._settle()
         self._now += to_ms(by)
         for task in self._tasks:
-            self._guard(lambda task=task: task.advance_wall_clock(self._now))
+            self._guard(task.advance_wall_clock, self._now)
             self._route(task)
         self._drain()
 
     def run(self) -> None:
         """Processes what was piped, cut into micro-batches; only needed with ``batches=``."""
         waiting, self._waiting = self._waiting, []
+        for topic, partition, record in waiting:  # global tables are read to their end before anything else
+            if topic in self._global_topics:
+                self._deliver(topic, partition, [record])
+        waiting = [entry for entry in waiting if entry[0] not in self._global_topics]
         left: Counter[tuple[str, int]] = Counter((topic, partition) for topic, partition, _ in waiting)
         for size in self._cuts(len(waiting)):
             batch, waiting = waiting[:size], waiting[size:]
             for topic, partition, record in batch:
                 left[topic, partition] -= 1
                 self._deliver(topic, partition, [record])
-            self._drain(lambda topic, partition: left[topic, partition] > 0)
+            self._drain(lambda partition, topic: left[topic, partition] > 0)
 
     def _cuts(self, total: int) -> Iterable[int]:
         if self._batches == "random":
@@ -171,10 +188,17 @@ class TestDriver:
             total -= size
             yield size
 
-    def restart(self) -> None:
-        """Stops the application and starts it again, from the changelogs of its stores, as after a crash."""
+    def restart(self, *, compact: bool = False) -> None:
+        """Stops the application and starts it again, from the changelogs of its stores, as after a crash.
+
+        Args:
+            compact: Compact the changelogs first, as a log does in time: only the last record of each key stays.
+                (Those of versioned stores keep all.)
+        """
         self._settle()
-        states = [(self._changelogs[task.partition], task.cells()) for task in self._tasks]
+        if compact:
+            self._compact()
+        states = [(self._changelog_of(task.partition), task.cells()) for task in self._tasks]
         for task in self._tasks:
             self._dropped_before.update(task.context.dropped)
             task.close()
@@ -229,13 +253,31 @@ class TestDriver:
         task.context.partition_counts = self._partition_count
         return task
 
+    def _compact(self) -> None:
+        for logs in self._changelogs:
+            for name, records in logs.items():
+                if self.topology.plan.store(name)[1].kind != "versioned":
+                    last = {record.key: record for record in records}
+                    logs[name] = [record for record in records if last[record.key] is record]
+
+    def _changelog_of(self, partition: int) -> dict[str, list[ChangelogRecord]]:
+        """The changelogs of a task; a table may have its source topic for one."""
+        found = dict(self._changelogs[partition])
+        for table in self.topology.plan.of_type(ToTable):
+            if table.reuse_source and table.source_topic is not None:
+                records = self._delivered.get((table.source_topic, partition), [])
+                found[table.store.name] = [
+                    ChangelogRecord(r.key, r.value, r.timestamp) for r in records if r.key is not None
+                ]
+        return found
+
     def _started(self) -> None:
         for task in self._tasks:
             self._route(task)
         self._drain()
 
     def _partition_count(self, topic: str) -> int:
-        return min(self._counts.get(topic) or self._partitions, self._partitions)
+        return self._counts.get(topic, self._partitions)
 
     def _pipe(
         self, topic: str, record: Record[Any, Any], partition: int | None, key: Serde[Any], value: Serde[Any]
@@ -268,18 +310,18 @@ class TestDriver:
         return self._offsets[topic, partition] - 1
 
     def _deliver(self, topic: str, partition: int, records: list[InputRecord]) -> None:
-        everywhere = any(table.topic == topic for table in self.topology.global_tables)
-        for task in self._tasks if everywhere else [self._tasks[partition]]:
-            self._guard(lambda task=task: task.add(topic, records))
+        self._delivered.setdefault((topic, partition), []).extend(records)
+        for task in self._tasks if topic in self._global_topics else [self._tasks[partition]]:
+            self._guard(task.add, topic, records)
 
-    def _drain(self, more: Callable[[str, int], bool] | None = None) -> None:
+    def _drain(self, more: Callable[[int, str], bool] | None = None) -> None:
         """Lets the tasks work until there is nothing left that they may take."""
         working = True
         while working:
             working = False
             for task in self._tasks:
-                wait = None if more is None else (lambda topic, p=task.partition: more(topic, p))
-                while self._guard(lambda task=task, wait=wait: task.step(wait)):
+                wait = None if more is None else functools.partial(more, task.partition)
+                while self._guard(task.step, wait):
                     working = True
                     self._route(task)
         for task in self._tasks:
@@ -292,17 +334,23 @@ class TestDriver:
             partition = record.partition
             if partition is None:
                 partition = self._choose_partition(record.topic, record.key)
-            if not 0 <= partition < self._partitions:
-                raise RunError(f"the partitioner chose partition {partition} of {record.topic!r}, which does not exist")
+            if not 0 <= partition < self._partition_count(record.topic):
+                error = ProductionError(
+                    f"the partitioner chose partition {partition} of {record.topic!r}, which has "
+                    f"{self._partition_count(record.topic)}",
+                    hint="a partitioner gives a number from 0 to partitions - 1",
+                )
+                self._failed = error
+                raise error
             self._logs.setdefault(record.topic, []).append(record)
             offset = self._next_offset(record.topic, partition)
             if self._tasks[partition].queue(record.topic) is not None:
                 given = InputRecord(offset, record.timestamp, record.key, record.value, record.headers)
                 self._deliver(record.topic, partition, [given])
 
-    def _guard(self, call: Callable[[], Any]) -> Any:
+    def _guard(self, call: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return call()
+            return call(*arguments)
         except MillstreamError as error:
             self._failed = error
             for task in self._tasks:  # dead letters of what failed

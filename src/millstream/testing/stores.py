@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.errors import SerdeError
 from millstream.state.spec import StoreSpec
 from millstream.state.views import view_of
 
@@ -32,7 +33,7 @@ class AllPartitions:
             answers = [method(*args, **kwargs) for method in methods]
             if name == "approximate_num_entries":
                 return sum(answers)
-            if hasattr(answers[0], "__iter__") and hasattr(answers[0], "__next__") or isinstance(answers[0], list):
+            if (hasattr(answers[0], "__iter__") and hasattr(answers[0], "__next__")) or isinstance(answers[0], list):
                 entries = [entry for answer in answers for entry in answer]
                 backward = name.startswith(("reverse", "backward"))
                 return iter(sorted(entries, key=self._order, reverse=backward))
@@ -45,6 +46,6 @@ class AllPartitions:
         inner = getattr(key, "key", key)
         try:
             data = self._spec.key.serialize(inner)
-        except Exception:  # a start, of the entries of one key
+        except SerdeError:  # a start, of the entries of one key
             return (b"", key, 0)
         return (data, getattr(key, "start", 0), getattr(key, "end", 0))

@@ -27,9 +27,7 @@ class TestInput(Generic[K, V]):
 
     __test__ = False  # not a class of tests, whatever pytest thinks of its name
 
-    def __init__(
-        self, send: Callable[[Record[Any, Any], int | None], None], start: int, advance: int
-    ) -> None:
+    def __init__(self, send: Callable[[Record[Any, Any], int | None], None], start: int, advance: int) -> None:
         self._send = send
         self._time = start
         self._advance = advance

@@ -34,6 +34,12 @@ def wants_fresh_copy(node: plan.Aggregate | plan.WindowAggregate | plan.TableAgg
     return not node.store.value.immutable and node in build.facts.sends_old
 
 
+def _again(get: Getter, key: Any) -> Any:
+    """Reads an aggregate once more."""
+    row = get(key)
+    return None if row is None else row[0]
+
+
 @operator(plan.Aggregate)
 def aggregate(node: plan.Aggregate, build: Build) -> Process:
     """Keeps one aggregate for each key."""
@@ -58,9 +64,8 @@ def aggregate(node: plan.Aggregate, build: Build) -> Process:
                 new = first(key, value)
             else:
                 old, before = row
-                new = following(key, value, get(key)[0] if fresh else old)
-                if before > timestamp:
-                    timestamp = before
+                new = following(key, value, _again(get, key) if fresh else old)
+                timestamp = max(timestamp, before)
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return
@@ -86,8 +91,7 @@ def _count(node: plan.Aggregate, build: Build, store: Any) -> Process:
             forward(key, 1, None, timestamp, headers, True)
             return
         old, before = row
-        if before > timestamp:
-            timestamp = before
+        timestamp = max(timestamp, before)
         put(key, (old + 1, timestamp))
         forward(key, old + 1, old, timestamp, headers, True)
 
@@ -115,14 +119,17 @@ def table_group_by(node: plan.TableGroupBy, build: Build) -> Process:
     def process(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, latest: bool) -> None:
         if skip_older and not latest:
             return
+        if key is None:
+            fail(ProcessingError("a row without a key cannot be grouped"), key, new, timestamp, headers)
+            return
         try:
-            if key is None:
-                raise ProcessingError("a row without a key cannot be grouped")
             new_group, new_value = (None, None) if new is None else function(key, new)
             old_group, old_value = (None, None) if old is None else function(key, old)
             had = old_group is not None and old_value is not None
             has = new_group is not None and new_value is not None
-            same = had and has and (key_bytes(new_group) == key_bytes(old_group) if by_bytes else new_group == old_group)
+            same = (
+                had and has and (key_bytes(new_group) == key_bytes(old_group) if by_bytes else new_group == old_group)
+            )
         except Exception as error:
             fail(error, key, new, timestamp, headers)
             return
@@ -149,7 +156,7 @@ def table_aggregate(node: plan.TableAggregate, build: Build) -> Process:
         new_value, old_value = change
         row = rows.get(key)
         old, before = (None, -1) if row is None else row
-        result = rows.get(key)[0] if fresh and row is not None else old  # type: ignore[index]
+        result = _again(rows.get, key) if fresh else old
         try:
             if old_value is not None and old is not None:
                 result = subtract(key, old_value, result)

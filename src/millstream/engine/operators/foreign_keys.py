@@ -8,7 +8,6 @@ the answer is of no use, and another one is on its way.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from typing import Any
 
 from millstream.engine.compile import Build, Process, getter, operator
@@ -163,5 +162,3 @@ def resolved_rows(node: ForeignKeyResolve, build: Build) -> Getter:
     """Looks a result up in the join's store."""
     rows: Getter = build.context.store(node.store).get
     return rows
-
-

@@ -33,7 +33,7 @@ def process(node: plan.Process, build: Build) -> Process:
     if not callable(getattr(processor, "process", None)):
         raise Fatal(
             ProcessingError(
-                f"operator {node.name!r}: {describe_callable(node.supplier)} made {processor!r}, which has no process()",
+                f"operator {node.name!r}: {describe_callable(node.supplier)} made {processor!r}, without a process()",
                 hint="derive from Processor or FixedKeyProcessor",
             )
         )

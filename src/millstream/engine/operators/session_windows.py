@@ -40,28 +40,39 @@ def session_windows(node: plan.WindowAggregate, build: Build) -> Process:
             for first, last, former in found:
                 agg = merge(key, agg, former)
                 start, end = min(start, first), max(end, last)
-            if end < now - grace - gap:
-                too_late(key, value, timestamp, headers)
-                if late is not None:
-                    late(key, value, timestamp, headers)
-            else:
-                old = None
-                if start == end == timestamp:
-                    old = found[0][2] if found else None
-                else:
-                    for first, last, former in found:
-                        remove(key, first, last)
-                        if forward is not None:
-                            forward(Windowed(key, first, last), None, former, last, (), True)
-                agg = add(key, value, agg)
-                put(key, start, end, agg)
-                if forward is not None:
-                    forward(Windowed(key, start, end), agg, old, end, (), True)
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return
+        if end < now - grace - gap:
+            too_late(key, value, timestamp, headers)
+            if late is not None:
+                late(key, value, timestamp, headers)
+        elif not update(key, value, (timestamp, start, end), (found, agg), headers):
+            return
         if emit is not None:
             emit(now, headers)
+
+    def update(
+        key: Any, value: Any, times: tuple[int, int, int], before: tuple[list[Any], Any], headers: Headers
+    ) -> bool:
+        """Replaces the sessions that were found by the one that they and the record are now."""
+        timestamp, start, end = times
+        found, agg = before
+        in_place = start == end == timestamp
+        if not in_place:
+            for first, last, former in found:
+                remove(key, first, last)
+                if forward is not None:
+                    forward(Windowed(key, first, last), None, former, last, (), True)
+        try:
+            agg = add(key, value, agg)
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return False
+        put(key, start, end, agg)
+        if forward is not None:
+            forward(Windowed(key, start, end), agg, found[0][2] if in_place and found else None, end, (), True)
+        return True
 
     return clock.watch(process)
 

@@ -83,7 +83,7 @@ class StreamJoin:
         self.fail = build.failure(node, node.joiner)
         self.no_key, self.no_value = build.drop(node, "null key"), build.drop(node, "null value")
 
-    def side(self, *, left: bool) -> Process:
+    def side(self, *, left: bool) -> Process:  # noqa: C901  (one record's way, in order)
         """The process of one side."""
         window, joiner = self.window, self.joiner
         if left:
@@ -120,15 +120,14 @@ class StreamJoin:
                 except Exception as error:
                     fail(error, key, value, timestamp, headers)
                     return
-                forward(key, result, at if at > timestamp else timestamp, headers)
+                forward(key, result, max(timestamp, at), headers)
             if not found:
                 if self.late is not None and until + window.grace < now:
                     self.late(key, value, timestamp, headers)
-                if outer:
-                    if own is None or max(0, until) < now:
-                        self._alone(key, value, timestamp, headers, join)
-                    else:
-                        own.add(key, value, timestamp)
+                if outer and (own is None or max(0, until) < now):
+                    self._alone(key, value, timestamp, headers, join)
+                elif outer and own is not None:
+                    own.add(key, value, timestamp)
             put(key, timestamp, value)
 
         return process

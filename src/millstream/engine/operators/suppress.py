@@ -62,8 +62,7 @@ class Suppressed:
 
     def process(self, key: Any, new: Any, old: Any, timestamp: int, headers: Headers, _latest: bool) -> None:
         """Takes a change."""
-        if timestamp > self.time[0]:
-            self.time[0] = timestamp
+        self.time[0] = max(self.time[0], timestamp)
         order = self.key_bytes(key) or b""
         self._hold(order, key, new, old, timestamp, headers)
         self._release(self.time[0] - self.node.wait)

@@ -32,12 +32,7 @@ def table_table_join(node: TableTableJoin, build: Build) -> tuple[Process, Proce
 def _side(
     node: TableTableJoin, build: Build, own: Any, other: Any, joiner: Joiner, *, needs_other: bool, needs_own: bool
 ) -> Process:
-    """One side of the join.
-
-    Args:
-        needs_other: There is no result without a row on the other side.
-        needs_own: There is no result without a row on this side.
-    """
+    """One side of the join, which may need a row on the other side, or on its own, to have a result."""
     forward, fail = _kept(node, build), build.failure(node, node.joiner)
     get = build.getter(other)
     tells_old = node in build.facts.sends_old

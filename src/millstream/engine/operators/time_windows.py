@@ -15,6 +15,9 @@ from millstream.records import Headers, Windowed
 
 _new = tuple.__new__
 
+Update = Callable[[Any, Any, int, int, Headers], bool]
+"""Aggregates a record (key, value) into the window of a start; gives whether the user's function failed."""
+
 
 @getter(plan.WindowAggregate)
 def window_rows(node: plan.WindowAggregate, build: Build) -> Getter:
@@ -42,6 +45,8 @@ def time_windows(node: plan.WindowAggregate, build: Build) -> Process:
     update = _updater(node, build)
     emit = _emitter(node, build) if node.emit_on_close else None
     clock = StreamClock(node, build.context, window.idle, emit)
+    if isinstance(window, TimeWindow) and window.advance == window.size and emit is None:
+        return clock.watch(_tumbling(node, build, update, clock.cell))
     time = clock.cell
     no_key, too_late = build.drop(node, "null key"), build.drop(node, "late")
     late = build.late(node)
@@ -52,9 +57,7 @@ def time_windows(node: plan.WindowAggregate, build: Build) -> Process:
         if key is None:
             no_key(key, value, timestamp, headers)
             return
-        now = time[0]
-        if timestamp > now:
-            now = time[0] = timestamp
+        now = time[0] = max(time[0], timestamp)
         open_from = now - grace - size
         taken = missed = False
         for start in starts(timestamp):
@@ -70,7 +73,18 @@ def time_windows(node: plan.WindowAggregate, build: Build) -> Process:
         if emit is not None:
             emit(now, headers)
 
-    def tumble(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+    return clock.watch(process)
+
+
+def _tumbling(node: plan.WindowAggregate, build: Build, update: Update, time: list[Any]) -> Process:
+    """Tumbling windows are common enough to have a loop of their own: a record is in one window."""
+    window = node.window
+    assert isinstance(window, TimeWindow)
+    size, grace = window.size, window.grace
+    no_key, too_late = build.drop(node, "null key"), build.drop(node, "late")
+    late = build.late(node)
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         if key is None:
             no_key(key, value, timestamp, headers)
             return
@@ -84,8 +98,7 @@ def time_windows(node: plan.WindowAggregate, build: Build) -> Process:
             if late is not None:
                 late(key, value, timestamp, headers)
 
-    tumbling = isinstance(window, TimeWindow) and window.advance == size and emit is None
-    return clock.watch(tumble if tumbling else process)
+    return process
 
 
 def _starts(window: TimeWindow | UnlimitedWindow) -> Callable[[int], Any]:
@@ -101,7 +114,7 @@ def _starts(window: TimeWindow | UnlimitedWindow) -> Callable[[int], Any]:
     return starts
 
 
-def _updater(node: plan.WindowAggregate, build: Build) -> Callable[[Any, Any, int, int, Headers], bool]:
+def _updater(node: plan.WindowAggregate, build: Build) -> Update:
     """Makes the function that aggregates a record into one window; it says whether the user's function failed."""
     store = build.context.store(node.store)
     get, put = store.get, store.put
@@ -121,8 +134,7 @@ def _updater(node: plan.WindowAggregate, build: Build) -> Callable[[Any, Any, in
             else:
                 old, before = row
                 new = following(key, value, get(key, start)[0] if fresh else old)
-                if before > timestamp:
-                    timestamp = before
+                timestamp = max(timestamp, before)
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return True
@@ -139,8 +151,7 @@ def _updater(node: plan.WindowAggregate, build: Build) -> Callable[[Any, Any, in
         else:
             old, before = row
             new = old + 1
-            if before > timestamp:
-                timestamp = before
+            timestamp = max(timestamp, before)
         put(key, start, (new, timestamp))
         if forward is not None:
             windowed = _new(Windowed, (key, start, END_OF_TIME if unlimited else start + size))
@@ -157,9 +168,7 @@ def _emitter(node: plan.WindowAggregate, build: Build) -> Callable[[int, Headers
     return close_windows(node, build, wait, node.window.size)
 
 
-def close_windows(
-    node: plan.WindowAggregate, build: Build, wait: int, length: int
-) -> Callable[[int, Headers], None]:
+def close_windows(node: plan.WindowAggregate, build: Build, wait: int, length: int) -> Callable[[int, Headers], None]:
     """Emits the windows that started at least ``wait`` before stream time, in the order of start and key."""
     store = build.context.store(node.store)
     forward = build.forward(node)

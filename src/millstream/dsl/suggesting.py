@@ -1,0 +1,56 @@
+"""Misspelt options get a suggestion instead of Python's bare TypeError."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from millstream.errors import TopologyError, suggestion
+
+C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def suggesting(function: F) -> F:
+    """Checks the names of the options that a function is called with.
+
+    >>> @suggesting
+    ... def tumbling(size, *, grace=0): ...
+    >>> tumbling(5, grce=1)
+    Traceback (most recent call last):
+    millstream.errors.TopologyError: ...: tumbling: unknown option 'grce'
+      hint: did you mean 'grace'?
+    """
+    code = inspect.unwrap(function).__code__
+    known = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self"}
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        return function
+
+    @functools.wraps(function)
+    def checked(*args: Any, **options: Any) -> Any:
+        if not options.keys() <= known:
+            for option in options:
+                if option not in known:
+                    hint = suggestion(option, known) or f"it takes: {', '.join(sorted(known))}"
+                    raise TopologyError(f"{function.__name__}: unknown option {option!r}", hint=hint)
+        return function(*args, **options)
+
+    return checked  # type: ignore[return-value]
+
+
+def check_options(call: str, options: Mapping[str, object], known: type) -> None:
+    """Refuses options that a typed dict does not have."""
+    for option in options:
+        if option not in known.__annotations__:
+            hint = suggestion(option, known.__annotations__) or f"it takes: {', '.join(known.__annotations__)}"
+            raise TopologyError(f"{call}: unknown option {option!r}", hint=hint)
+
+
+def suggesting_methods(cls: C) -> C:
+    """Does the same for all public methods of a class."""
+    for name, member in list(vars(cls).items()):
+        if inspect.isfunction(member) and not name.startswith("_"):
+            setattr(cls, name, suggesting(member))
+    return cls

@@ -1,0 +1,53 @@
+"""Loads the vectors, and compares what a run gave with what it should have given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+EXPECTED = ("outputs", "stores", "dropped", "error", "describe", "deviates", "kafka")
+FOLDER = Path(__file__).parent / "vectors"
+
+
+def load(family: str | None = None) -> list[dict[str, Any]]:
+    """All vectors, or those of one family."""
+    files = sorted(FOLDER.glob("*.jsonl")) if family is None else [FOLDER / f"{family}.jsonl"]
+    return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def question(vector: dict[str, Any]) -> dict[str, Any]:
+    """The vector without its answers."""
+    return {name: value for name, value in vector.items() if name not in EXPECTED}
+
+
+def by_topic(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Output records by topic, each with its headers, none if it has none."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        shown = {name: record.get(name) for name in ("key", "value", "ts")}
+        found.setdefault(record["topic"], []).append({**shown, "headers": record.get("headers") or []})
+    return found
+
+
+def text(value: Any) -> str:
+    """JSON text, which tells true from 1 and 1 from 1.0."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def check(vector: dict[str, Any], got: dict[str, Any]) -> None:
+    """Asserts that a run gave what the vector expects: per step and topic, in order, and all stores at the end."""
+    wanted, found = vector.get("error"), got.get("error")
+    if wanted is not None or found is not None:
+        assert wanted is not None, f"unexpected error {found}"
+        assert found is not None, f"expected an error at step {wanted['step']}: {wanted['message']}"
+        assert found["step"] == wanted["step"], (found, wanted)
+        return
+    assert len(got["outputs"]) == len(vector["outputs"])
+    for index, (expected, given) in enumerate(zip(vector["outputs"], got["outputs"], strict=True)):
+        wanted_topics, given_topics = by_topic(expected), by_topic(given)
+        for topic in sorted(wanted_topics.keys() | given_topics.keys()):
+            left, right = wanted_topics.get(topic, []), given_topics.get(topic, [])
+            assert text(left) == text(right), f"step {index} {text(vector['inputs'][index])}, topic {topic}"
+    for name in sorted(vector["stores"].keys() | got["stores"].keys()):
+        assert text(vector["stores"].get(name)) == text(got["stores"].get(name)), f"store {name}"

@@ -1,0 +1,41 @@
+"""What the tests of operators share: records in, records out, and what a mistake must say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millstream import App, TestDriver, TopologyError
+
+
+def run(app: App, *records: tuple[Any, ...], topic: str = "in", **options: Any) -> TestDriver:
+    """Starts an application and pipes (key, value, timestamp) records, with headers as a fourth part, into a topic."""
+    return send(TestDriver(app, **options), *records, topic=topic)
+
+
+def send(driver: TestDriver, *records: tuple[Any, ...], topic: str = "in") -> TestDriver:
+    """Pipes more records."""
+    for key, value, timestamp, *headers in records:
+        driver.input(topic).pipe(key, value, timestamp=timestamp, headers=headers[0] if headers else ())
+    return driver
+
+
+def rows(driver: TestDriver, topic: str = "out") -> list[tuple[Any, Any, int]]:
+    """All that a topic was given so far, as (key, value, timestamp); a windowed key is (key, start, end)."""
+    return [(record.key, record.value, record.timestamp) for record in driver.output(topic).read_all()]
+
+
+def refused(call: Callable[[], object], *words: str, hint: bool = True) -> TopologyError:
+    """Checks that a mistake is refused when it is made: with the user's line, these words, and a hint unless none is due."""
+    with pytest.raises(TopologyError) as caught:
+        call()
+    error, text = caught.value, str(caught.value)
+    code = call.__code__  # type: ignore[attr-defined]
+    assert text.startswith(f"{Path(code.co_filename).name}:"), f"the user's line is not named: {text}"
+    assert error.hint or not hint, f"there is no hint: {text}"
+    for word in words:
+        assert word in text
+    return error

@@ -1,0 +1,82 @@
+"""Names: of topics, operators, stores and applications; given ones are unique, and what is illegal is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from millstream import App, MillstreamError, TestDriver
+from millstream.errors import ConfigError
+from tests.operators.harness import refused, rows, run
+
+
+def test_a_name_that_two_operators_have_is_refused_with_the_line_of_the_first() -> None:
+    stream = App("test").stream("in", value=int)
+    stream.filter(lambda n: n > 1, name="large")
+    refused(lambda: stream.map_values(lambda n: n, name="large"), "operator named 'large', made at test_names.py")
+
+
+def test_a_store_that_two_operators_have_is_refused_with_the_line_of_the_first() -> None:
+    grouped = App("test").stream("in", value=int).group_by_key()
+    grouped.count(store="counts")
+    refused(lambda: grouped.count(store="counts"), "store named 'counts', made at test_names.py")
+
+
+def test_what_was_refused_is_not_in_the_topology() -> None:
+    app = App("test")
+    grouped = app.stream("in", value=int).group_by_key()
+    grouped.count(store="counts").to_stream().to("out")
+    refused(lambda: grouped.count(store="counts"), "'counts'")
+    driver = run(app, ("a", 1, 0), ("a", 1, 1))
+    assert rows(driver) == [("a", 1, 0), ("a", 2, 1)]
+
+
+def test_a_name_may_be_used_again_after_its_first_use_was_refused() -> None:
+    app = App("test")
+    stream = app.stream("in", value=int)
+    refused(lambda: stream.group_by_key().count(store="bad name", name="counter"), "bad name")
+    stream.group_by_key().count(store="good-name", name="counter")
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a/b", "..", "x" * 250, "naïve"])
+def test_a_topic_name_that_kafka_would_not_take_is_refused(name: str) -> None:
+    refused(lambda: App("test").stream(name), "topic name", "letters, digits")
+
+
+def test_a_bad_name_of_a_sink_topic_is_refused() -> None:
+    refused(lambda: App("test").stream("in").to("out topic"), "topic name", "letters, digits")
+
+
+def test_a_bad_name_of_an_operator_is_refused() -> None:
+    refused(lambda: App("test").stream("in").filter(lambda v: True, name="my filter"), "operator name")
+
+
+def test_a_bad_name_of_a_store_is_refused() -> None:
+    refused(lambda: App("test").stream("in").group_by_key().count(store="my counts"), "store name")
+
+
+def test_a_bad_name_of_a_branch_is_refused() -> None:
+    refused(lambda: App("test").stream("in").split({"my branch": lambda v: True}), "branch name")
+
+
+def test_a_bad_name_of_an_application_is_refused() -> None:
+    refused(lambda: App("my app"), "application name")
+
+
+def test_a_misspelt_option_is_refused_with_the_right_one() -> None:
+    with pytest.raises(ConfigError, match=r"topology\.optimization"):
+        App("test", topology_optimisation="all")
+
+
+def test_a_misspelt_topic_of_a_test_is_refused_with_the_right_one() -> None:
+    app = App("test")
+    app.stream("orders").to("totals")
+    driver = TestDriver(app)
+    refused(lambda: driver.input("order"), "did you mean 'orders'?")
+    refused(lambda: driver.output("total"), "did you mean 'totals'?")
+
+
+def test_a_misspelt_store_of_a_test_is_refused_with_the_right_one() -> None:
+    app = App("test")
+    app.stream("in").group_by_key().count(store="counts")
+    with pytest.raises(MillstreamError, match=r"did you mean 'counts'\?"):
+        run(app).store("count")
