@@ -81,7 +81,7 @@ lint: setup ## Check style (ruff) and the direction of imports (import-linter)
 	$(say) 'ruff format --check'
 	@$(BIN)/ruff format --check .
 	$(say) 'import contracts'
-	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 format: setup ## Format the code and apply the safe fixes
 	@$(BIN)/ruff check --fix .

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from millstream.callsite import caller
 from millstream.config import Config
@@ -19,17 +19,17 @@ from millstream.durations import Duration, to_ms
 from millstream.errors import TopologyError
 from millstream.expr import Expr
 from millstream.names import check_name
-from millstream.optimize import optimize
 from millstream.plan import sources
-from millstream.plan.fingerprint import fingerprint
 from millstream.plan.functions import Function, arity
 from millstream.plan.node import Plan
 from millstream.plan.process import Store
 from millstream.plan.sources import OnInvalid, Timestamps
 from millstream.serde import Serde, serde_for
-from millstream.stages import Topology, cut
-from millstream.stages.describe import Format, describe
 from millstream.state.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from millstream.stages import Topology
+    from millstream.stages.describe import Format
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -274,6 +274,9 @@ class App:
 
     def topology(self) -> Topology:
         """The topology as it runs: optimised as configured, and cut into sub-topologies."""
+        from millstream.optimize import optimize  # noqa: PLC0415  (only a topology that runs needs the rest)
+        from millstream.stages import cut  # noqa: PLC0415
+
         return cut(optimize(self.plan(), self.config["topology.optimization"]))
 
     def describe(self, format: Format = "text") -> str:
@@ -282,6 +285,8 @@ class App:
         Args:
             format: ``text`` (Kafka Streams' own form, for people and existing visualisers), ``mermaid`` or ``json``.
         """
+        from millstream.stages.describe import describe  # noqa: PLC0415  (not every application is described)
+
         return describe(self.topology(), format)
 
     def fingerprint(self) -> str:
@@ -289,6 +294,8 @@ class App:
 
         The same topology always has the same, whatever its functions are called and on whichever lines they are.
         """
+        from millstream.plan.fingerprint import fingerprint  # noqa: PLC0415
+
         return fingerprint(self.topology().plan)
 
     def _serde(self, hint: Any, part: str) -> Serde[Any] | None:

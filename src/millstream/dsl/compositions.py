@@ -46,7 +46,7 @@ def deduplicate(
         return Deduplicate(spec.name, span, key, same)
 
     node = stream._process(
-        "process-values", make, (spec.name,), builder.name(None, "filter", base=label), keeps_key=True
+        "process-values", make, (spec.name,), f"{label}-filter", keeps_key=True
     )
     return streams.Stream(builder, node, stream._key, stream._value)
 
@@ -103,7 +103,7 @@ def expire(stream: Stream[Any, Any], ttl: Duration, label: str) -> Stream[Any, A
     def make() -> Expire:
         return Expire(last.name, due.name, span)
 
-    name = builder.name(None, "ttl", base=label)
+    name = f"{label}-ttl"
     node = stream._process("process-values", make, (last.name, due.name), name, keeps_key=True)
     return streams.Stream(builder, node, stream._key, stream._value)
 

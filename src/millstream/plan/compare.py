@@ -20,7 +20,7 @@ _TIMES = frozenset({"size", "advance", "difference", "gap", "before", "after", "
 _ROWS = {
     "timestamped": ("rows without a timestamp", "rows with a timestamp"),
     "duplicates": ("one row for each key and time", "several rows for each key and time"),
-    "held": ("rows of windows that come out with every update", "rows of windows that come out when they close"),
+    "held": ("windows that come out with every update", "windows that come out when they close"),
 }
 
 
@@ -100,8 +100,9 @@ def compare(old: Plan | _Plain, new: Plan | _Plain) -> Comparison:
     Stores
       counts (of orders-count): incompatible
         - its keys were string, and are now long
-        remedy: migrate, by giving the new one another name (store="counts-v2"), so that it begins empty while the old
-          one stays; or reset the application, to build its state anew from its input; or give it a new application id
+        remedy: migrate, by giving the new one another name (store="counts-v2"), so that it begins empty
+          while the old one stays; or reset the application, to build its state anew from its input; or
+          give it a new application id
     <BLANKLINE>
     Operators
       orders-source: changed (key)
@@ -380,4 +381,4 @@ def _report(found: Comparison) -> Iterator[str]:
 def _wrapped(text: str) -> list[str]:
     import textwrap  # noqa: PLC0415  (few programs ask)
 
-    return textwrap.wrap(text, 116, initial_indent="    ", subsequent_indent="      ", break_on_hyphens=False)
+    return textwrap.wrap(text, 100, initial_indent="    ", subsequent_indent="      ", break_on_hyphens=False)

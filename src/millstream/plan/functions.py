@@ -126,7 +126,7 @@ def describe_callable(target: object) -> str:
     inner = inspect.unwrap(target) if callable(target) else target
     while hasattr(inner, "func"):  # functools.partial
         inner = inner.func
-    code = getattr(inner, "__code__", None) or getattr(getattr(type(inner), "__call__", None), "__code__", None)
+    code = getattr(inner, "__code__", None) or getattr(vars(type(inner)).get("__call__"), "__code__", None)
     name = getattr(inner, "__qualname__", type(inner).__qualname__).rsplit(".", 1)[-1]
     if code is None:
         return f"{getattr(inner, '__module__', None) or 'builtins'}.{name}"

@@ -34,7 +34,8 @@ class KeyValueView(View, Generic[K, V]):
     """A key-value store: values by key.
 
     >>> from millstream.serde import LONG, STRING
-    >>> from millstream.state import StoreSpec, open_store
+    >>> from millstream.state.memory import open_store
+    >>> from millstream.state.spec import StoreSpec
     >>> store = KeyValueView(open_store(StoreSpec("counts", "key-value", STRING, LONG)))
     >>> store.put("to", 2)
     >>> store.put("be", 2)
@@ -109,7 +110,8 @@ class TimestampedKeyValueView(KeyValueView[K, ValueAndTimestamp[V]], Generic[K, 
     """A key-value store with the timestamps of its values, as tables and aggregates have it.
 
     >>> from millstream.serde import LONG, STRING
-    >>> from millstream.state import StoreSpec, open_store
+    >>> from millstream.state.memory import open_store
+    >>> from millstream.state.spec import StoreSpec
     >>> table = open_store(StoreSpec("counts", "key-value", STRING, LONG, timestamped=True))
     >>> TimestampedKeyValueView(table).put("be", ValueAndTimestamp(2, 1000))
     >>> TimestampedKeyValueView(table).get("be")
@@ -131,7 +133,8 @@ class VersionedView(View, Generic[K, V]):
     """A versioned store: values by key and time.
 
     >>> from millstream.serde import STRING
-    >>> from millstream.state import StoreSpec, open_store
+    >>> from millstream.state.memory import open_store
+    >>> from millstream.state.spec import StoreSpec
     >>> prices = VersionedView(open_store(StoreSpec("prices", "versioned", STRING, STRING, retention_ms=1000)))
     >>> prices.put("a", "x", 10), prices.put("a", "y", 20), prices.put("a", "z", 15)
     (-1, -1, 20)

@@ -18,7 +18,8 @@ class WindowView(View, Generic[K, V]):
     """A window store: values by key and window start.
 
     >>> from millstream.serde import LONG, STRING
-    >>> from millstream.state import StoreSpec, open_store
+    >>> from millstream.state.memory import open_store
+    >>> from millstream.state.spec import StoreSpec
     >>> spec = StoreSpec("counts", "window", STRING, LONG, retention_ms=100, window_size_ms=10)
     >>> store = WindowView(open_store(spec))
     >>> store.put("be", 2, 0)
@@ -107,7 +108,8 @@ class SessionView(View, Generic[K, V]):
     """A session store: values by key and session.
 
     >>> from millstream.serde import LONG, STRING
-    >>> from millstream.state import StoreSpec, open_store
+    >>> from millstream.state.memory import open_store
+    >>> from millstream.state.spec import StoreSpec
     >>> store = SessionView(open_store(StoreSpec("visits", "session", STRING, LONG, retention_ms=100)))
     >>> store.put(Windowed("be", 0, 10), 2)
     >>> store.put(Windowed("be", 50, 50), 1)

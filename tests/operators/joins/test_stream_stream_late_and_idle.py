@@ -28,7 +28,7 @@ def test_late_are_records_whose_window_and_grace_have_passed(how: str) -> None:
 
 def test_late_has_the_records_of_both_sides_each_by_its_own_part_of_the_window() -> None:
     # A left record waits for the right one until 5 later, a right record for the left one until 20 later.
-    steps = [on_left("x", 100, key="x"), on_left("A", 94), on_right("a", 94), on_right("b", 79)]
+    steps = [on_left("x", 100, key="x"), on_left("A", 94), on_right("a", 94, key="y"), on_right("b", 79, key="y")]
     assert run(joined("join", before=20, after=5), *steps, topic="late") == {2: "A@94", 4: "b@79"}
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from millstream import App, MillstreamError, TestDriver
-from millstream.errors import ConfigError
+from millstream.errors import ConfigError, InvalidNameError
 from tests.operators.harness import refused, rows, run
 
 
@@ -31,35 +34,42 @@ def test_what_was_refused_is_not_in_the_topology() -> None:
 
 
 def test_a_name_may_be_used_again_after_its_first_use_was_refused() -> None:
-    app = App("test")
-    stream = app.stream("in", value=int)
-    refused(lambda: stream.group_by_key().count(store="bad name", name="counter"), "bad name")
-    stream.group_by_key().count(store="good-name", name="counter")
+    grouped = App("test").stream("in", value=int).group_by_key()
+    grouped.count(store="counts")
+    refused(lambda: grouped.count(store="counts", name="counter"), "'counts'")
+    grouped.count(store="more-counts", name="counter")
 
 
-@pytest.mark.parametrize("name", ["", "two words", "a/b", "..", "x" * 250, "naïve"])
-def test_a_topic_name_that_kafka_would_not_take_is_refused(name: str) -> None:
-    refused(lambda: App("test").stream(name), "topic name", "letters, digits")
+@pytest.mark.parametrize("name", ["", "two words", "a/b", "..", "x" * 250, "naïve", 5])
+def test_a_topic_name_that_kafka_would_not_take_is_refused_with_a_hint(name: str) -> None:
+    with pytest.raises(InvalidNameError, match="topic name") as caught:
+        App("test").stream(name)
+    assert "letters, digits" in str(caught.value.hint)
 
 
-def test_a_bad_name_of_a_sink_topic_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("what", "call"),
+    [
+        ("topic", lambda stream: stream.to("out topic")),
+        ("operator", lambda stream: stream.filter(lambda v: True, name="my filter")),
+        ("store", lambda stream: stream.group_by_key().count(store="my counts")),
+        ("branch", lambda stream: stream.split({"my branch": lambda v: True})),
+        ("repartition topic", lambda stream: stream.repartition(name="my topic")),
+        ("application", lambda stream: App("my app")),
+    ],
+)
+def test_a_bad_name_is_refused_and_what_it_names_is_said(what: str, call: Callable[[Any], object]) -> None:
+    with pytest.raises(InvalidNameError, match=f"{what} name 'my|{what} name 'out"):
+        call(App("test").stream("in"))
+
+
+def test_a_bad_name_is_refused_with_the_users_line() -> None:
     refused(lambda: App("test").stream("in").to("out topic"), "topic name", "letters, digits")
 
 
-def test_a_bad_name_of_an_operator_is_refused() -> None:
-    refused(lambda: App("test").stream("in").filter(lambda v: True, name="my filter"), "operator name")
-
-
-def test_a_bad_name_of_a_store_is_refused() -> None:
-    refused(lambda: App("test").stream("in").group_by_key().count(store="my counts"), "store name")
-
-
-def test_a_bad_name_of_a_branch_is_refused() -> None:
-    refused(lambda: App("test").stream("in").split({"my branch": lambda v: True}), "branch name")
-
-
-def test_a_bad_name_of_an_application_is_refused() -> None:
-    refused(lambda: App("my app"), "application name")
+def test_a_bad_name_of_a_grouping_is_refused_when_it_is_given() -> None:
+    with pytest.raises(InvalidNameError):
+        App("test").stream("in").group_by_key(name="my group")
 
 
 def test_a_misspelt_option_is_refused_with_the_right_one() -> None:

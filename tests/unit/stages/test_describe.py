@@ -8,11 +8,14 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from tests.conformance.interpreter import Topology as VectorTopology
+from tests.conformance.vectors import FOLDER, load
 
 from millstream import (
     App,
     Processor,
     Record,
+    Stream,
     TopologyError,
     col,
     join_window,
@@ -23,8 +26,6 @@ from millstream import (
     value,
 )
 from millstream.errors import ConfigError
-from tests.conformance.interpreter import Topology as VectorTopology
-from tests.conformance.vectors import FOLDER, load
 
 
 def text(expected: str) -> str:
@@ -253,14 +254,14 @@ def test_a_repartition_has_two_names_which_no_operator_has() -> None:
 
 
 def test_an_unknown_format() -> None:
-    with pytest.raises(ConfigError, match="there is no format 'mermade'\n.*mermaid"):
+    with pytest.raises(ConfigError, match=r"there is no format 'mermade'\n.*mermaid"):
         word_count().describe("mermade")  # type: ignore[arg-type]
 
 
 def test_mermaid() -> None:
     app = App("diagram")
     shops = app.global_table("shops")
-    orders = app.stream("orders.v1").join(shops, left("id") + right("id"), on=col("shop"), name="with-shop")
+    orders: Stream = app.stream("orders.v1").join(shops, left("id") + right("id"), on=col("shop"), name="with-shop")
     orders.group_by(value(), name="by").count(store="counts").to_stream().to(lambda _key, _count: 'the "best"')
     shown = re.sub(r"test_describe\.py:\d+", "test_describe.py:7", app.describe("mermaid"))
     assert shown == text("""
@@ -372,8 +373,8 @@ def parse(description: str) -> list[dict[str, Any]]:
     parts: list[dict[str, Any]] = []
     node: dict[str, Any] = {}
     for line in filter(None, lines):
-        if part := _PART.fullmatch(line):
-            parts.append({"global": bool(part[1]), "nodes": {}})
+        if title := _PART.fullmatch(line):
+            parts.append({"global": bool(title[1]), "nodes": {}})
         elif found := _NODE.fullmatch(line):
             node = parts[-1]["nodes"][found[2]] = {"type": found[1], "of": found[3], "-->": [], "<--": []}
         else:

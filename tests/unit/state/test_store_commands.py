@@ -10,7 +10,9 @@ import pytest
 
 from millstream.records import Windowed
 from millstream.serde import JSON, STRING
-from millstream.state import LATEST, NOT_PUT, StoreSpec, open_store
+from millstream.state.api import LATEST, NOT_PUT
+from millstream.state.memory import open_store
+from millstream.state.spec import StoreSpec
 from millstream.state.views import view_of
 
 CASES = [json.loads(line) for line in Path(__file__).with_name("store_commands.jsonl").read_text().splitlines()]

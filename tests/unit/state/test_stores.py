@@ -8,7 +8,8 @@ import pytest
 
 from millstream.errors import StateError
 from millstream.serde import JSON, LONG, STRING
-from millstream.state import NO_TIMESTAMP, ChangelogRecord, StoreSpec, open_store
+from millstream.state.memory import open_store
+from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
 
 
 def spec(kind: Any, value: Any = STRING, **options: Any) -> StoreSpec:

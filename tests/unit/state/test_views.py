@@ -7,7 +7,8 @@ import pytest
 from millstream.errors import StateError
 from millstream.records import Windowed
 from millstream.serde import LONG, STRING
-from millstream.state import StoreSpec, open_store
+from millstream.state.memory import open_store
+from millstream.state.spec import StoreSpec
 from millstream.state.views import (
     KeyValueView,
     SessionView,

@@ -13,7 +13,7 @@ from millstream.plan.windows import SessionWindow
 from millstream.records import Headers, Windowed
 
 
-def session_windows(node: plan.WindowAggregate, build: Build) -> Process:
+def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noqa: C901  (two closures)
     """Keeps the sessions of each key: a record joins those that it is near to into one."""
     assert isinstance(node.window, SessionWindow)
     gap, grace = node.window.gap, node.window.grace

@@ -88,7 +88,7 @@ def _tumbling(node: plan.WindowAggregate, build: Build, update: Update, time: li
         if key is None:
             no_key(key, value, timestamp, headers)
             return
-        if timestamp > time[0]:
+        if timestamp > time[0]:  # noqa: PLR1730  (a comparison costs less than max)
             time[0] = timestamp
         start = timestamp - timestamp % size
         if start > time[0] - grace - size:

@@ -1,6 +1,6 @@
 """The engine beside a hand-written Python loop that does the same work, in one run.
 
-    python bench/engine.py [--records N] [--rounds N] [--json FILE]
+    python bench/bench_engine.py [--records N] [--rounds N] [--json FILE]
 
 Each loop calls the same user functions as the topology, keeps (value, timestamp) in a dict with a set of changed keys,
 and appends (key, value, timestamp) tuples. Serdes are on neither side. Rounds alternate between the two, and the best

@@ -1,0 +1,599 @@
+"""What a change of topology means for the state: which stores are kept, added, lost or incompatible, and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from millstream import (
+    App,
+    Materialized,
+    Processor,
+    Record,
+    Stream,
+    TopologyError,
+    col,
+    hopping,
+    join_window,
+    session,
+    sliding,
+    tumbling,
+    until_time_limit,
+    until_window_closes,
+)
+from millstream.plan.compare import Comparison, compare
+from millstream.plan.fingerprint import to_dict
+
+Build = Callable[[App], object]
+
+
+def plan(build: Build, application_id: str = "app", **options: Any) -> Any:
+    app = App(application_id, **options)
+    build(app)
+    return app.topology().plan
+
+
+def difference(old: Build, new: Build) -> Comparison:
+    """Compares plans, as given and as they would come back from where they were stored; both must say the same."""
+    found = compare(plan(old), plan(new))
+    stored = [json.loads(json.dumps(to_dict(plan(build)))) for build in (old, new)]
+    assert compare(stored[0], stored[1]) == found
+    return found
+
+
+def statuses(found: Comparison) -> dict[str, str]:
+    return {change.name: change.status for change in found.stores}
+
+
+class Silent(Processor[Any, Any, Any, Any]):
+    def process(self, record: Record[Any, Any]) -> None:
+        pass
+
+
+# ----- the parts of a topology that the changes below are made of ----------------------------------------------------
+
+
+def _with(options: dict[str, Any], **defaults: Any) -> dict[str, Any]:
+    return {**defaults, **options}
+
+
+def table(app: App, **options: Any) -> Any:
+    return app.table("t", **_with(options, value=str, store="s"))
+
+
+def count(app: App, stream: Any = None, **options: Any) -> Any:
+    stream = app.stream("a", value=str) if stream is None else stream
+    return stream.group_by_key().count(**_with(options, store="s"))
+
+
+def windows(app: App, window: Any, *, emit: Any = "update", **options: Any) -> Any:
+    return app.stream("a").group_by_key().windowed_by(window, emit=emit).count(**_with(options, store="s"))
+
+
+def joined(app: App, window: Any, how: str = "join", **values: Any) -> Any:
+    left, right = app.stream("a", **_with(values, value=str)), app.stream("b", value=str)
+    return getattr(left, how)(right, lambda a, _b: a, window, name="j")
+
+
+def suppressed(app: App, until: Any, window: Any = None) -> Any:
+    return windows(app, window or tumbling("1m")).suppress(until)
+
+
+def repartitioned(app: App, **options: Any) -> Any:
+    return count(app, app.stream("a", value=str).repartition(**_with(options, name="r")))
+
+
+def added(app: App, kind: Any = "key-value", partitions: int | None = None, **options: Any) -> None:
+    app.add_store("s", kind, **options)
+    app.stream("a").repartition(name="r", partitions=partitions).process(Silent, "s")
+
+
+def pairs(left: App, *, how: str = "join") -> Any:
+    return getattr(left.table("l"), how)(left.table("r"), lambda a, _b: a, on=col("id"), name="j")
+
+
+KEPT: dict[str, tuple[Build, Build]] = {
+    "nothing": (count, count),
+    "another function": (
+        lambda a: count(a, a.stream("a", value=str).filter(lambda v: v > "m")),
+        lambda a: count(a, a.stream("a", value=str).filter(lambda v: v < "m")),
+    ),
+    "a filter above": (count, lambda a: count(a, a.stream("a", value=str).filter(bool))),
+    "a mapping above": (count, lambda a: count(a, a.stream("a", value=str).map_values(str.upper, value=str))),
+    "a peek above": (count, lambda a: count(a, a.stream("a", value=str).peek(print))),
+    "an operator below": (count, lambda a: count(a).filter(bool).to_stream().to("out")),
+    "an operator elsewhere": (count, lambda a: (count(a), a.stream("x").filter(bool))),
+    "another name of the operator": (count, lambda a: count(a, name="other")),
+    "another expression": (
+        lambda a: count(a, a.stream("a").filter(col("x"))),
+        lambda a: count(a, a.stream("a").filter(col("y"))),
+    ),
+    "another source": (count, lambda a: count(a, a.stream("a", "b", value=str))),
+    "a changelog less": (count, lambda a: count(a, store=Materialized("s", logging=False))),
+    "longer retention": (
+        lambda a: windows(a, tumbling("1m")),
+        lambda a: windows(a, tumbling("1m"), store=Materialized("s", retention="1h")),
+    ),
+    "shorter retention": (
+        lambda a: windows(a, tumbling("1m"), store=Materialized("s", retention="1h")),
+        lambda a: windows(a, tumbling("1m"), store=Materialized("s", retention="30m")),
+    ),
+    "longer history": (
+        lambda a: table(a, store=Materialized("s", history="1h")),
+        lambda a: table(a, store=Materialized("s", history="2h")),
+    ),
+    "more grace": (lambda a: windows(a, tumbling("1m")), lambda a: windows(a, tumbling("1m", grace="1h"))),
+    "less grace": (lambda a: windows(a, session("1m", grace="1h")), lambda a: windows(a, session("1m"))),
+    "idle": (lambda a: windows(a, sliding("1m")), lambda a: windows(a, sliding("1m", idle="1s"))),
+    "grace of a join": (lambda a: joined(a, join_window("1s")), lambda a: joined(a, join_window("1s", grace="1m"))),
+    "limit of suppress": (
+        lambda a: suppressed(a, until_time_limit("1m")),
+        lambda a: suppressed(a, until_time_limit("2m", max_records=10)),
+    ),
+    "grace above suppress": (
+        lambda a: suppressed(a, until_window_closes()),
+        lambda a: suppressed(a, until_window_closes(), tumbling("1m", grace="1s")),
+    ),
+    "kind of a foreign-key join": (pairs, lambda a: pairs(a, how="left_join")),
+    "retention of an added store": (
+        lambda a: added(a, "window", retention="1h", window_size="1m"),
+        lambda a: added(a, "window", retention="2h", window_size="1m"),
+    ),
+}
+
+
+@pytest.mark.parametrize("change", KEPT)
+def test_what_keeps_all_stores(change: str) -> None:
+    found = difference(*KEPT[change])
+    assert found.stores
+    assert set(statuses(found).values()) == {"kept"}
+    assert {topic.status for topic in found.topics} <= {"kept"}
+    assert found.compatible
+    assert str(found).startswith("Compatible: ")
+
+
+INCOMPATIBLE: dict[str, tuple[Build, Build, str, str]] = {
+    "keys": (table, lambda a: table(a, key=int), "s", "its keys were string, and are now long"),
+    "values": (table, lambda a: table(a, value=int), "s", "its values were string, and are now long"),
+    "kind": (
+        table,
+        lambda a: table(a, store=Materialized("s", history="1h")),
+        "s",
+        "it was a key-value store, and is now a versioned store",
+    ),
+    "windows": (
+        lambda a: count(a, name="n"),
+        lambda a: windows(a, tumbling("1m"), name="n"),
+        "s",
+        "it was a key-value store, and is now a window store",
+    ),
+    "window or session": (
+        lambda a: windows(a, tumbling("1m")),
+        lambda a: windows(a, session("1m")),
+        "s",
+        "it was a window store, and is now a session store",
+    ),
+    "window size": (
+        lambda a: windows(a, tumbling("1m")),
+        lambda a: windows(a, tumbling("90s")),
+        "s",
+        "the size of its windows was 1m, and is now 1m30s",
+    ),
+    "window advance": (
+        lambda a: windows(a, tumbling("1m")),
+        lambda a: windows(a, hopping("1m", "20s")),
+        "s",
+        "the advance of its windows was 1m, and is now 20s",
+    ),
+    "sliding difference": (
+        lambda a: windows(a, sliding("1m")),
+        lambda a: windows(a, sliding("2m")),
+        "s",
+        "the difference of its windows was 1m, and is now 2m",
+    ),
+    "session gap": (
+        lambda a: windows(a, session("1m")),
+        lambda a: windows(a, session("2m")),
+        "s",
+        "the gap of its windows was 1m, and is now 2m",
+    ),
+    "kind of window": (
+        lambda a: windows(a, tumbling("1m")),
+        lambda a: windows(a, sliding("1m")),
+        "s",
+        "it had time-windows, and now has sliding-windows",
+    ),
+    "emit": (
+        lambda a: windows(a, tumbling("1m")),
+        lambda a: windows(a, tumbling("1m"), emit="close"),
+        "s",
+        "it had windows that come out with every update, and now has windows that come out when they close",
+    ),
+    "join window": (
+        lambda a: joined(a, join_window("1s")),
+        lambda a: joined(a, join_window(before="1s", after="5s")),
+        "j-left-store",
+        "the after of its windows was 1s, and is now 5s",
+    ),
+    "one side of a join": (
+        lambda a: joined(a, join_window("1s")),
+        lambda a: joined(a, join_window("1s"), value=int),
+        "j-left-store",
+        "its values were string, and are now long",
+    ),
+    "counting or reducing": (
+        lambda a: a.stream("a", value=int).group_by_key().count(store="s", name="n"),
+        lambda a: a.stream("a", value=int).group_by_key().reduce(lambda x, _y: x, store="s", name="n"),
+        "s",
+        "it belonged to an operator of kind aggregate (count), and now belongs to one of kind aggregate (reduce)",
+    ),
+    "kind of the operator": (
+        lambda a: a.stream("a", value=int).to_table(store="s"),
+        lambda a: a.stream("a", value=int).group_by_key().count(store="s"),
+        "s",
+        "it belonged to an operator of kind to-table, and now belongs to one of kind aggregate (count)",
+    ),
+    "table or global table": (
+        table,
+        lambda a: a.global_table("t", value=str, store="s"),
+        "s",
+        "it belonged to an operator of kind to-table, and now belongs to one of kind global-table",
+    ),
+    "suppress until": (
+        lambda a: suppressed(a, until_time_limit("1m")),
+        lambda a: suppressed(a, until_window_closes()),
+        "s-suppress-store",
+        "its rows waited for a time, and now wait until their window closes",
+    ),
+    "partitions": (
+        lambda a: repartitioned(a, partitions=4),
+        lambda a: repartitioned(a, partitions=8),
+        "s",
+        "its rows were dealt to 4 partitions, and now to 8 partitions",
+    ),
+    "partitions of another topic": (
+        lambda a: repartitioned(a, partitions=4),
+        lambda a: repartitioned(a, partitions=8, name="q"),
+        "s",
+        "its rows were dealt to 4 partitions, and now to 8 partitions",
+    ),
+    "partitions of the input": (
+        count,
+        lambda a: repartitioned(a, partitions=8),
+        "s",
+        "its rows were dealt to as many partitions as the input has, and now to 8 partitions",
+    ),
+    "partitioner": (
+        repartitioned,
+        lambda a: repartitioned(a, partitioner=lambda _k, _v, _n: 0),
+        "s",
+        "its rows were dealt to partitions by the bytes of their keys, and now by a function of the user's",
+    ),
+    "kind of an added store": (
+        added,
+        lambda a: added(a, "timestamped"),
+        "s",
+        "it had rows without a timestamp, and now has rows with a timestamp",
+    ),
+    "size of an added window store": (
+        lambda a: added(a, "window", retention="1h", window_size="1m"),
+        lambda a: added(a, "window", retention="1h", window_size="2m"),
+        "s",
+        "the size of its windows was 1m, and is now 2m",
+    ),
+    "duplicates of an added store": (
+        lambda a: added(a, "window", retention="1h", window_size="1m"),
+        lambda a: added(a, "window", retention="1h", window_size="1m", duplicates=True),
+        "s",
+        "it had one row for each key and time, and now has several rows for each key and time",
+    ),
+    "partitions above a processor": (
+        lambda a: added(a, partitions=2),
+        lambda a: added(a, partitions=3),
+        "s",
+        "its rows were dealt to 2 partitions, and now to 3 partitions",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", INCOMPATIBLE)
+def test_what_makes_a_store_incompatible(change: str) -> None:
+    old, new, store, reason = INCOMPATIBLE[change]
+    for one, two in ((old, new), (new, old)):
+        found = difference(one, two)
+        assert not found.compatible
+        assert store in found.names("incompatible")
+    [found_store] = [each for each in difference(old, new).stores if each.name == store]
+    assert reason in found_store.reasons
+    report = str(difference(old, new))
+    assert report.startswith("Not compatible: ")
+    assert f"  {store} (of {found_store.operator}): incompatible\n" in report
+    for words in (reason, "migrate", "reset the application", "new application id"):
+        assert words in " ".join(report.split())
+
+
+def test_stores_that_come_and_go() -> None:
+    found = difference(lambda a: (count(a), table(a, store="old")), lambda a: (count(a), table(a, store="new")))
+    assert statuses(found) == {"s": "kept", "new": "added", "old": "lost"}
+    assert found.compatible
+    assert "old (of t-table): lost, nothing uses what is in it any more" in str(found)
+    assert "new (of t-table): added, begins empty" in str(found)
+
+
+def test_an_outer_join_adds_stores_for_what_it_has_not_matched() -> None:
+    found = difference(lambda a: joined(a, join_window("1s")), lambda a: joined(a, join_window("1s"), "outer_join"))
+    assert found.names("kept") == ["j-left-store", "j-right-store"]
+    assert found.names("added") == ["j-left-unmatched-store", "j-right-unmatched-store"]
+
+
+def test_a_table_has_a_store_only_if_it_is_kept() -> None:
+    def unread(app: App) -> None:
+        app.table("t").to_stream().to("out")
+
+    def looked_up(app: App) -> None:
+        rows = app.table("t")
+        rows.to_stream().to("out")
+        app.stream("a").join(rows, lambda a, _b: a)
+
+    assert statuses(difference(unread, unread)) == {}
+    assert statuses(difference(unread, looked_up)) == {"t-table-store": "added"}
+    assert statuses(difference(looked_up, unread)) == {"t-table-store": "lost"}
+
+
+def test_an_optimisation_that_shares_a_store() -> None:
+    def itself(app: App) -> None:
+        stream = app.stream("a", value=str)
+        stream.join(stream, lambda a, _b: a, join_window("1s"), name="j")
+
+    found = compare(plan(itself), plan(itself, topology_optimization="all"))
+    assert statuses(found) == {"j-left-store": "kept", "j-right-store": "lost"}
+
+
+def rekeyed(app: App, *, key: Any = int, value: Any = str, **options: Any) -> None:
+    stream = app.stream("a", value=value).select_key(len, key=key)
+    stream.repartition(**_with(options, name="r")).to("out")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"key": str}, "its keys were long, and are now string"),
+        ({"value": bytes}, "its values were string, and are now bytes"),
+        ({"partitions": 3}, "it had as many partitions as the input has, and now has 3 partitions"),
+    ],
+)
+def test_repartition_topics_that_are_incompatible(options: dict[str, Any], reason: str) -> None:
+    found = difference(rekeyed, lambda a: rekeyed(a, **options))
+    assert [(topic.name, topic.status, topic.reasons) for topic in found.topics] == [("r", "incompatible", (reason,))]
+    assert not found.compatible
+    assert 'another name (name="r-v2")' in str(found)
+
+
+def test_a_repartition_topic_of_records_or_of_changes() -> None:
+    def of_stream(app: App) -> None:
+        app.stream("a", value=str).select_key(str, key=str).group_by_key(name="r").count(store="s")
+
+    def of_table(app: App) -> None:
+        app.table("a", value=str).group_by(lambda v: (v, v), key=str, value=str, name="r").count(store="s")
+
+    [topic] = difference(of_stream, of_table).topics
+    assert "it carried records of a stream, and now carries changes of a table" in topic.reasons
+
+
+def test_repartition_topics_that_come_and_go() -> None:
+    found = difference(rekeyed, lambda a: rekeyed(a, name="q"))
+    assert {topic.name: topic.status for topic in found.topics} == {"q": "added", "r": "lost"}
+    assert found.compatible
+
+
+def test_operators() -> None:
+    def old(app: App) -> None:
+        count(app, app.stream("a", value=str).filter(bool)).to_stream().to("out")
+
+    def new(app: App) -> None:
+        count(app, app.stream("a", value=str).peek(print)).to_stream().to("out", value=str)
+
+    found = {each.name: (each.status, each.reasons or each.notes) for each in difference(old, new).operators}
+    assert found == {
+        "a-source": ("kept", ()),
+        "a-peek": ("added", ("peek",)),
+        "a-count": ("changed", ("parents",)),
+        "s-to-stream": ("kept", ()),
+        "out-sink": ("changed", ("value",)),
+        "a-filter": ("removed", ("filter",)),
+    }
+
+
+NOTES: dict[str, tuple[Build, Build, str]] = {
+    "operator": (count, lambda a: count(a, name="n"), "it belonged to a-count, and now belongs to n"),
+    "retention": (
+        lambda a: windows(a, tumbling("1m")),
+        lambda a: windows(a, tumbling("1m"), store=Materialized("s", retention="1h")),
+        "retention was 1m, and is now 1h",
+    ),
+    "grace": (
+        lambda a: windows(a, tumbling("1m", grace="1s")),
+        lambda a: windows(a, tumbling("1m", grace="2s")),
+        "the grace of its windows was 1s, and is now 2s",
+    ),
+    "changelog": (count, lambda a: count(a, store=Materialized("s", logging=False)), "no changelog now"),
+    "a changelog more": (
+        lambda a: count(a, store=Materialized("s", logging=False)),
+        count,
+        "it now has a changelog, without the rows from before",
+    ),
+    "source": (
+        count,
+        lambda a: count(a, a.stream("a", "b", value=str)),
+        "it was fed by a, and is now fed by a, b",
+    ),
+    "grouping": (
+        count,
+        lambda a: count(a, a.stream("a", value=str).select_key(str, key=str)),
+        "it was fed by a, and is now fed by s-repartition",
+    ),
+    "function": (
+        lambda a: a.stream("a").group_by_key().aggregate(int, _add("x"), value=int, store="s"),
+        lambda a: a.stream("a").group_by_key().aggregate(int, _add("y"), value=int, store="s"),
+        "aggregation of its operator changed; rows from before stay as they are",
+    ),
+}
+
+
+def _add(field: str) -> Any:
+    return col(field)
+
+
+@pytest.mark.parametrize("change", NOTES)
+def test_what_is_worth_knowing_of_a_store_that_is_kept(change: str) -> None:
+    old, new, note = NOTES[change]
+    found = difference(old, new)
+    assert found.compatible
+    [store] = found.stores
+    assert note in store.notes
+    assert f"    - {note}\n" in f"{found}\n"
+
+
+def test_the_report() -> None:
+    def old(app: App) -> None:
+        windows(app, tumbling("1m"), store="per-minute")
+        table(app, store="rows")
+
+    def new(app: App) -> None:
+        windows(app, tumbling("5m"), store="per-minute")
+        table(app, store=Materialized("rows", logging=False)).to_stream().to("out")
+
+    assert (
+        str(difference(old, new))
+        == dedent("""
+        Not compatible: the new topology cannot go on with the state of the old one.
+
+        Stores
+          per-minute (of a-count): incompatible
+            - the advance of its windows was 1m, and is now 5m
+            - the size of its windows was 1m, and is now 5m
+            remedy: migrate, by giving the new one another name (store="per-minute-v2"), so that it begins
+              empty while the old one stays; or reset the application, to build its state anew from its
+              input; or give it a new application id
+          rows (of t-table): kept
+            - no changelog now
+
+        Operators
+          a-count: changed (window)
+          rows-to-stream: added (to-stream)
+          out-sink: added (sink)
+    """).strip()
+    )
+
+
+def test_a_derived_name_is_changed_by_naming_the_operator() -> None:
+    found = difference(lambda a: joined(a, join_window("1s")), lambda a: joined(a, join_window("2s")))
+    assert all('name="j-v2"' in store.remedy for store in found.stores)
+
+
+def test_other_application_ids() -> None:
+    found = compare(plan(count, "one"), plan(count, "two"))
+    assert found.compatible
+    assert "The application ids differ (one, two)" in str(found)
+
+
+def test_a_stored_topology_of_another_format() -> None:
+    stored = to_dict(plan(count)) | {"format": 99}
+    with pytest.raises(TopologyError, match="has format 99, and this version reads 1"):
+        compare(stored, plan(count))
+
+
+# ----- names ---------------------------------------------------------------------------------------------------------
+# Stores and internal topics are found again by name, so a change elsewhere must not touch the names that users did not
+# give. Each edit below is one that ADR 0004 promises to be safe.
+
+
+def sales(app: App, edit: str = "") -> None:
+    """A topology with every kind of derived name; an edit puts something in."""
+
+    def here(stream: Stream[Any, Any], place: str) -> Stream[Any, Any]:
+        if edit == f"filter {place}":
+            return stream.filter(bool)
+        if edit == f"map_values {place}":
+            return stream.map_values(lambda v: v, value=dict)
+        return stream.peek(print) if edit == f"peek {place}" else stream
+
+    if edit == "a stream first":
+        app.stream("others").group_by_key().count()
+    orders = here(app.stream("orders", value=dict), "above everything")
+    if edit == "a sink first":
+        orders.to("copy")
+    users = app.table("users", value=dict)
+    if edit == "a filtered table":
+        users.filter(bool).to_stream().to("few")
+    shops = app.table("shops", value=dict)
+    if edit == "a branch elsewhere":
+        orders.split({"large": bool}, default="small")["large"].to("large")
+    if edit == "a merge elsewhere":
+        orders.merge(app.stream("returns", value=dict)).to("both")
+    by_shop = here(orders.select_key(col("shop"), key=str), "behind the new key")
+    per_shop = here(by_shop, "above an aggregate").group_by_key().windowed_by(tumbling("1m")).count()
+    per_shop.suppress(until_window_closes()).to_stream().to("final")
+    if edit == "a late stream":
+        per_shop.late().to("late")
+    known = here(orders, "above a join").join(users, lambda o, _u: o, value=dict)
+    here(known, "below a join").group_by(col("item"), key=str).aggregate(dict, lambda _v, a: a, value=dict)
+    orders.left_join(app.stream("clicks", value=dict), lambda o, _c: o, join_window("1s"))
+    users.join(shops, lambda u, _s: u, on=col("shop")).to_stream().to("at")
+    users.group_by(lambda u: (u["shop"], u), value=dict).count()
+    users.outer_join(shops, lambda u, _s: u).to_stream().to("all")
+    orders.repartition().to("dealt")
+    if edit == "an operator last":
+        orders.group_by_key().count()
+
+
+def names(edit: str = "") -> set[str]:
+    data = to_dict(plan(lambda a: sales(a, edit)))
+    topics = {o["options"]["topic"] for o in data["operators"].values() if o["kind"] == "repartition"}
+    return {*data["stores"], *(f"{topic}-repartition" for topic in topics)}
+
+
+NAMES = {
+    "orders-clicks-left-join-left-store",
+    "orders-clicks-left-join-left-unmatched-store",
+    "orders-clicks-left-join-right-store",
+    "orders-count-repartition",
+    "orders-count-store",
+    "orders-count-suppress-store",
+    "orders-repartition",
+    "orders-users-join-aggregate-repartition",
+    "orders-users-join-aggregate-store",
+    "shops-table-store",
+    "users-count-repartition",
+    "users-count-store",
+    "users-shops-foreign-key-join-answer-repartition",
+    "users-shops-foreign-key-join-subscription-repartition",
+    "users-shops-foreign-key-join-subscriptions-store",
+    "users-table-store",
+}
+
+PLACES = ("above everything", "behind the new key", "above an aggregate", "above a join", "below a join")
+EDITS = [f"{what} {place}" for what in ("filter", "map_values", "peek") for place in PLACES] + [
+    "a stream first",
+    "a sink first",
+    "a filtered table",
+    "a branch elsewhere",
+    "a merge elsewhere",
+    "a late stream",
+    "an operator last",
+]
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_safe_edit_renames_no_store_and_no_topic(edit: str) -> None:
+    assert names() == NAMES
+    assert names(edit) >= NAMES
+    found = difference(sales, lambda a: sales(a, edit))
+    assert found.compatible
+    assert found.names("lost") == []
+    assert [topic.name for topic in found.topics if topic.status == "lost"] == []
+    assert any(operator.status == "added" for operator in found.operators)
