@@ -1,11 +1,12 @@
-"""Writes docs/reference/api/*.md from the docstrings of the public names.
+"""Writes the reference from the code: the API from its docstrings, and tables of configuration, errors and drops.
 
     python docs/generate_reference.py            write the pages
     python docs/generate_reference.py --check    say which pages are out of date, and fail if any is
 
-A name is public when a module of ``NAMESPACES`` lists it in ``__all__``. Each module that defines public names has a
-page, introduced by the module's own docstring; names and methods keep the order in which the code defines them. The
-output depends on the code alone: the same pages come out on every supported Python.
+A name is public when a module of ``NAMESPACES`` lists it in ``__all__``; ``MET`` adds those that people are handed
+without importing them. Each module that defines such names has a page, introduced by the module's own docstring; names
+and methods keep the order in which the code defines them. The output depends on the code alone: the same pages come out
+on every supported Python.
 """
 
 from __future__ import annotations
@@ -25,10 +26,38 @@ from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
 
+from millstream import errors
+from millstream.config import KEYS
+from millstream.expr.catalog import CATALOG
+from millstream.serde import Serde
+
 PACKAGE = "millstream"
-NAMESPACES = ("millstream", "millstream.testing")
-OUTPUT = Path(__file__).parent / "reference" / "api"
-MARK = "<!-- Written by docs/generate_reference.py from the docstrings. Do not edit: run `make docs`. -->"
+NAMESPACES = ("millstream", "millstream.testing", "millstream.state.views", "millstream.serde")
+MET = (
+    ("millstream.engine.errors", "ErrorContext"),
+    ("millstream.engine.context", "DroppedRecord"),
+    ("millstream.state.spec", "ChangelogRecord"),
+    ("millstream.plan.compare", "Change"),
+    ("millstream.plan.compare", "Comparison"),
+    ("millstream.plan.compare", "compare"),
+    ("millstream.plan.fingerprint", "fingerprint"),
+    ("millstream.plan.fingerprint", "to_dict"),
+)
+# Objects that other calls make; how they are made inside is nobody's business.
+HANDED_OUT = {
+    "Stream",
+    "JoinedStream",
+    "Table",
+    "WindowedTable",
+    "GlobalTable",
+    "TestInput",
+    "TestOutput",
+    "Suppressed",
+}
+HANDED_OUT |= {"GroupedStream", "WindowedStream", "CogroupedStream", "GroupedTable"}
+OUTPUT = Path(__file__).parent / "reference"
+SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
+MARK = "<!-- Written by docs/generate_reference.py from the code. Do not edit: run `make docs`. -->"
 MAX_SIGNATURE = 100
 SECTIONS = ("Args", "Attributes", "Returns", "Yields", "Raises", "Note", "Notes", "Example", "Examples", "See Also")
 
@@ -75,16 +104,22 @@ def public_names() -> list[Name]:
             obj = getattr(module, name)
             if not (name.startswith("_") or isinstance(obj, ModuleType)):
                 found.setdefault(name, Name(name, namespace, home(name, obj, namespace), obj))
+    for namespace, name in MET:
+        found.setdefault(name, Name(name, namespace, namespace, getattr(importlib.import_module(namespace), name)))
     return sorted(found.values(), key=lambda each: (each.module, each.line, each.name))
 
 
 def home(name: str, obj: object, namespace: str) -> str:
-    """Returns the module that defines a name; an alias or constant does not know it, so the sources are asked."""
+    """Returns the module that defines a name; an alias or constant does not know it, so the sources are asked.
+
+    Those inside the namespace come first: there may be an ``INT`` elsewhere, too.
+    """
     if inspect.isclass(obj) or inspect.isroutine(obj):
         module = getattr(obj, "__module__", None)
         if module and module.partition(".")[0] == PACKAGE:
             return str(module)
-    loaded = sorted(module for module in sys.modules if module.partition(".")[0] == PACKAGE)
+    loaded = [module for module in sys.modules if module.partition(".")[0] == PACKAGE]
+    loaded.sort(key=lambda module: (not module.startswith(namespace), module))
     return next((module for module in loaded if name in definitions(module)), namespace)
 
 
@@ -268,14 +303,20 @@ def describe(name: Name, public: set[type]) -> str:
     elif callable(name.obj) and inspect.isroutine(name.obj):
         parts += [_code(*_signatures(name.name, name.obj)), own_doc(name.obj)]
     else:
-        parts += [markdown(definitions(name.module).get(name.name, Definition(0, "")).doc)]
+        parts += [_constant_doc(name)]
     return "\n\n".join(part for part in parts if part)
+
+
+def _constant_doc(name: Name) -> str:
+    """The string below an assignment; of a serde that has none, what its class says."""
+    written = markdown(definitions(name.module).get(name.name, Definition(0, "")).doc)
+    return own_doc(type(name.obj)) if not written and isinstance(name.obj, Serde) else written
 
 
 def _class(name: Name, cls: type, public: set[type]) -> Iterator[str]:
     if issubclass(cls, enum.Enum):
         yield _code(f"class {cls.__name__}(enum.Enum)")
-    elif "__init__" in vars(cls) or "__new__" in vars(cls) or dataclasses.is_dataclass(cls):
+    elif name.name not in HANDED_OUT and (vars(cls).keys() & {"__init__", "__new__"} or dataclasses.is_dataclass(cls)):
         yield _code(signature(name.name, cls, prefix="class ").removesuffix(" -> None"))
     else:
         bases = [base.__name__ for base in cls.__bases__ if base in public or issubclass(base, BaseException)]
@@ -318,20 +359,179 @@ def _code(*lines: str) -> str:
     return "```python\n" + "\n".join(lines) + "\n```"
 
 
+# --- tables ---------------------------------------------------------------------------------------------------------
+
+
+CONFIGURATION = """
+The keys are Kafka's. They are given to `App` as a mapping, `config={"topology.optimization": "all"}`, or as options
+with underscores for dots, `topology_optimization="all"`. A key that is not in this table is an error that suggests the
+nearest one, and so is a value that a key cannot have.
+
+{table}
+
+A *function* for an exception handler takes what is known of the record
+([ErrorContext](api/engine-errors.md#errorcontext)) and the exception, and returns `"continue"` or `"fail"`; see
+[Errors](../concepts/errors.md). What the optimisations do is in
+[Names and plans](../concepts/names-and-plans.md#optimisations), and what the defaults of the serdes mean is in
+[Serdes](../concepts/serdes.md).
+"""
+
+
+def configuration() -> str:
+    """The page of all configuration keys."""
+    rows = [f"| `{key}` | `{_setting(found.default)}` | {found.doc} |" for key, found in KEYS.items()]
+    return _page("Configuration", _filled(CONFIGURATION, "| Key | Default | |", rows))
+
+
+def _setting(value: object) -> str:
+    if value is object:
+        return "object"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value.__name__ if isinstance(value, type) else str(value)
+
+
+ERRORS = """
+All errors are in `millstream.errors`. Each has a `code` that does not change, a `message` that says what happened and
+where, and, where there is something to do about it, a `hint`. Dashes before a name show what it is derived from.
+
+{table}
+
+`MillstreamError` and `TopologyError` can be imported from `millstream` itself. How errors are handled while an
+application runs is in [Errors](../concepts/errors.md).
+"""
+
+
+def error_classes() -> str:
+    """The page of all errors."""
+    return _page("Error classes", _filled(ERRORS, "| Class | Code | |", list(_error_rows(errors.MillstreamError, 0))))
+
+
+def _error_rows(cls: type[errors.MillstreamError], depth: int) -> Iterator[str]:
+    others = [base.__name__ for base in cls.__bases__ if not issubclass(base, errors.MillstreamError)]
+    also = f" Also a `{others[0]}`." if depth and others else ""
+    yield f"| {'– ' * depth}`{cls.__name__}` | `{cls.code}` | {summary(own_doc(cls))}{also} |"
+    for below in sorted(cls.__subclasses__(), key=lambda each: definitions(each.__module__)[each.__name__].line):
+        if below.__module__ == errors.__name__:
+            yield from _error_rows(below, depth + 1)
+
+
+DROPPED = """
+A record that an operator does not use is counted, under the operator's name and one of these reasons. A test reads the
+counts from `TestDriver.dropped`, and the records themselves from `TestDriver.dropped_records`.
+
+{table}
+
+A processor adds reasons of its own with `context.drop(record, "reason")`. A record that a `filter` does not pass, or
+that an inner join finds no partner for, is not counted: that is what these operators are for. What can be done about
+late records is in [Handle late data](../how-to/handle-late-data.md).
+"""
+
+REASONS = {
+    "null key": "The operator needs a key, and the record has none. So it is with aggregations, tables and joins; left "
+    "and outer joins of a stream let such a record through unmatched.",
+    "null value": "The operator needs a value, and the record has none. So it is with aggregations without windows, "
+    "sliding windows, and the streams of joins.",
+    "null key before repartition": "A record without a key is not written to a repartition topic, unless a left or "
+    "outer join behind the topic wants it.",
+    "null foreign key": "A row of an inner foreign-key join has no foreign key, or no value to take one from.",
+    "late": "The window had closed when the record came; in hopping and sliding windows, counted for each window that "
+    "the record missed. `late()` gives the records that missed all of theirs.",
+    "older than the history": "The record is older than what a versioned table keeps.",
+    "invalid timestamp": "The timestamp is negative and `on_invalid_timestamp` is `skip`; or the function or field "
+    "that gives timestamps gave none, or a negative one.",
+    "no branch": "No branch of `split` takes the record, and there is no default.",
+    "duplicate": "`deduplicate` has seen an equal record near in time.",
+    "deserialization error": "The record could not be read, and the handler said to continue.",
+    "processing error": "A function raised an exception on the record, and the handler said to continue.",
+    "production error": "The record could not be written, and the handler said to continue.",
+}
+
+
+def dropped_records() -> str:
+    """The page of the reasons for which records are dropped."""
+    if differing := sorted(REASONS.keys() ^ found_reasons()):
+        raise SystemExit(f"error: REASONS in {__file__} and the code do not agree on: {', '.join(differing)}")
+    rows = [f"| `{reason}` | {text} |" for reason, text in REASONS.items()]
+    return _page("Dropped records", _filled(DROPPED, "| Reason | |", rows))
+
+
+def found_reasons() -> set[str]:
+    """The reasons that the code gives, as far as it writes them down."""
+    found = set()
+    for file in sorted([*SOURCE.glob("engine/**/*.py"), *SOURCE.glob("dsl/*.py")]):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "drop" and len(node.args) == 2:
+                reason = node.args[1]
+                if isinstance(reason, ast.Constant):
+                    found.add(str(reason.value))
+                elif isinstance(reason, ast.JoinedStr):  # f"{phase} error"
+                    found.update(f"{phase} error" for phase in ("deserialization", "processing", "production"))
+    return found
+
+
+FUNCTIONS = """
+Functions of expressions: `from millstream import functions`. Names that are Python keywords end in an underscore:
+`functions.try_`, `and_`, `or_`, `not_`, `in_`. `?` marks what may be left out, `+` one or more, `*` any number. A
+function gives null if an argument is null, except where nulls are what it is about. The
+[operators and methods](expr-tree.md#expr) of an expression do the same work where there are both.
+
+{table}
+"""
+
+
+def functions() -> str:
+    """The page of the functions of expressions."""
+    rows = [
+        f"| `{_escaped(found.signature)}` | {_escaped(found.doc)} | {_example(found.example)} |"
+        for name, found in CATALOG.items()
+        if name.isidentifier()
+    ]
+    return _page(f"{PACKAGE}.expr.functions", _filled(FUNCTIONS, "| Function | | Example |", rows))
+
+
+def _example(example: str) -> str:
+    call, _, result = example.partition(" -> ")
+    return f"`{_escaped(call)}` is `{_escaped(result)}`" if example else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _table(header: str, rows: list[str]) -> str:
+    return "\n".join([header, re.sub(r"[^|]+", "---", header), *rows])
+
+
+def _filled(text: str, header: str, rows: list[str]) -> str:
+    return text.strip().replace("{table}", _table(header, rows))
+
+
+def _page(title: str, *parts: str) -> str:
+    return "\n\n".join([f"# {title}", MARK, *parts]) + "\n"
+
+
 # --- pages ----------------------------------------------------------------------------------------------------------
 
 
 def pages() -> dict[str, str]:
-    """Returns the text of every page by its file name."""
+    """Returns the text of every page by its path below the reference."""
     names = public_names()
     public = {name.obj for name in names if isinstance(name.obj, type)}
     by_module: dict[str, list[Name]] = {}
     for name in names:
         by_module.setdefault(name.module, []).append(name)
-    written = {"index.md": _index(by_module)}
+    written = {
+        "configuration.md": configuration(),
+        "errors.md": error_classes(),
+        "dropped-records.md": dropped_records(),
+        "api/index.md": _index(by_module),
+        "api/expr-functions.md": functions(),
+    }
     for module, inside in by_module.items():
-        parts = [f"# {module}", MARK, _introduction(module), *(describe(name, public) for name in inside)]
-        written[inside[0].page] = "\n\n".join(part for part in parts if part) + "\n"
+        written[f"api/{inside[0].page}"] = _page(
+            module, *(part for part in [_introduction(module), *(describe(name, public) for name in inside)] if part)
+        )
     return written
 
 
@@ -341,29 +541,35 @@ def _introduction(module: str) -> str:
 
 
 def _index(by_module: dict[str, list[Name]]) -> str:
-    parts = ["# API reference", MARK, markdown(importlib.import_module(PACKAGE).__doc__)]
+    parts = [markdown(importlib.import_module(PACKAGE).__doc__)]
     for module, inside in by_module.items():
         rows = [f"| [{name.name}]({name.page}#{name.name.lower()}) | {_summary(name)} |" for name in inside]
         origin = " and ".join(f"`{namespace}`" for namespace in sorted({name.namespace for name in inside}))
         parts.append(f"## [{module}]({inside[0].page})\n\nImport from {origin}.")
-        parts.append("\n".join(["| Name | |", "|---|---|", *rows]))
-    return "\n\n".join(part for part in parts if part) + "\n"
+        parts.append(_table("| Name | |", rows))
+    parts.append(f"## [{PACKAGE}.expr.functions](expr-functions.md)")
+    parts.append("The functions of expressions. Import `functions` from `millstream`.")
+    return _page("API reference", *parts)
 
 
 def _summary(name: Name) -> str:
     if inspect.isclass(name.obj) or inspect.isroutine(name.obj):
         return summary(own_doc(name.obj))
-    return summary(markdown(definitions(name.module).get(name.name, Definition(0, "")).doc))
+    return summary(_constant_doc(name))
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Writes or checks the pages; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Write the API reference from the docstrings.")
+    parser = argparse.ArgumentParser(description="Write the reference from the code.")
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a page is out of date")
-    parser.add_argument("--output", type=Path, default=OUTPUT, help="the folder of the pages")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="the folder of the reference")
     options = parser.parse_args(arguments)
     wanted = pages()
-    present = {path.name: path.read_text(encoding="utf-8") for path in sorted(options.output.glob("*.md"))}
+    # In the folder of the API there is nothing else; beside it there are pages that people write.
+    files = {*options.output.glob("api/*.md"), *(options.output / name for name in wanted)}
+    present = {
+        file.relative_to(options.output).as_posix(): file.read_text(encoding="utf-8") for file in files if file.exists()
+    }
     stale = sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
     if options.check:
         for name in stale:
@@ -371,7 +577,7 @@ def main(arguments: list[str] | None = None) -> int:
         if stale:
             print("  hint: run `make docs` and commit the pages", file=sys.stderr)
         return 1 if stale else 0
-    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "api").mkdir(parents=True, exist_ok=True)
     for name in stale:
         if name in wanted:
             (options.output / name).write_text(wanted[name], encoding="utf-8")

@@ -45,9 +45,7 @@ def deduplicate(
     def make() -> Deduplicate:
         return Deduplicate(spec.name, span, key, same)
 
-    node = stream._process(
-        "process-values", make, (spec.name,), f"{label}-filter", keeps_key=True
-    )
+    node = stream._process("process-values", make, (spec.name,), f"{label}-filter", keeps_key=True)
     return streams.Stream(builder, node, stream._key, stream._value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from millstream.callsite import caller
 from millstream.dsl import table as tables
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from millstream.dsl.builder import Builder
     from millstream.dsl.stream import Stream
     from millstream.dsl.table import Table, WindowedTable
+    from millstream.expr import Expr
     from millstream.records import Windowed
     from millstream.serde import Serde
 
@@ -98,15 +99,45 @@ class GroupedStream(_Groups[K, V]):
         serde = self._stream._given(value, "value") or self._stream._value
         return self._add("reduce", self._reduce(reducer), serde, store, name)
 
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], A],
-        aggregator: Callable[[K, V, A], A] | Callable[[V, A], A],
+        aggregator: Callable[[V, A], A],
         *,
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[K, A]:
+    ) -> Table[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A] | Expr,
+        aggregator: Expr,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]: ...
+    def aggregate(
+        self,
+        initializer: Any,
+        aggregator: Any,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]:
         """Combines the values of each key into an aggregate of any type.
 
         Args:
@@ -198,16 +229,49 @@ class WindowedStream(_Groups[K, V]):
         serde = self._stream._given(value, "value") or self._stream._value
         return self._add("reduce", self._reduce(reducer), serde, store, name)
 
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], A],
-        aggregator: Callable[[K, V, A], A] | Callable[[V, A], A],
-        merger: Callable[[K, A, A], A] | Callable[[A, A], A] | None = None,
+        aggregator: Callable[[V, A], A],
+        merger: Callable[[A, A], A] | Callable[[K, A, A], A] | None = None,
         *,
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> WindowedTable[Windowed[K], A]:
+    ) -> WindowedTable[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A],
+        merger: Callable[[A, A], A] | Callable[[K, A, A], A] | None = None,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> WindowedTable[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A] | Expr,
+        aggregator: Expr,
+        merger: Callable[..., Any] | Expr | None = None,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> WindowedTable[Windowed[K], Any]: ...
+    def aggregate(
+        self,
+        initializer: Any,
+        aggregator: Any,
+        merger: Any = None,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> WindowedTable[Windowed[K], Any]:
         """Combines the values of each key and window into an aggregate of any type.
 
         Args:
@@ -357,16 +421,49 @@ class GroupedTable(ReadyTableAggregations[K, V]):
         serde = self._builder.result_serde(value, aggregation.add, "value") if value is not None else self._value  # type: ignore[arg-type]
         return self._add("reduce", aggregation, serde, store, name)
 
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], A],
-        adder: Callable[[K, V, A], A] | Callable[[V, A], A],
-        subtractor: Callable[[K, V, A], A] | Callable[[V, A], A],
+        adder: Callable[[V, A], A],
+        subtractor: Callable[[V, A], A],
         *,
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[K, A]:
+    ) -> Table[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        adder: Callable[[K, V, A], A],
+        subtractor: Callable[[K, V, A], A],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A] | Expr,
+        adder: Callable[..., Any] | Expr,
+        subtractor: Callable[..., Any] | Expr,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]: ...
+    def aggregate(
+        self,
+        initializer: Any,
+        adder: Any,
+        subtractor: Any,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]:
         """Combines the rows of each group into an aggregate of any type.
 
         When a row changes, its old value is subtracted and its new value is added.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from millstream.callsite import caller
 from millstream.dsl import stream as streams, table as tables
-from millstream.durations import show_ms, to_ms
+from millstream.dsl.stream_base import StreamBase
+from millstream.dsl.suggesting import suggesting_methods
+from millstream.durations import Duration, show_ms, to_ms
 from millstream.errors import TopologyError, suggestion
+from millstream.expr import Expr
 from millstream.plan.joins import JoinKind, StreamGlobalJoin, StreamStreamJoin, StreamTableJoin
 from millstream.plan.windows import JoinWindow
 from millstream.serde import BYTES, HEADERS, LONG, tuple_of
@@ -17,7 +21,208 @@ if TYPE_CHECKING:
     from millstream.dsl.stream import JoinedStream, Stream
     from millstream.dsl.table import GlobalTable, Table
 
+K = TypeVar("K")
+V = TypeVar("V")
+V2 = TypeVar("V2")
+VO = TypeVar("VO")
 _JOINER = ("key", "left", "right")
+
+
+@suggesting_methods
+class JoinOperators(StreamBase[K, V]):
+    """The joins of a `Stream`."""
+
+    @overload
+    def join(
+        self,
+        other: Stream[K, VO],
+        joiner: Callable[[V, VO], V2],
+        window: JoinWindow,
+        *,
+        value: Any = None,
+        name: str | None = None,
+        left_value: Any = None,
+        right_value: Any = None,
+    ) -> JoinedStream[K, V2]: ...
+    @overload
+    def join(
+        self,
+        other: Stream[K, VO],
+        joiner: Callable[[K, V, VO], V2],
+        window: JoinWindow,
+        *,
+        value: Any = None,
+        name: str | None = None,
+        left_value: Any = None,
+        right_value: Any = None,
+    ) -> JoinedStream[K, V2]: ...
+    @overload
+    def join(
+        self,
+        other: Table[K, VO],
+        joiner: Callable[[V, VO], V2],
+        *,
+        value: Any = None,
+        name: str | None = None,
+        grace: Duration | None = None,
+    ) -> JoinedStream[K, V2]: ...
+    @overload
+    def join(
+        self,
+        other: Table[K, VO],
+        joiner: Callable[[K, V, VO], V2],
+        *,
+        value: Any = None,
+        name: str | None = None,
+        grace: Duration | None = None,
+    ) -> JoinedStream[K, V2]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalTable[Any, VO],
+        joiner: Callable[[V, VO], V2],
+        *,
+        value: Any = None,
+        name: str | None = None,
+        on: Callable[..., Any] | Expr | None = None,
+    ) -> Stream[K, V2]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalTable[Any, VO],
+        joiner: Callable[[K, V, VO], V2],
+        *,
+        value: Any = None,
+        name: str | None = None,
+        on: Callable[..., Any] | Expr | None = None,
+    ) -> Stream[K, V2]: ...
+    @overload
+    def join(
+        self, other: Any, joiner: Expr, window: JoinWindow | None = None, **options: Any
+    ) -> JoinedStream[K, Any]: ...
+    def join(self, other: Any, joiner: Any, window: JoinWindow | None = None, **options: Any) -> Any:
+        """Joins with a stream, a table or a global table; only what matches comes out.
+
+        - With a **stream**: every pair of records of one key whose times fit the ``window`` (`join_window`).
+        - With a **table**: each record with the row that its key has at that moment. ``grace=…`` makes records wait
+          in stream time for the table, which must then be versioned.
+        - With a **global table**: each record with the row whose key ``on=…`` gives.
+
+        Args:
+            other: What to join with.
+            joiner: Of the left and the right value, or of key, left and right. As an expression: ``left("a") +
+                right("b")``.
+            window: For streams: how near in time.
+            **options: ``value=`` serde of the results; ``name=``; ``grace=`` (table); ``on=`` (global table).
+        """
+        return join(self, other, "inner", joiner, window, options)
+
+    @overload
+    def left_join(
+        self,
+        other: Stream[K, VO],
+        joiner: Callable[[V, VO | None], V2],
+        window: JoinWindow,
+        *,
+        value: Any = None,
+        name: str | None = None,
+        left_value: Any = None,
+        right_value: Any = None,
+    ) -> JoinedStream[K, V2]: ...
+    @overload
+    def left_join(
+        self,
+        other: Stream[K, VO],
+        joiner: Callable[[K, V, VO | None], V2],
+        window: JoinWindow,
+        *,
+        value: Any = None,
+        name: str | None = None,
+        left_value: Any = None,
+        right_value: Any = None,
+    ) -> JoinedStream[K, V2]: ...
+    @overload
+    def left_join(
+        self,
+        other: Table[K, VO],
+        joiner: Callable[[V, VO | None], V2],
+        *,
+        value: Any = None,
+        name: str | None = None,
+        grace: Duration | None = None,
+    ) -> JoinedStream[K, V2]: ...
+    @overload
+    def left_join(
+        self,
+        other: Table[K, VO],
+        joiner: Callable[[K, V, VO | None], V2],
+        *,
+        value: Any = None,
+        name: str | None = None,
+        grace: Duration | None = None,
+    ) -> JoinedStream[K, V2]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalTable[Any, VO],
+        joiner: Callable[[V, VO | None], V2],
+        *,
+        value: Any = None,
+        name: str | None = None,
+        on: Callable[..., Any] | Expr | None = None,
+    ) -> Stream[K, V2]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalTable[Any, VO],
+        joiner: Callable[[K, V, VO | None], V2],
+        *,
+        value: Any = None,
+        name: str | None = None,
+        on: Callable[..., Any] | Expr | None = None,
+    ) -> Stream[K, V2]: ...
+    @overload
+    def left_join(
+        self, other: Any, joiner: Expr, window: JoinWindow | None = None, **options: Any
+    ) -> JoinedStream[K, Any]: ...
+    def left_join(self, other: Any, joiner: Any, window: JoinWindow | None = None, **options: Any) -> Any:
+        """Joins as `join`, and keeps records of this stream that match nothing: the right value is then None.
+
+        Joined with a stream, an unmatched record comes out when its window has closed.
+        """
+        return join(self, other, "left", joiner, window, options)
+
+    @overload
+    def outer_join(
+        self,
+        other: Stream[K, VO],
+        joiner: Callable[[V | None, VO | None], V2],
+        window: JoinWindow,
+        *,
+        value: Any = None,
+        name: str | None = None,
+        left_value: Any = None,
+        right_value: Any = None,
+    ) -> JoinedStream[K, V2]: ...
+    @overload
+    def outer_join(
+        self,
+        other: Stream[K, VO],
+        joiner: Callable[[K, V | None, VO | None], V2],
+        window: JoinWindow,
+        *,
+        value: Any = None,
+        name: str | None = None,
+        left_value: Any = None,
+        right_value: Any = None,
+    ) -> JoinedStream[K, V2]: ...
+    @overload
+    def outer_join(
+        self, other: Any, joiner: Expr, window: JoinWindow | None = None, **options: Any
+    ) -> JoinedStream[K, Any]: ...
+    def outer_join(self, other: Any, joiner: Any, window: JoinWindow | None = None, **options: Any) -> Any:
+        """Joins two streams as `left_join`, and keeps unmatched records of both sides."""
+        return join(self, other, "outer", joiner, window, options)
 
 
 def join(left: Any, other: Any, how: JoinKind, joiner: Any, window: JoinWindow | None, options: dict[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from millstream.callsite import caller
 from millstream.dsl import compositions, grouped, stream as streams, table_joins
@@ -60,12 +60,20 @@ class Table(Generic[K, V]):
         spec = getattr(self._node, "store", None)
         return spec.name if spec is not None and getattr(self._node, "queryable", True) else None
 
+    @overload
     def filter(
-        self,
-        predicate: Callable[..., object] | Expr,
-        *,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, predicate: Callable[[V], object], *, store: str | Materialized | None = None, name: str | None = None
+    ) -> Table[K, V]: ...
+    @overload
+    def filter(
+        self, predicate: Callable[[K, V], object], *, store: str | Materialized | None = None, name: str | None = None
+    ) -> Table[K, V]: ...
+    @overload
+    def filter(
+        self, predicate: Expr, *, store: str | Materialized | None = None, name: str | None = None
+    ) -> Table[K, V]: ...
+    def filter(
+        self, predicate: Any, *, store: str | Materialized | None = None, name: str | None = None
     ) -> Table[K, V]:
         """The rows for which the predicate holds; a row that no longer does is deleted.
 
@@ -78,12 +86,20 @@ class Table(Generic[K, V]):
         """
         return self._filter("filter", predicate, store, name, negate=False)
 
+    @overload
     def filter_not(
-        self,
-        predicate: Callable[..., object] | Expr,
-        *,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, predicate: Callable[[V], object], *, store: str | Materialized | None = None, name: str | None = None
+    ) -> Table[K, V]: ...
+    @overload
+    def filter_not(
+        self, predicate: Callable[[K, V], object], *, store: str | Materialized | None = None, name: str | None = None
+    ) -> Table[K, V]: ...
+    @overload
+    def filter_not(
+        self, predicate: Expr, *, store: str | Materialized | None = None, name: str | None = None
+    ) -> Table[K, V]: ...
+    def filter_not(
+        self, predicate: Any, *, store: str | Materialized | None = None, name: str | None = None
     ) -> Table[K, V]:
         """The rows for which the predicate does not hold."""
         return self._filter("filter-not", predicate, store, name, negate=True)
@@ -92,27 +108,61 @@ class Table(Generic[K, V]):
         function = self._function(predicate, kind.replace("-", "_"))
         return self._add(tables.TableFilter, kind, name, store, self._value, predicate=function, negate=negate)
 
+    @overload
     def map_values(
         self,
-        function: Callable[[V], V2] | Callable[[K, V], V2] | Expr,
+        function: Callable[[V], V2],
         *,
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[K, V2]:
+    ) -> Table[K, V2]: ...
+    @overload
+    def map_values(
+        self,
+        function: Callable[[K, V], V2],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]: ...
+    @overload
+    def map_values(
+        self, function: Expr, *, value: Any = None, store: str | Materialized | None = None, name: str | None = None
+    ) -> Table[K, Any]: ...
+    def map_values(
+        self, function: Any, *, value: Any = None, store: str | Materialized | None = None, name: str | None = None
+    ) -> Table[K, Any]:
         """The same rows with new values. The function is not called for deletions."""
         wrapped = self._function(function, "map_values")
         serde = self._builder.result_serde(value, wrapped, "value", key=self._key, value=self._value)
         return self._add(tables.TableMapValues, "map-values", name, store, serde, function=wrapped)
 
+    @overload
     def transform_values(
         self,
-        function: Callable[[V | None], V2] | Callable[[K, V | None], V2],
+        function: Callable[[V | None], V2],
         *,
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[K, V2]:
+    ) -> Table[K, V2]: ...
+    @overload
+    def transform_values(
+        self,
+        function: Callable[[K, V | None], V2],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]: ...
+    @overload
+    def transform_values(
+        self, function: Expr, *, value: Any = None, store: str | Materialized | None = None, name: str | None = None
+    ) -> Table[K, Any]: ...
+    def transform_values(
+        self, function: Any, *, value: Any = None, store: str | Materialized | None = None, name: str | None = None
+    ) -> Table[K, Any]:
         """The same rows with new values, by a function that is also called for deletions, with None."""
         wrapped = self._function(function, "transform_values")
         serde = self._builder.result_serde(value, wrapped, "value", key=self._key, value=self._value)
@@ -182,14 +232,21 @@ class Table(Generic[K, V]):
         self._builder.add(node, lineage=label)
         return Table(self._builder, node, self._key, self._value, windowed=self._windowed)
 
+    @overload
     def group_by(
-        self,
-        function: Callable[[K, V], tuple[K2, V2]] | Callable[[V], tuple[K2, V2]],
-        *,
-        key: Any = None,
-        value: Any = None,
-        name: str | None = None,
-    ) -> GroupedTable[K2, V2]:
+        self, function: Callable[[V], tuple[K2, V2]], *, key: Any = None, value: Any = None, name: str | None = None
+    ) -> GroupedTable[K2, V2]: ...
+    @overload
+    def group_by(
+        self, function: Callable[[K, V], tuple[K2, V2]], *, key: Any = None, value: Any = None, name: str | None = None
+    ) -> GroupedTable[K2, V2]: ...
+    @overload
+    def group_by(
+        self, function: Expr, *, key: Any = None, value: Any = None, name: str | None = None
+    ) -> GroupedTable[Any, Any]: ...
+    def group_by(
+        self, function: Any, *, key: Any = None, value: Any = None, name: str | None = None
+    ) -> GroupedTable[Any, Any]:
         """Groups the rows under new keys, for an aggregation that follows every change of a row. Repartitions.
 
         Args:
@@ -206,16 +263,49 @@ class Table(Generic[K, V]):
         values = self._builder.serde(None if value is None else serde_for(value, "value"), "value")
         return grouped.GroupedTable(self._builder, node, serde, values, name)
 
+    @overload
     def join(
         self,
         other: Table[Any, VO],
-        joiner: Callable[..., V2] | Expr,
+        joiner: Callable[[V, VO], V2],
         *,
         on: Callable[..., Any] | Expr | None = None,
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[K, V2]:
+    ) -> Table[K, V2]: ...
+    @overload
+    def join(
+        self,
+        other: Table[Any, VO],
+        joiner: Callable[[K, V, VO], V2],
+        *,
+        on: Callable[..., Any] | Expr | None = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]: ...
+    @overload
+    def join(
+        self,
+        other: Table[Any, VO],
+        joiner: Expr,
+        *,
+        on: Callable[..., Any] | Expr | None = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]: ...
+    def join(
+        self,
+        other: Any,
+        joiner: Any,
+        *,
+        on: Callable[..., Any] | Expr | None = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]:
         """The rows that both tables have, joined; a change on either side updates the result.
 
         Args:
@@ -229,28 +319,91 @@ class Table(Generic[K, V]):
         """
         return table_joins.join(self, other, "inner", joiner, on, value, store, name)
 
+    @overload
     def left_join(
         self,
         other: Table[Any, VO],
-        joiner: Callable[..., V2] | Expr,
+        joiner: Callable[[V, VO | None], V2],
         *,
         on: Callable[..., Any] | Expr | None = None,
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[K, V2]:
+    ) -> Table[K, V2]: ...
+    @overload
+    def left_join(
+        self,
+        other: Table[Any, VO],
+        joiner: Callable[[K, V, VO | None], V2],
+        *,
+        on: Callable[..., Any] | Expr | None = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]: ...
+    @overload
+    def left_join(
+        self,
+        other: Table[Any, VO],
+        joiner: Expr,
+        *,
+        on: Callable[..., Any] | Expr | None = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]: ...
+    def left_join(
+        self,
+        other: Any,
+        joiner: Any,
+        *,
+        on: Callable[..., Any] | Expr | None = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]:
         """All rows of this table, joined with those of the other where there are any; otherwise right is None."""
         return table_joins.join(self, other, "left", joiner, on, value, store, name)
 
+    @overload
     def outer_join(
         self,
         other: Table[K, VO],
-        joiner: Callable[..., V2] | Expr,
+        joiner: Callable[[V | None, VO | None], V2],
         *,
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[K, V2]:
+    ) -> Table[K, V2]: ...
+    @overload
+    def outer_join(
+        self,
+        other: Table[K, VO],
+        joiner: Callable[[K, V | None, VO | None], V2],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]: ...
+    @overload
+    def outer_join(
+        self,
+        other: Table[K, VO],
+        joiner: Expr,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]: ...
+    def outer_join(
+        self,
+        other: Any,
+        joiner: Any,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]:
         """All rows of both tables; the side that has no such row is None."""
         return table_joins.join(self, other, "outer", joiner, None, value, store, name)
 
@@ -364,7 +517,6 @@ def make_table(
     typed = typed._copartitioned(options.name or label)
     if ttl is not None:
         typed = compositions.expire(typed, ttl, label)
-        source_topic = None
     keys, values = builder.serde(typed._key, "key"), builder.serde(typed._value, "value")
     spec = key_value(options, label, keys, values)
     node = sources.ToTable(
@@ -373,7 +525,7 @@ def make_table(
         parent=typed._node,
         store=spec,
         queryable=options.name is not None,
-        source_topic=source_topic,
+        source_topic=None if ttl is not None else source_topic,  # a row that expired is still in the topic
     )
-    builder.add(node, lineage=options.name or (source_topic and builder.lineage(typed._node)) or label)
+    builder.add(node, lineage=options.name or source_topic or label)
     return Table(builder, node, spec.key, spec.value)

@@ -19,6 +19,7 @@ from millstream.plan.joins import (
     TableTableJoin,
 )
 from millstream.plan.node import Node, Plan
+from millstream.plan.process import Process
 from millstream.plan.sources import ToTable
 from millstream.plan.stateless import Repartition
 from millstream.plan.tables import Suppress, TableFilter, TableMapValues, TableTransformValues
@@ -40,8 +41,12 @@ class Facts:
         self.kept: set[Node] = set()
         self.sends_old: set[Node] = set()
         self.null_keys: set[Node] = set()
+        owners = {spec.name: node for node in plan.nodes for spec in node.stores}
         for node in plan.nodes:
             self._look_at(node)
+            if isinstance(node, Process):
+                for name in node.uses:
+                    self._keep(owners[name])
         for node in plan.nodes:
             if _wants_null_keys(node):
                 self._let_null_keys_reach(node)

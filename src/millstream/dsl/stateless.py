@@ -1,0 +1,272 @@
+"""Operators on streams that look at one record at a time and remember nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from millstream.callsite import caller
+from millstream.dsl import stream as streams
+from millstream.dsl.builder import shorten
+from millstream.dsl.stream_base import StreamBase
+from millstream.dsl.suggesting import suggesting_methods
+from millstream.errors import TopologyError
+from millstream.expr import Expr
+from millstream.names import check_name
+from millstream.plan import stateless as plan
+
+if TYPE_CHECKING:
+    from millstream.dsl.stream import Stream
+    from millstream.serde import Serde
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+
+
+@suggesting_methods
+class StatelessOperators(StreamBase[K, V]):
+    """The stateless operators of a `Stream`."""
+
+    @overload
+    def filter(self, predicate: Callable[[V], object], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
+    def filter(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
+    def filter(self, predicate: Expr, *, name: str | None = None) -> Stream[K, V]: ...
+    def filter(self, predicate: Any, *, name: str | None = None) -> Stream[K, V]:
+        """Passes the records for which the predicate holds. Stateless.
+
+        Records with a null key or value are given to the predicate like all others.
+
+        >>> from millstream import App, TestDriver, col
+        >>> app = App("filtering")
+        >>> app.stream("orders").filter(col("amount") > 10).to("large")
+        >>> with TestDriver(app) as driver:
+        ...     driver.input("orders").pipe("a", {"amount": 5})
+        ...     driver.input("orders").pipe("b", {"amount": 50})
+        ...     driver.output("large").read_values()
+        [{'amount': 50}]
+        """
+        return self._filter("filter", predicate, name, negate=False)
+
+    @overload
+    def filter_not(self, predicate: Callable[[V], object], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
+    def filter_not(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
+    def filter_not(self, predicate: Expr, *, name: str | None = None) -> Stream[K, V]: ...
+    def filter_not(self, predicate: Any, *, name: str | None = None) -> Stream[K, V]:
+        """Passes the records for which the predicate does not hold. Stateless."""
+        return self._filter("filter-not", predicate, name, negate=True)
+
+    def _filter(self, kind: str, predicate: Any, name: str | None, *, negate: bool) -> Stream[K, V]:
+        node = self._add(
+            plan.Filter,
+            kind,
+            name,
+            predicate=self._function(predicate, kind.replace("-", "_")),
+            negate=negate,
+        )
+        return self._next(node)
+
+    @overload
+    def select_key(self, function: Callable[[V], K2], *, key: Any = None, name: str | None = None) -> Stream[K2, V]: ...
+    @overload
+    def select_key(
+        self, function: Callable[[K, V], K2], *, key: Any = None, name: str | None = None
+    ) -> Stream[K2, V]: ...
+    @overload
+    def select_key(self, function: Expr, *, key: Any = None, name: str | None = None) -> Stream[Any, V]: ...
+    def select_key(self, function: Any, *, key: Any = None, name: str | None = None) -> Stream[Any, V]:
+        """Gives each record a new key. Stateless.
+
+        A grouping or join that follows sends the records through a repartition topic, so that equal keys meet.
+
+        Args:
+            function: Of the value, or of key and value.
+            key: Serde of the new keys: a type or a `Serde`.
+            name: Name of the operator.
+        """
+        wrapped = self._function(function, "select_key")
+        node = self._add(plan.SelectKey, "select-key", name, function=wrapped)
+        return streams.Stream(self._builder, node, self._result(key, wrapped, "key"), self._value, rekeyed=True)
+
+    @overload
+    def map(
+        self, function: Callable[[V], tuple[K2, V2]], *, key: Any = None, value: Any = None, name: str | None = None
+    ) -> Stream[K2, V2]: ...
+    @overload
+    def map(
+        self, function: Callable[[K, V], tuple[K2, V2]], *, key: Any = None, value: Any = None, name: str | None = None
+    ) -> Stream[K2, V2]: ...
+    @overload
+    def map(
+        self, function: Expr, *, key: Any = None, value: Any = None, name: str | None = None
+    ) -> Stream[Any, Any]: ...
+    def map(self, function: Any, *, key: Any = None, value: Any = None, name: str | None = None) -> Stream[Any, Any]:
+        """Gives each record a new key and value: the function returns a pair. Stateless.
+
+        A grouping or join that follows sends the records through a repartition topic.
+        """
+        wrapped = self._function(function, "map")
+        node = self._add(plan.Map, "map", name, function=wrapped)
+        return streams.Stream(self._builder, node, self._given(key, "key"), self._given(value, "value"), rekeyed=True)
+
+    @overload
+    def map_values(
+        self, function: Callable[[V], V2], *, value: Any = None, name: str | None = None
+    ) -> Stream[K, V2]: ...
+    @overload
+    def map_values(
+        self, function: Callable[[K, V], V2], *, value: Any = None, name: str | None = None
+    ) -> Stream[K, V2]: ...
+    @overload
+    def map_values(self, function: Expr, *, value: Any = None, name: str | None = None) -> Stream[K, Any]: ...
+    def map_values(self, function: Any, *, value: Any = None, name: str | None = None) -> Stream[K, Any]:
+        """Gives each record a new value. Stateless; the key stays, so nothing is repartitioned.
+
+        >>> from millstream import App, TestDriver, col
+        >>> app = App("mapping")
+        >>> app.stream("words", value=str).map_values(str.upper, value=str).to("loud")
+        >>> with TestDriver(app) as driver:
+        ...     driver.input("words").pipe("hello")
+        ...     driver.output("loud").read_values()
+        ['HELLO']
+        """
+        wrapped = self._function(function, "map_values")
+        node = self._add(plan.MapValues, "map-values", name, function=wrapped)
+        return streams.Stream(
+            self._builder, node, self._key, self._result(value, wrapped, "value"), rekeyed=self._rekeyed
+        )
+
+    @overload
+    def flat_map(
+        self,
+        function: Callable[[V], Iterable[tuple[K2, V2]]],
+        *,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> Stream[K2, V2]: ...
+    @overload
+    def flat_map(
+        self,
+        function: Callable[[K, V], Iterable[tuple[K2, V2]]],
+        *,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> Stream[K2, V2]: ...
+    @overload
+    def flat_map(
+        self, function: Expr, *, key: Any = None, value: Any = None, name: str | None = None
+    ) -> Stream[Any, Any]: ...
+    def flat_map(
+        self, function: Any, *, key: Any = None, value: Any = None, name: str | None = None
+    ) -> Stream[Any, Any]:
+        """Turns each record into any number of records: the function returns (key, value) pairs. Stateless."""
+        wrapped = self._function(function, "flat_map")
+        node = self._add(plan.FlatMap, "flat-map", name, function=wrapped)
+        return streams.Stream(self._builder, node, self._given(key, "key"), self._given(value, "value"), rekeyed=True)
+
+    @overload
+    def flat_map_values(
+        self, function: Callable[[V], Iterable[V2]], *, value: Any = None, name: str | None = None
+    ) -> Stream[K, V2]: ...
+    @overload
+    def flat_map_values(
+        self, function: Callable[[K, V], Iterable[V2]], *, value: Any = None, name: str | None = None
+    ) -> Stream[K, V2]: ...
+    @overload
+    def flat_map_values(self, function: Expr, *, value: Any = None, name: str | None = None) -> Stream[K, Any]: ...
+    def flat_map_values(self, function: Any, *, value: Any = None, name: str | None = None) -> Stream[K, Any]:
+        """Turns each record into any number of records of the same key: the function returns values. Stateless."""
+        wrapped = self._function(function, "flat_map_values")
+        node = self._add(plan.FlatMapValues, "flat-map-values", name, function=wrapped)
+        return streams.Stream(self._builder, node, self._key, self._given(value, "value"), rekeyed=self._rekeyed)
+
+    @overload
+    def peek(self, action: Callable[[V], object], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
+    def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]: ...
+    def peek(self, action: Any, *, name: str | None = None) -> Stream[K, V]:
+        """Calls a function for each record, for its side effect, and passes the record on. Stateless.
+
+        The call is made at least once for each record: after a crash it may be made again.
+        """
+        return self._next(self._add(plan.Peek, "peek", name, function=self._function(action, "peek")))
+
+    @overload
+    def foreach(self, action: Callable[[V], object], *, name: str | None = None) -> None: ...
+    @overload
+    def foreach(self, action: Callable[[K, V], object], *, name: str | None = None) -> None: ...
+    def foreach(self, action: Any, *, name: str | None = None) -> None:
+        """Calls a function for each record, for its side effect; nothing follows. At least once, as `peek`."""
+        self._add(plan.Foreach, "foreach", name, function=self._function(action, "foreach"))
+
+    def print(self, label: str | None = None, *, name: str | None = None) -> None:
+        """Prints each record, after a label: ``[label]: key, value``."""
+        shown = label or self._node.name
+
+        def show(key: K, value: V) -> None:
+            print(f"[{shown}]: {key}, {value}")  # noqa: T201
+
+        self._add(plan.Foreach, "print", name, function=self._function(show, "print"))
+
+    def split(
+        self,
+        branches: Mapping[str, Callable[..., object] | Expr],
+        *,
+        default: str | None = None,
+        name: str | None = None,
+    ) -> dict[str, Stream[K, V]]:
+        """Deals each record to the first branch whose predicate holds. Stateless.
+
+        Args:
+            branches: The predicates by the names of their branches, in the order in which they are asked.
+            default: Name of a branch for records that no predicate takes; without it they are dropped.
+            name: Name of the operator.
+
+        Returns:
+            The streams by name, the default one included.
+
+        >>> from millstream import App, TestDriver, value
+        >>> app = App("routing")
+        >>> lines = app.stream("log", value=str).split({"errors": value().starts_with("ERROR")}, default="rest")
+        >>> lines["errors"].to("high-priority")
+        >>> with TestDriver(app) as driver:
+        ...     driver.input("log").pipe("ERROR disk full")
+        ...     driver.input("log").pipe("INFO fine")
+        ...     driver.output("high-priority").read_values()
+        ['ERROR disk full']
+        """
+        names = [*branches, *([default] if default is not None else [])]
+        if len(set(names)) != len(names):
+            raise TopologyError(f"split: the default branch {default!r} has the name of another branch")
+        for branch in names:
+            check_name(branch, "branch")
+        predicates = tuple(self._function(p, f"split, branch {n!r}") for n, p in branches.items())
+        node = self._add(plan.Branch, "split", name, predicates=predicates, default=default is not None)
+        outputs = {}
+        for index, branch in enumerate(names):
+            label = self._builder.name(None, branch, node, base=node.name)
+            output = plan.BranchOutput(name=label, at=caller(), parent=node, index=index)
+            lineage = f"{self._builder.lineage(node)}-{branch}"
+            outputs[branch] = self._next(self._builder.add(output, lineage=lineage))
+        return outputs
+
+    def merge(self, *others: Stream[K, V], name: str | None = None) -> Stream[K, V]:
+        """The records of this stream and of others. There is no order between records of different streams."""
+        parents = tuple(dict.fromkeys([self._node, *(other._node for other in others)]))
+        rekeyed = self._rekeyed or any(other._rekeyed for other in others)
+        key = self._key if all(_same(self._key, o._key) for o in others) else None
+        value = self._value if all(_same(self._value, o._value) for o in others) else None
+        node = plan.Merge(name=self._builder.name(name, "merge", *parents), at=caller(), inputs=parents)
+        self._builder.add(node, lineage=name or shorten(self._builder.lineage(*parents)))
+        return streams.Stream(self._builder, node, key, value, rekeyed=rekeyed)
+
+
+def _same(a: Serde[Any] | None, b: Serde[Any] | None) -> bool:
+    return (None if a is None else a.name) == (None if b is None else b.name)

@@ -1,0 +1,57 @@
+"""The pages of the reference are written from the code, and tell of every public name."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import millstream
+from millstream import functions
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate_reference", ROOT / "docs" / "generate_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_pages_are_up_to_date(generator: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert generator.main(["--check"]) == 0, capsys.readouterr().err
+
+
+def test_every_public_name_has_an_entry(generator: ModuleType) -> None:
+    entries = "\n".join(generator.pages().values())
+    missing = [name for name in millstream.__all__ if name != "functions" and f"\n## {name}\n" not in entries]
+    assert missing == []
+
+
+def test_every_function_of_expressions_has_a_row(generator: ModuleType) -> None:
+    page = generator.pages()["api/expr-functions.md"]
+    assert [name for name in functions.__all__ if f"| `{name.rstrip('_')}(" not in page] == []
+
+
+def test_a_page_that_differs_or_is_not_wanted_is_told(
+    generator: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert generator.main(["--output", str(tmp_path)]) == 0
+    assert generator.main(["--output", str(tmp_path), "--check"]) == 0
+    (tmp_path / "errors.md").write_text("old")
+    (tmp_path / "api" / "gone.md").write_text("of a module that is gone")
+    (tmp_path / "by-hand.md").write_text("beside the generated pages")
+    capsys.readouterr()
+    assert generator.main(["--output", str(tmp_path), "--check"]) == 1
+    told = capsys.readouterr().err
+    assert "errors.md" in told
+    assert "gone.md" in told
+    assert "by-hand.md" not in told

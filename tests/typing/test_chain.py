@@ -1,0 +1,80 @@
+"""Types follow the data through the chain: mypy checks the assertions here, which do nothing when they run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, assert_type
+
+from millstream import (
+    App,
+    GlobalTable,
+    GroupedStream,
+    GroupedTable,
+    JoinedStream,
+    Stream,
+    Table,
+    Windowed,
+    WindowedStream,
+    WindowedTable,
+    col,
+    join_window,
+    tumbling,
+)
+
+
+@dataclass
+class Order:
+    """A value."""
+
+    customer: str
+    amount: int
+
+
+def test_streams() -> None:
+    app = App("types")
+    orders = app.stream("orders", key=str, value=Order)
+    assert_type(orders, Stream[str, Order])
+    assert_type(orders.filter(lambda order: order.amount > 3), Stream[str, Order])
+    assert_type(orders.map_values(lambda order: order.amount), Stream[str, int])
+    assert_type(orders.map_values(lambda key, order: f"{key}{order.amount}"), Stream[str, str])
+    assert_type(orders.select_key(lambda order: order.customer), Stream[str, Order])
+    assert_type(orders.map(lambda key, order: (order.amount, key)), Stream[int, str])
+    assert_type(orders.flat_map_values(lambda order: [order.amount]), Stream[str, int])
+    assert_type(orders.merge(orders), Stream[str, Order])
+    assert_type(orders.split({"big": lambda order: order.amount > 3})["big"], Stream[str, Order])
+    assert_type(app.stream("lines", value=str), Stream[Any, str])
+
+
+def test_groups_and_windows() -> None:
+    app = App("types")
+    orders = app.stream("orders", key=str, value=Order)
+    grouped = orders.group_by(lambda order: order.amount, key=int)
+    assert_type(grouped, GroupedStream[int, Order])
+    assert_type(grouped.count(), Table[int, int])
+    assert_type(grouped.aggregate(lambda: 0.5, lambda order, agg: agg + order.amount, value=float), Table[int, float])
+    windowed = orders.group_by_key().windowed_by(tumbling("1m"))
+    assert_type(windowed, WindowedStream[str, Order])
+    assert_type(windowed.count(), WindowedTable[Windowed[str], int])
+
+
+def test_tables_and_joins() -> None:
+    app = App("types")
+    orders = app.stream("orders", key=str, value=Order)
+    names = app.table("names", key=str, value=str)
+    assert_type(names, Table[str, str])
+    assert_type(names.map_values(len), Table[str, int])
+    assert_type(names.filter(lambda name: bool(name)), Table[str, str])
+    assert_type(orders.join(names, lambda order, name: f"{order.customer}{name}"), JoinedStream[str, str])
+    payments = app.stream("payments", key=str, value=int)
+    assert_type(orders.join(payments, lambda order, paid: order.amount - paid, join_window("1m")), JoinedStream[str, int])
+    assert_type(names.join(names, lambda a, b: a == b), Table[str, bool])
+    grouped = names.group_by(lambda key, name: (name, len(key)), key=str, value=int)
+    assert_type(grouped, GroupedTable[str, int])
+
+
+def test_expressions_stand_for_functions() -> None:
+    app = App("types")
+    orders = app.stream("orders", key=str, value=Order)
+    assert_type(orders.filter(col("amount") > 3), Stream[str, Order])
+    countries: GlobalTable[str, str] = app.global_table("countries", key=str, value=str)
+    orders.join(countries, lambda order, name: (order, name), on=col("customer"))

@@ -1,0 +1,82 @@
+"""Handlers themselves: what they may be, and what they may answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millstream import App, Processor, Record, TestDriver
+from millstream.errors import ConfigError, ProcessingError, RunError
+
+PHASES = ["deserialization", "processing", "production"]
+
+
+def failing(**config: Any) -> App:
+    app = App("errors", **config)
+    app.stream("in", value=int).map_values(lambda v: 1 // v, name="divide").to("out")
+    return app
+
+
+@pytest.mark.parametrize("answer", [None, True, "retry", "Continue", 0, [], ("continue",)])
+def test_an_answer_that_is_none_stops_the_application_and_says_so(answer: Any) -> None:
+    with TestDriver(failing(processing_exception_handler=lambda context, error: answer)) as driver:
+        with pytest.raises(RunError, match=r"processing exception handler answered .*\n  hint: a handler returns"):
+            driver.input("in").pipe("k", 0)
+
+
+def test_an_answer_that_is_none_is_told_with_what_failed() -> None:
+    with TestDriver(failing(processing_exception_handler=lambda context, error: None)) as driver:
+        with pytest.raises(RunError) as caught:
+            driver.input("in").pipe("k", 0)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_handler_that_raises_stops_the_application() -> None:
+    def handler(context: Any, error: BaseException) -> str:
+        raise KeyError("handler")
+
+    with TestDriver(failing(processing_exception_handler=handler)) as driver:
+        with pytest.raises(RunError, match="handler"):
+            driver.input("in").pipe("k", 0)
+
+
+def test_a_handler_is_asked_once_for_one_failure() -> None:
+    class Pass(Processor[Any, Any, Any, Any]):
+        def process(self, record: Record[Any, Any]) -> None:
+            self.context.forward(record)
+
+    asked = []
+
+    def handler(context: Any, error: BaseException) -> str:
+        asked.append(context.operator)
+        return "fail"
+
+    app = App("errors", processing_exception_handler=handler)
+    app.stream("in", value=int).process(Pass, value=int).map_values(lambda v: 1 // v, name="divide").to("out")
+    with TestDriver(app) as driver, pytest.raises(ProcessingError):
+        driver.input("in").pipe("k", 0)
+    assert asked == ["divide"]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("value", ["contineu", "LogAndContinue", None, 5, True])
+def test_a_handler_that_is_none_is_refused(phase: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"{phase}\.exception\.handler.*\n  hint: "):
+        App("errors", **{f"{phase}_exception_handler": value})
+
+
+def test_handlers_of_one_phase_do_not_speak_for_another() -> None:
+    app = failing(deserialization_exception_handler="continue", production_exception_handler="continue")
+    with TestDriver(app) as driver, pytest.raises(ProcessingError):
+        driver.input("in").pipe("k", 0)
+
+
+def test_keyboard_interrupts_are_not_taken_for_failures() -> None:
+    def interrupt(value: int) -> int:
+        raise KeyboardInterrupt
+
+    app = App("errors", processing_exception_handler="continue")
+    app.stream("in", value=int).map_values(interrupt).to("out")
+    with TestDriver(app) as driver, pytest.raises(KeyboardInterrupt):
+        driver.input("in").pipe("k", 0)
