@@ -13,8 +13,9 @@ from millstream.dsl.suggesting import suggesting_methods
 from millstream.errors import TopologyError
 from millstream.plan import aggregates, sources, tables
 from millstream.plan.stateless import Late
-from millstream.plan.walk import close_delay, history
+from millstream.plan.walk import close_delay, history, window_aggregates
 from millstream.serde import BYTES, HEADERS, LONG, serde_for, tuple_of
+from millstream.serde.windowed import SessionWindowedSerde
 from millstream.state.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ class Table(Generic[K, V]):
             key=key,
             value=value,
             store=StoreSpec(name=f"{label}-store", kind="buffer", key=BYTES, value=fields, logged=until.logging),
-            sent=StoreSpec(name=f"{label}-sent-store", kind="key-value", key=key, value=value, logged=until.logging),
+            sent=self._sent(f"{label}-sent-store", key, value, logged=until.logging),
         )
         self._builder.add(node, lineage=label)
         return Table(self._builder, node, self._key, self._value, windowed=self._windowed)
@@ -431,6 +432,22 @@ class Table(Generic[K, V]):
         node = kind(name=label, at=caller(), parent=self._node, store=spec, **fields)
         self._builder.add(node, lineage=spec.name if spec else None)
         return Table(self._builder, node, self._key, serde, windowed=self._windowed)
+
+    def _sent(self, name: str, key: Serde[Any], value: Serde[Any], *, logged: bool) -> StoreSpec:
+        """The store of what suppress last sent for a row; of a window, as long as that can still change."""
+        if not self._windowed:
+            return StoreSpec(name=name, kind="key-value", key=key, value=value, logged=logged)
+        kept = [aggregate.store.retention_ms or 0 for aggregate in window_aggregates(self._node)]
+        session = isinstance(key, SessionWindowedSerde)
+        return StoreSpec(
+            name=name,
+            kind="session" if session else "window",
+            key=key.inner,  # type: ignore[attr-defined]
+            value=value,
+            retention_ms=max(kept) + 1,
+            window_size_ms=None if session else getattr(key, "size_ms", None),
+            logged=logged,
+        )
 
     def _history(self) -> int | None:
         return history(self._node)

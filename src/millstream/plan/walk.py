@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from millstream.errors import TopologyError
 from millstream.plan.aggregates import WindowAggregate
 from millstream.plan.node import Node
@@ -16,7 +14,7 @@ def close_delay(node: Node) -> tuple[int, int | None]:
     Raises:
         TopologyError: There are no windows above, or several that close at different times.
     """
-    found = _windows_above(node, {})
+    found = [aggregate.window for aggregate in window_aggregates(node)]
     if not found:
         raise TopologyError(
             f"only windows close, and there are none above {node.name!r}",
@@ -28,13 +26,19 @@ def close_delay(node: Node) -> tuple[int, int | None]:
     return found[0].close_delay, min(idle, default=None)
 
 
-def _windows_above(node: Node, seen: dict[Node, None]) -> list[Any]:
-    if node in seen:
-        return []
-    seen[node] = None
-    if isinstance(node, WindowAggregate):
-        return [node.window]
-    return [window for parent in node.parents for window in _windows_above(parent, seen)]
+def window_aggregates(node: Node) -> list[WindowAggregate]:
+    """The nearest aggregates in windows above a node, or the node itself."""
+    above, found, seen = [node], [], set()
+    while above:
+        current = above.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if isinstance(current, WindowAggregate):
+            found.append(current)
+        else:
+            above.extend(current.parents)
+    return found
 
 
 def history(node: Node) -> int | None:

@@ -111,18 +111,24 @@ class TestDriver:
 
     # ----- topics ----------------------------------------------------------------------------------------------
 
-    def input(self, topic: str, *, start: int = 0, advance: Duration = 0) -> TestInput[Any, Any]:
+    def input(
+        self, topic: str, *, key: Any = None, value: Any = None, start: int = 0, advance: Duration = 0
+    ) -> TestInput[Any, Any]:
         """Returns an input for a topic that the application reads.
 
         Args:
             topic: Name of the topic.
+            key: Serde of the keys, if not the application's own: ``bytes`` to pipe what it cannot read.
+            value: Serde of the values; likewise.
             start: Timestamp of the first record for which none is given, in milliseconds.
             advance: How much later each following one is.
         """
-        key, value = self._input_serdes(topic)
+        known_key, known_value = self._input_serdes(topic)
+        keys = known_key if key is None else serde_for(key, "key")
+        values = known_value if value is None else serde_for(value, "value")
 
         def send(record: Record[Any, Any], partition: int | None) -> None:
-            self._pipe(topic, record, partition, key, value)
+            self._pipe(topic, record, partition, keys, values)
 
         return TestInput(send, start, to_ms(advance))
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from millstream import App, Processor, Record, TestDriver
-from millstream.errors import ConfigError, InvalidNameError, RunError
+from millstream import App, Processor, Record, Serde, TestDriver
+from millstream.errors import ConfigError, DeserializationError, InvalidNameError, RunError
 
 HEADERS = ["exception", "message", "stacktrace", "topic", "partition", "offset"]
 
@@ -65,6 +65,21 @@ def test_the_headers_say_what_failed_and_where(phase: str, answer: str) -> None:
     assert (told["topic"], told["partition"], told["offset"]) == (b"in", b"0", b"1")
     assert told["message"]
     assert (told["stacktrace"] or b"").startswith(b"Traceback")
+
+
+def test_the_letter_of_a_record_that_cannot_be_read_is_there_at_once() -> None:
+    class Unreadable(Serde[str]):
+        def serialize(self, value: str | None) -> bytes | None:
+            return None if value is None else value.encode()
+
+        def deserialize(self, data: bytes | None) -> str | None:
+            raise DeserializationError("unreadable")
+
+    app = App("errors", errors_dead_letter_queue_topic_name="dead", deserialization_exception_handler="continue")
+    app.stream("in", value=Unreadable()).to("out")  # type: ignore[call-overload]
+    with TestDriver(app) as driver:
+        driver.input("in").pipe("k", "text")
+        assert driver.output("dead").read_pairs() == [(b"k", b"text")]
 
 
 def test_a_function_as_handler_sends_letters_too() -> None:

@@ -147,6 +147,12 @@ def test_after_a_failure_the_driver_refuses_more_records() -> None:
         with pytest.raises(RunError, match="has stopped") as later:
             driver.input("in").pipe("k", 1)
         assert later.value.__cause__ is first.value
+
+
+def test_after_a_failure_the_wall_clock_does_not_go_on_either() -> None:
+    with TestDriver(dividing()) as driver:
+        with pytest.raises(ProcessingError):
+            driver.input("in").pipe("k", 0)
         with pytest.raises(RunError, match="has stopped"):
             driver.advance_wall_clock("1s")
 

@@ -91,12 +91,20 @@ def test_an_error_in_a_partitioner_is_an_error_of_production() -> None:
         assert sum(driver.dropped.values()) == 1
 
 
-@pytest.mark.parametrize("partition", [-1, 2, "0", None])
+@pytest.mark.parametrize("partition", [-1, 2, "0"])
 def test_a_partitioner_that_chooses_no_partition_is_an_error(partition: Any) -> None:
     app = App("errors")
     app.stream("in").to("out", partitioner=lambda key, value, partitions: partition)
     with TestDriver(app, partitions=2) as driver, pytest.raises(RunError, match="partition"):
         driver.input("in").pipe("k", 0)
+
+
+def test_a_partitioner_that_gives_none_leaves_it_to_the_key() -> None:
+    app = App("errors")
+    app.stream("in", value=int).repartition(name="again", partitioner=lambda k, v, n: None).group_by_key().count(store="n")
+    with TestDriver(app, partitions=3) as driver:
+        driver.input("in").pipe_pairs([("a", 0), ("b", 1), ("a", 2)])
+        assert list(driver.store("n").all()) == [("a", 2), ("b", 1)]
 
 
 def test_a_partitioner_may_choose() -> None:

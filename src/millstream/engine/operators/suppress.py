@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from millstream.engine.compile import Build, Process, getter, operator
@@ -45,7 +46,7 @@ class Suppressed:
     def __init__(self, node: plan.Suppress, build: Build) -> None:
         self.node = node
         self.buffer = build.context.store(node.store)
-        self.sent = build.context.store(node.sent) if node in build.facts.sends_old else None
+        self.exchange = _exchange(build.context.store(node.sent)) if node in build.facts.sends_old else None
         self.clock = StreamClock(node, build.context, node.idle, self._advance)
         self.time = self.clock.cell
         self.forward = build.forward(node)
@@ -121,10 +122,7 @@ class Suppressed:
             self.bytes -= self._size(order, entry)
         if new is None and self.until_close:
             return
-        old = None
-        if self.sent is not None:
-            old = self.sent.get(key)
-            self.sent.put(key, new)
+        old = None if self.exchange is None else self.exchange(key, new)
         self.leaving = (order, before)
         try:
             self.forward(key, new, old, timestamp, headers, True)
@@ -137,3 +135,26 @@ class Suppressed:
     def _size(self, order: bytes, entry: tuple[Any, ...]) -> int:
         value = self.value_bytes(entry[1])
         return len(order) + (0 if value is None else len(value))
+
+
+def _exchange(sent: Any) -> Callable[[Any, Any], Any]:
+    """Makes the function that notes what is sent for a row, and gives what was sent before."""
+    get, put = sent.get, sent.put
+
+    def plain(key: Any, value: Any) -> Any:
+        old = get(key)
+        put(key, value)
+        return old
+
+    def window(key: Windowed[Any], value: Any) -> Any:
+        old = get(key.key, key.start)
+        put(key.key, key.start, value)
+        return old
+
+    def session(key: Windowed[Any], value: Any) -> Any:
+        old = get(key.key, key.start, key.end)
+        put(key.key, key.start, key.end, value)
+        return old
+
+    kinds = {"key-value": plain, "window": window, "session": session}
+    return kinds[sent.spec.kind]
