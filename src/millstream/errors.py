@@ -6,7 +6,6 @@ Each error has a stable ``code``, a message that says what happened and where, a
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -128,5 +127,7 @@ def suggestion(word: str, known: Iterable[str]) -> str | None:
     >>> suggestion("cuonts", ["counts", "totals"])
     "did you mean 'counts'?"
     """
+    import difflib  # noqa: PLC0415  (only a mistake needs it)
+
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else None

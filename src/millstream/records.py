@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 K = TypeVar("K")
@@ -29,8 +28,7 @@ class Windowed(NamedTuple, Generic[K]):
         return f"[{self.key}@{self.start}/{self.end}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Record(Generic[K, V]):
+class Record(NamedTuple, Generic[K, V]):
     """A record: key, value, timestamp in milliseconds since the epoch (UTC), and headers.
 
     >>> Record("k", "v", 5).with_value("w")
@@ -44,16 +42,16 @@ class Record(Generic[K, V]):
 
     def with_key(self, key: Any) -> Record[Any, V]:
         """Returns the record with another key."""
-        return replace(self, key=key)
+        return self._replace(key=key)
 
     def with_value(self, value: Any) -> Record[K, Any]:
         """Returns the record with another value."""
-        return replace(self, value=value)
+        return self._replace(value=value)
 
     def with_timestamp(self, timestamp: int) -> Record[K, V]:
         """Returns the record with another timestamp."""
-        return replace(self, timestamp=timestamp)
+        return self._replace(timestamp=timestamp)
 
     def with_headers(self, headers: Headers) -> Record[K, V]:
         """Returns the record with other headers."""
-        return replace(self, headers=headers)
+        return self._replace(headers=headers)

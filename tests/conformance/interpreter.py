@@ -122,7 +122,7 @@ class Topology:
 
     def _store(self, node: dict[str, Any], kind: str, key: str, value: str, **more: Any) -> Any:
         if "store" not in node:
-            return None
+            return Materialized(retention=node["retention_ms"]) if "retention_ms" in node else None
         history = node.get("versioned_ms")
         if history is not None:
             kind = "versioned"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from millstream.dsl.suggesting import suggesting
 from millstream.durations import Duration, to_ms
 from millstream.errors import TopologyError
+from millstream.frozen import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Materialized:
+class Materialized(Value):
     """How the result of an operator is kept: for operators that take ``store=`` and need more than a name.
 
     Attributes:
@@ -44,8 +43,7 @@ class Materialized:
         raise TopologyError(f"store: expected a name or Materialized(…), got {store!r}", hint='write store="counts"')
 
 
-@dataclass(frozen=True, slots=True)
-class Suppressed:
+class Suppressed(Value):
     """When `Table.suppress` lets a row go; made by `until_window_closes` and `until_time_limit`."""
 
     until: Literal["window_closes", "time_limit"]

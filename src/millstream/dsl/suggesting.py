@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any, TypeVar
 
 from millstream.errors import TopologyError, suggestion
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
+_CO_VARKEYWORDS = 0x08  # as in `inspect`, which is slow to import
 
 
 def suggesting(function: F) -> F:
@@ -23,9 +24,9 @@ def suggesting(function: F) -> F:
     millstream.errors.TopologyError: ...: tumbling: unknown option 'grce'
       hint: did you mean 'grace'?
     """
-    code = inspect.unwrap(function).__code__
+    code = getattr(function, "__wrapped__", function).__code__
     known = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self"}
-    if code.co_flags & inspect.CO_VARKEYWORDS:
+    if code.co_flags & _CO_VARKEYWORDS:
         return function
 
     @functools.wraps(function)
@@ -51,6 +52,6 @@ def check_options(call: str, options: Mapping[str, object], known: type) -> None
 def suggesting_methods(cls: C) -> C:
     """Does the same for all public methods of a class."""
     for name, member in list(vars(cls).items()):
-        if inspect.isfunction(member) and not name.startswith("_"):
+        if isinstance(member, FunctionType) and not name.startswith("_"):
             setattr(cls, name, suggesting(member))
     return cls

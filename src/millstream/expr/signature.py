@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from millstream.errors import ExpressionError
-from millstream.expr.frozen import Frozen
 from millstream.expr.types import (
     ANY,
     BIGINT,
@@ -23,6 +22,7 @@ from millstream.expr.types import (
     MismatchError,
     common_type,
 )
+from millstream.frozen import Frozen
 
 Rule = Callable[[Sequence[DataType]], DataType]
 

@@ -14,11 +14,11 @@ from typing import Any, NoReturn, TypeAlias
 
 from millstream.errors import ExpressionError, suggestion
 from millstream.expr.catalog import lookup
-from millstream.expr.frozen import Frozen
 from millstream.expr.moments import timestamp_text
 from millstream.expr.schema import as_type
 from millstream.expr.types import DATE, TIME, TIMESTAMP, DataType
 from millstream.expr.values import to_millis
+from millstream.frozen import Frozen
 
 ROLES = ("key", "value", "timestamp", "left", "right", "agg")
 """The parts of a record, or of a join or aggregation, that an expression may start from."""

@@ -28,7 +28,7 @@ import re
 from collections.abc import Iterable
 
 from millstream.errors import ExpressionError, suggestion
-from millstream.expr.frozen import Frozen
+from millstream.frozen import Frozen
 
 
 class DataType(Frozen):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from millstream.frozen import replace
 from millstream.optimize.rewrite import rewrite
 from millstream.plan.node import Node, Plan
 from millstream.plan.sources import ToTable

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
 from typing import Any
 
+from millstream.frozen import fields, replace
 from millstream.plan.node import Node, Plan
 
 
@@ -27,9 +27,9 @@ def with_references(node: Node, new: dict[Node, Node]) -> Node:
     """Returns the node with its references to other nodes replaced."""
     changed: dict[str, Any] = {}
     for field in fields(node):
-        value = getattr(node, field.name)
+        value = getattr(node, field)
         if isinstance(value, Node) and new.get(value, value) is not value:
-            changed[field.name] = new[value]
+            changed[field] = new[value]
         elif isinstance(value, tuple) and any(isinstance(v, Node) and new.get(v, v) is not v for v in value):
-            changed[field.name] = tuple(new.get(v, v) for v in value)
+            changed[field] = tuple(new.get(v, v) for v in value)
     return replace(node, **changed) if changed else node

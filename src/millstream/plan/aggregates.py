@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from millstream.frozen import Value
 from millstream.plan.functions import Function
 from millstream.plan.node import Edge, Node
 from millstream.plan.windows import Window
@@ -12,8 +12,7 @@ from millstream.serde import Serde
 from millstream.state.spec import StoreSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregation:
+class Aggregation(Value):
     """What is done with the values of a group.
 
     Attributes:
@@ -31,8 +30,7 @@ class Aggregation:
     merge: Function | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Aggregate(Node):
+class Aggregate(Node, kw_only=True):
     """One row for each key of a stream.
 
     Attributes:
@@ -57,8 +55,7 @@ class Aggregate(Node):
         return (self.store.name,) if self.shared else ()
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class WindowAggregate(Node):
+class WindowAggregate(Node, kw_only=True):
     """One row for each key and window of a stream.
 
     Attributes:
@@ -86,8 +83,7 @@ class WindowAggregate(Node):
         return (self.store.name,) if self.shared else ()
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TableAggregate(Node):
+class TableAggregate(Node, kw_only=True):
     """One row for each group of the rows of a table; an updated row is subtracted and added."""
 
     parent: Node
@@ -97,8 +93,7 @@ class TableAggregate(Node):
     edge: ClassVar[Edge] = "table"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Cogroup(Node):
+class Cogroup(Node, kw_only=True):
     """The table that several aggregates keep in one store."""
 
     inputs: tuple[Node, ...]
@@ -111,8 +106,7 @@ class Cogroup(Node):
         return self.inputs
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TableGroupBy(Node):
+class TableGroupBy(Node, kw_only=True):
     """Regroups the rows of a table under new keys."""
 
     parent: Node

@@ -62,7 +62,10 @@ class Facts:
         elif isinstance(node, TableTableJoin):
             for side in node.parents:
                 self._keep(side)
-                self._send_old(side, force=True)
+            if node.how != "inner":
+                self._send_old(node.left, force=True)
+            if node.how == "outer":
+                self._send_old(node.right, force=True)
         elif isinstance(node, ForeignKeyAnswer):
             self._keep(node.right)
             self._send_old(node.right, force=True)

@@ -7,9 +7,9 @@ stores. What a Python function does cannot be seen, so neither its body nor its 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any, TypeAlias
 
+from millstream.frozen import Frozen, defaults, fields
 from millstream.plan.analysis import Facts
 from millstream.plan.functions import Function
 from millstream.plan.joins import ForeignKeyResolve
@@ -120,16 +120,17 @@ def _operator(node: Node) -> PlainPlan:
 
 
 def _options(item: Any, above: tuple[Node, ...] = ()) -> PlainPlan:
-    """The fields of a dataclass that differ from their defaults; those that only refer to nodes above are left out."""
+    """The fields that differ from their defaults; those that only refer to nodes above are left out."""
     is_node = isinstance(item, Node)
     found: PlainPlan = {}
+    usual = defaults(item)
     for field in fields(item):
-        value = getattr(item, field.name)
-        if is_node and (field.name in _ASIDE or isinstance(value, StoreSpec) or _refers_to(value, above)):
+        value = getattr(item, field)
+        if is_node and (field in _ASIDE or isinstance(value, StoreSpec) or _refers_to(value, above)):
             continue
-        if field.name == "name" or (type(value) is type(field.default) and value == field.default):
+        if field == "name" or (field in usual and type(value) is type(usual[field]) and value == usual[field]):
             continue
-        found[field.name] = _plain(value)
+        found[field] = _plain(value)
     return found
 
 
@@ -155,12 +156,12 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if callable(value):  # a processor's supplier, which may well be a dataclass
         return {"callable": True}
-    if is_dataclass(value):
-        return _dataclass(value)
+    if isinstance(value, Frozen):
+        return _frozen(value)
     raise TypeError(f"a plan cannot hold {value!r} ({type(value).__name__})")
 
 
-def _dataclass(value: Any) -> PlainPlan:
+def _frozen(value: Frozen) -> PlainPlan:
     """A window, an aggregation or the like; a window says which one it is, as its fields may not tell."""
     kind = "".join(f"-{c.lower()}" if c.isupper() else c for c in type(value).__name__).lstrip("-")
     return {"type": kind, **_options(value)} if kind.endswith("-window") else _options(value)

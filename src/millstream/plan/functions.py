@@ -7,10 +7,10 @@ reads. Both are decided here, once, when the topology is built, so that the engi
 
 from __future__ import annotations
 
-import inspect
 import typing
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from millstream.errors import TopologyError
@@ -103,6 +103,8 @@ def arity(target: Callable[..., Any]) -> tuple[int, int] | None:
     >>> arity(lambda k, v: v), arity(str.split), arity(print)
     ((2, 2), (1, 3), (0, 9))
     """
+    import inspect  # noqa: PLC0415  (only a topology that is built needs it)
+
     try:
         parameters = inspect.signature(target).parameters.values()
     except (TypeError, ValueError):
@@ -123,6 +125,8 @@ def describe_callable(target: object) -> str:
     """Names a function as a person would look for it: file, line and name."""
     if isinstance(target, Expr):
         return str(target)
+    import inspect  # noqa: PLC0415
+
     inner = inspect.unwrap(target) if callable(target) else target
     while hasattr(inner, "func"):  # functools.partial
         inner = inner.func
@@ -144,7 +148,7 @@ def annotated_result(target: object) -> Any:
         return target
     if target is len:
         return int
-    if not inspect.isfunction(target) or "return" not in target.__annotations__:
+    if not isinstance(target, FunctionType) or "return" not in target.__annotations__:
         return None
     try:
         found = typing.get_type_hints(target)["return"]

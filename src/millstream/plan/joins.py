@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from millstream.plan.functions import Function
@@ -15,8 +14,7 @@ from millstream.state.spec import StoreSpec
 JoinKind = Literal["inner", "left", "outer"]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class StreamStreamJoin(Node):
+class StreamStreamJoin(Node, kw_only=True):
     """Pairs of records of two streams that have one key and are near in time.
 
     Attributes:
@@ -49,8 +47,7 @@ class StreamStreamJoin(Node):
         return (*sides, *(spec for spec in (self.left_unmatched, self.right_unmatched) if spec is not None))
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class StreamTableJoin(Node):
+class StreamTableJoin(Node, kw_only=True):
     """Each record of a stream with the row of a table that has its key.
 
     Attributes:
@@ -79,8 +76,7 @@ class StreamTableJoin(Node):
         return () if self.buffer is None else (self.buffer,)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class StreamGlobalJoin(Node):
+class StreamGlobalJoin(Node, kw_only=True):
     """Each record of a stream with the row of a global table whose key a function gives."""
 
     parent: Node
@@ -90,8 +86,7 @@ class StreamGlobalJoin(Node):
     joiner: Function
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TableTableJoin(Node):
+class TableTableJoin(Node, kw_only=True):
     """Rows of two tables that have one key."""
 
     left: Node
@@ -108,8 +103,7 @@ class TableTableJoin(Node):
         return (self.left, self.right)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ForeignKeySubscribe(Node):
+class ForeignKeySubscribe(Node, kw_only=True):
     """The left side of a foreign-key join: tells the right side which of its rows each left row wants."""
 
     parent: Node
@@ -122,8 +116,7 @@ class ForeignKeySubscribe(Node):
     changes_key: ClassVar[bool] = True
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ForeignKeyAnswer(Node):
+class ForeignKeyAnswer(Node, kw_only=True):
     """The right side of a foreign-key join: keeps the subscriptions and answers them."""
 
     subscriptions: Node
@@ -141,8 +134,7 @@ class ForeignKeyAnswer(Node):
         return (self.subscriptions, self.right)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ForeignKeyResolve(Node):
+class ForeignKeyResolve(Node, kw_only=True):
     """The result of a foreign-key join: answers, with the left rows that asked for them.
 
     Attributes:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
 from millstream.errors import TopologyError, suggestion
+from millstream.frozen import Frozen
 from millstream.state.spec import StoreSpec
 
 Edge = Literal["stream", "table", "none"]
 N = TypeVar("N", bound="Node")
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Node:
+class Node(Frozen, kw_only=True):
     """One operator of a plan. Nodes never change; they refer to their parents, and to nothing below them.
 
     Attributes:
@@ -28,6 +27,9 @@ class Node:
     edge: ClassVar[Edge] = "stream"
     """What comes out: records of a stream, changes of a table, or nothing."""
     changes_key: ClassVar[bool] = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
 
     @property
     def parents(self) -> tuple[Node, ...]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from millstream.plan.node import Edge, Node
 from millstream.state.spec import StoreSpec
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Store(Node):
+class Store(Node, kw_only=True):
     """A store that the user added for processors."""
 
     store: StoreSpec
@@ -19,8 +17,7 @@ class Store(Node):
     edge: ClassVar[Edge] = "none"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Process(Node):
+class Process(Node, kw_only=True):
     """A user's processor.
 
     Attributes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from millstream.frozen import Value
 from millstream.plan.functions import Function
 from millstream.plan.node import Edge, Node
 from millstream.serde import Serde
@@ -13,8 +13,7 @@ from millstream.state.spec import StoreSpec
 OnInvalid = Literal["fail", "skip", "partition_time"]
 
 
-@dataclass(frozen=True, slots=True)
-class Timestamps:
+class Timestamps(Value):
     """How a record gets its time.
 
     Attributes:
@@ -29,8 +28,7 @@ class Timestamps:
     on_invalid: OnInvalid = "fail"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Source(Node):
+class Source(Node, kw_only=True):
     """A stream over one topic, several, or all that match a pattern."""
 
     topics: tuple[str, ...] = ()
@@ -41,8 +39,7 @@ class Source(Node):
     offset_reset: str = "earliest"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ToTable(Node):
+class ToTable(Node, kw_only=True):
     """The records of a stream as the rows of a table: the last value of a key counts.
 
     Attributes:
@@ -60,8 +57,7 @@ class ToTable(Node):
     edge: ClassVar[Edge] = "table"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class GlobalTable(Node):
+class GlobalTable(Node, kw_only=True):
     """A table over a topic, whole in every task."""
 
     topic: str

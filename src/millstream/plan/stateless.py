@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from millstream.plan.functions import Function
@@ -10,8 +9,7 @@ from millstream.plan.node import Edge, Node
 from millstream.serde import Serde
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Filter(Node):
+class Filter(Node, kw_only=True):
     """Passes the records for which the predicate holds (or does not, if ``negate``)."""
 
     parent: Node
@@ -19,8 +17,7 @@ class Filter(Node):
     negate: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class SelectKey(Node):
+class SelectKey(Node, kw_only=True):
     """Gives each record a new key."""
 
     parent: Node
@@ -29,8 +26,7 @@ class SelectKey(Node):
     changes_key: ClassVar[bool] = True
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Map(Node):
+class Map(Node, kw_only=True):
     """Gives each record a new key and a new value."""
 
     parent: Node
@@ -39,16 +35,14 @@ class Map(Node):
     changes_key: ClassVar[bool] = True
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class MapValues(Node):
+class MapValues(Node, kw_only=True):
     """Gives each record a new value."""
 
     parent: Node
     function: Function
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class FlatMap(Node):
+class FlatMap(Node, kw_only=True):
     """Turns each record into any number of records."""
 
     parent: Node
@@ -57,24 +51,21 @@ class FlatMap(Node):
     changes_key: ClassVar[bool] = True
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class FlatMapValues(Node):
+class FlatMapValues(Node, kw_only=True):
     """Turns each record into any number of records of the same key."""
 
     parent: Node
     function: Function
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Peek(Node):
+class Peek(Node, kw_only=True):
     """Calls a function for each record and passes the record on."""
 
     parent: Node
     function: Function
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Foreach(Node):
+class Foreach(Node, kw_only=True):
     """Calls a function for each record; nothing follows."""
 
     parent: Node
@@ -83,8 +74,7 @@ class Foreach(Node):
     edge: ClassVar[Edge] = "none"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Branch(Node):
+class Branch(Node, kw_only=True):
     """Deals each record to the first of its outputs whose predicate holds, or to the default output."""
 
     parent: Node
@@ -92,16 +82,14 @@ class Branch(Node):
     default: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class BranchOutput(Node):
+class BranchOutput(Node, kw_only=True):
     """One output of a `Branch`."""
 
     parent: Branch
     index: int
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Merge(Node):
+class Merge(Node, kw_only=True):
     """The records of all its parents."""
 
     inputs: tuple[Node, ...]
@@ -112,15 +100,13 @@ class Merge(Node):
         return self.inputs
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Late(Node):
+class Late(Node, kw_only=True):
     """The records that its parent, a windowed operator or join, found too late."""
 
     parent: Node
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Repartition(Node):
+class Repartition(Node, kw_only=True):
     """Sends records through an internal topic, so that equal keys meet in one task.
 
     Attributes:
@@ -140,8 +126,7 @@ class Repartition(Node):
     changes: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Sink(Node):
+class Sink(Node, kw_only=True):
     """Writes each record to a topic, or to the topic that a function names."""
 
     parent: Node

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from millstream.plan.functions import Function
@@ -11,8 +10,7 @@ from millstream.serde import Serde
 from millstream.state.spec import StoreSpec
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TableFilter(Node):
+class TableFilter(Node, kw_only=True):
     """The rows for which the predicate holds (or does not, if ``negate``)."""
 
     parent: Node
@@ -23,8 +21,7 @@ class TableFilter(Node):
     edge: ClassVar[Edge] = "table"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TableMapValues(Node):
+class TableMapValues(Node, kw_only=True):
     """The same rows with new values."""
 
     parent: Node
@@ -34,8 +31,7 @@ class TableMapValues(Node):
     edge: ClassVar[Edge] = "table"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TableTransformValues(Node):
+class TableTransformValues(Node, kw_only=True):
     """The same rows with new values, by a function that is also called for deletions."""
 
     parent: Node
@@ -45,15 +41,13 @@ class TableTransformValues(Node):
     edge: ClassVar[Edge] = "table"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ToStream(Node):
+class ToStream(Node, kw_only=True):
     """The changes of a table as the records of a stream."""
 
     parent: Node
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Suppress(Node):
+class Suppress(Node, kw_only=True):
     """Holds changes back, and lets only the last one of a row go.
 
     Attributes:

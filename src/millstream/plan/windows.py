@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from millstream.durations import show_ms
 from millstream.errors import TopologyError
+from millstream.frozen import Value
 
 END_OF_TIME = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class TimeWindow:
+class TimeWindow(Value):
     """Tumbling and hopping windows: of a size, one starting every ``advance``, aligned to the epoch, end exclusive."""
 
     size: int
@@ -42,8 +41,7 @@ class TimeWindow:
         return self.grace
 
 
-@dataclass(frozen=True, slots=True)
-class SlidingWindow:
+class SlidingWindow(Value):
     """Windows that begin or end with a record: every span of ``difference`` in which records are, ends inclusive."""
 
     difference: int
@@ -66,8 +64,7 @@ class SlidingWindow:
         return self.grace
 
 
-@dataclass(frozen=True, slots=True)
-class SessionWindow:
+class SessionWindow(Value):
     """Windows of activity: records of a key that are no more than ``gap`` apart are one session, ends inclusive."""
 
     gap: int
@@ -90,8 +87,7 @@ class SessionWindow:
         return self.gap + self.grace
 
 
-@dataclass(frozen=True, slots=True)
-class UnlimitedWindow:
+class UnlimitedWindow(Value):
     """One window from ``start`` to the end of time; records before it are in none."""
 
     start: int
@@ -106,8 +102,7 @@ class UnlimitedWindow:
     close_delay = 0
 
 
-@dataclass(frozen=True, slots=True)
-class JoinWindow:
+class JoinWindow(Value):
     """Which records of two streams belong together: right.ts in [left.ts - before, left.ts + after].
 
     ``eager`` is Kafka's deprecated behaviour: unmatched records of a left or outer join are emitted at once.

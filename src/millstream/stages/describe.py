@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from millstream.errors import ConfigError, suggestion
 from millstream.expr import Expr
+from millstream.frozen import Frozen, fields
 from millstream.plan.aggregates import Cogroup
 from millstream.plan.fingerprint import kept_stores
 from millstream.plan.functions import Function, describe_callable
@@ -335,11 +336,11 @@ def _functions(item: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(item, Process):
         yield "supplier", item.supplier
     for field in fields(item):
-        value = getattr(item, field.name)
+        value = getattr(item, field)
         if isinstance(value, Function):
-            yield field.name, value.target
+            yield field, value.target
         elif isinstance(value, tuple):
             found = [part for part in value if isinstance(part, Function)]
-            yield from ((f"{field.name}.{index}", part.target) for index, part in enumerate(found))
-        elif is_dataclass(value) and not isinstance(value, Node | StoreSpec | type):
-            yield from ((f"{field.name}.{name}", target) for name, target in _functions(value))
+            yield from ((f"{field}.{index}", part.target) for index, part in enumerate(found))
+        elif isinstance(value, Frozen) and not isinstance(value, Node | StoreSpec):
+            yield from ((f"{field}.{name}", target) for name, target in _functions(value))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from millstream.frozen import Value
 from millstream.serde.api import Serde
 
 StoreKind: TypeAlias = Literal["key-value", "window", "session", "versioned", "buffer"]
@@ -25,8 +25,7 @@ class ChangelogRecord(NamedTuple):
     timestamp: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoreSpec:
+class StoreSpec(Value):
     """What to make a store from.
 
     Attributes:

@@ -39,12 +39,6 @@ def test_sum_of_what_an_expression_picks() -> None:
     assert values(app, ("a", {"n": 3}, 0), ("a", {"n": 4}, 1)) == [3, 4]
 
 
-def test_sum_passes_over_what_is_picked_as_none() -> None:
-    app = App("test")
-    grouped(app, object).sum(lambda row: row.get("n")).to_stream().to("out")
-    assert values(app, ("a", {"n": 3}, 0), ("b", {}, 1), ("b", {"n": 1}, 2)) == [3, 3, 4]
-
-
 def test_avg_follows_every_change_and_an_empty_group_has_none() -> None:
     app = App("test")
     grouped(app).avg().to_stream().to("out")

@@ -1,7 +1,4 @@
-"""Records that cannot be read: what the deserialization handler does with them.
-
-An application that writes bytes to a topic and reads the topic back as numbers is given records it cannot read.
-"""
+"""Records that cannot be read: what the deserialization handler does with them."""
 
 from __future__ import annotations
 
@@ -17,45 +14,49 @@ GOOD = (7).to_bytes(8, "big")
 
 def reading(number: Any = int, **config: Any) -> App:
     app = App("errors", **config)
-    app.stream("raw", key=bytes, value=bytes).to("numbers")
     app.stream("numbers", key=str, value=number, name="reader").to("out")
     return app
 
 
+def raw(driver: TestDriver) -> Any:
+    """An input that takes bytes, whatever the application reads them as."""
+    return driver.input("numbers", key=bytes, value=bytes)
+
+
 def test_by_default_the_application_stops_and_says_where_and_what_to_do() -> None:
     with TestDriver(reading()) as driver:
-        driver.input("raw").pipe(b"k", GOOD)
+        raw(driver).pipe(b"k", GOOD)
         with pytest.raises(
             RecordReadError,
             match=r"(?s)deserialization failed in operator 'reader' \(topic numbers, partition 0, offset 1\): long.*"
             r"\n  hint: ",
         ) as caught:
-            driver.input("raw").pipe(b"k", b"abc")
+            raw(driver).pipe(b"k", b"abc")
         assert isinstance(caught.value.__cause__, DeserializationError)
         assert driver.output("out").read_values() == [7]
 
 
 def test_keys_that_cannot_be_read_count_as_well() -> None:
     with TestDriver(reading()) as driver, pytest.raises(RecordReadError, match="string"):
-        driver.input("raw").pipe(b"\xff", GOOD)
+        raw(driver).pipe(b"\xff", GOOD)
 
 
 @pytest.mark.parametrize("bad", [b"{", b"", b"\xff"])
 def test_json_that_is_none_cannot_be_read(bad: bytes) -> None:
     with TestDriver(reading(dict)) as driver, pytest.raises(RecordReadError, match="json"):
-        driver.input("raw").pipe(b"k", bad)
+        raw(driver).pipe(b"k", bad)
 
 
 def test_null_can_always_be_read() -> None:
     with TestDriver(reading()) as driver:
-        driver.input("raw").pipe(None, None)
+        raw(driver).pipe(None, None)
         assert driver.output("out").read_pairs() == [(None, None)]
 
 
 def test_continue_passes_over_the_record_and_counts_it() -> None:
     with TestDriver(reading(deserialization_exception_handler="continue")) as driver:
         for value in (GOOD, b"abc", GOOD):
-            driver.input("raw").pipe(b"k", value, timestamp=3)
+            raw(driver).pipe(b"k", value, timestamp=3)
         assert driver.output("out").read_values() == [7, 7]
         assert driver.dropped == {("reader", "deserialization error"): 1}
         (dropped,) = driver.dropped_records
@@ -70,9 +71,9 @@ def test_a_function_decides_record_by_record() -> None:
         return "continue" if context.value == b"abc" else "fail"
 
     with TestDriver(reading(deserialization_exception_handler=handler)) as driver:
-        driver.input("raw").pipe(b"k", b"abc", timestamp=3, headers={"h": "1"})
+        raw(driver).pipe(b"k", b"abc", timestamp=3, headers={"h": "1"})
         with pytest.raises(RecordReadError):
-            driver.input("raw").pipe(b"k", b"de")
+            raw(driver).pipe(b"k", b"de")
     context, error = told[0]
     assert isinstance(error, DeserializationError)
     assert (context.phase, context.topic, context.partition, context.offset) == ("deserialization", "numbers", 0, 0)
@@ -92,41 +93,39 @@ class Celsius(Serde[float]):
 
 def test_any_error_of_a_users_serde_goes_to_the_handler() -> None:
     with TestDriver(reading(Celsius(), deserialization_exception_handler="continue")) as driver:
-        driver.input("raw").pipe(b"k", b"21.5")
-        driver.input("raw").pipe(b"k", b"warm")
+        raw(driver).pipe(b"k", b"21.5")
+        raw(driver).pipe(b"k", b"warm")
         assert driver.output("out").read_values() == [21.5]
 
 
 def test_any_error_of_a_users_serde_stops_with_an_error_of_millstream() -> None:
     with TestDriver(reading(Celsius())) as driver, pytest.raises(RecordReadError, match="ValueError: could not"):
-        driver.input("raw").pipe(b"k", b"warm")
+        raw(driver).pipe(b"k", b"warm")
 
 
 def test_a_table_is_read_with_the_same_handler() -> None:
     app = App("errors", deserialization_exception_handler="continue")
-    app.stream("raw", key=bytes, value=bytes).to("numbers")
     app.table("numbers", value=int, store="table")
     with TestDriver(app) as driver:
-        driver.input("raw").pipe(b"k", GOOD)
-        driver.input("raw").pipe(b"k", b"abc")
+        raw(driver).pipe(b"k", GOOD)
+        raw(driver).pipe(b"k", b"abc")
         assert driver.store("table").get("k") == 7
         assert sum(driver.dropped.values()) == 1
 
 
 def test_a_global_table_is_read_with_the_same_handler() -> None:
     app = App("errors", deserialization_exception_handler="continue")
-    app.stream("raw", key=bytes, value=bytes).to("numbers")
     app.global_table("numbers", value=int, store="table")
     with TestDriver(app) as driver:
-        driver.input("raw").pipe(b"k", GOOD)
-        driver.input("raw").pipe(b"k", b"abc")
+        raw(driver).pipe(b"k", GOOD)
+        raw(driver).pipe(b"k", b"abc")
         assert driver.store("table").get("k") == 7
 
 
 def test_a_negative_timestamp_stops_the_application_with_a_hint() -> None:
     with TestDriver(reading()) as driver:
         with pytest.raises(RecordReadError, match=r"(?s)timestamp -1 is not valid.*on_invalid_timestamp='skip'"):
-            driver.input("raw").pipe(b"k", GOOD, timestamp=-1)
+            raw(driver).pipe(b"k", GOOD, timestamp=-1)
 
 
 def test_an_error_in_a_timestamp_function_goes_to_the_handler() -> None:

@@ -119,7 +119,7 @@ class StreamJoin:
                     result = join(key, value, match)
                 except Exception as error:
                     fail(error, key, value, timestamp, headers)
-                    return
+                    break
                 forward(key, result, max(timestamp, at), headers)
             if not found:
                 if self.late is not None and until + window.grace < now:
@@ -138,18 +138,17 @@ class StreamJoin:
         if key is None or value is None:
             self._null(key, value, timestamp, headers, None)
             return
-        store, window = self.left_store, self.window
+        store, window, join = self.left_store, self.window, self.joiner
         as_left = store.fetch(key, max(0, timestamp - window.before), max(0, timestamp + window.after))
         store.put(key, timestamp, value)
         as_right = store.fetch(key, max(0, timestamp - window.after), max(0, timestamp + window.before))
-        try:
-            pairs = [(self.joiner(key, value, other), max(timestamp, at)) for at, other in as_left]
-            pairs += [(self.joiner(key, other, value), max(timestamp, at)) for at, other in as_right]
-        except Exception as error:
-            self.fail(error, key, value, timestamp, headers)
-            return
-        for result, time in pairs:
-            self.forward(key, result, time, headers)
+        for at, left, right in [(at, value, other) for at, other in as_left] + [(at, other, value) for at, other in as_right]:
+            try:
+                result = join(key, left, right)
+            except Exception as error:
+                self.fail(error, key, value, timestamp, headers)
+                return
+            self.forward(key, result, max(timestamp, at), headers)
 
     def release(self, now: int, headers: Headers) -> None:
         """Emits the unmatched records whose windows have closed: by time, the right side first, key and arrival."""

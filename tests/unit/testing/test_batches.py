@@ -1,0 +1,114 @@
+"""``batches=``: results do not depend on how the input is cut into micro-batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millstream import App, TestDriver
+from tests.unit.testing.everything import everything, outputs, records, stores
+
+
+def played(batches: Any, *, seed: int = 0, ordered: bool, driver_seed: int = 0) -> TestDriver:
+    driver = TestDriver(everything(), batches=batches, seed=driver_seed)
+    for topic, key, value, time in records(seed, 100, ordered=ordered):
+        driver.input(topic).pipe(key, value, timestamp=time)
+    return driver
+
+
+CUTS = [1, 7, 1_000, [3, 1, 40], [100], "random"]
+
+
+@pytest.mark.parametrize("batches", CUTS, ids=str)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_with_records_in_order_batches_change_nothing(batches: Any, seed: int) -> None:
+    expected, found = played(None, seed=seed, ordered=True), played(batches, seed=seed, ordered=True)
+    assert outputs(found) == outputs(expected)
+    assert stores(found) == stores(expected)
+
+
+@pytest.mark.parametrize("batches", CUTS, ids=str)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_with_records_out_of_order_all_cuts_give_the_same(batches: Any, seed: int) -> None:
+    expected, found = played(1, seed=seed, ordered=False), played(batches, seed=seed, ordered=False)
+    assert outputs(found) == outputs(expected)
+
+
+@pytest.mark.parametrize("driver_seed", range(3))
+def test_random_cuts_of_any_seed_give_the_same(driver_seed: int) -> None:
+    found = played("random", ordered=True, driver_seed=driver_seed)
+    assert outputs(found) == outputs(played(None, ordered=True))
+
+
+def doubling() -> App:
+    app = App("driver")
+    app.stream("in", value=int).group_by_key().reduce(lambda a, v: a + v, store="sum").to_stream().to("out")
+    return app
+
+
+def test_nothing_is_processed_until_run() -> None:
+    seen: list[int] = []
+    app = App("driver")
+    app.stream("in", value=int).foreach(seen.append)
+    driver = TestDriver(app, batches=10)
+    driver.input("in").pipe_values([1, 2])
+    assert seen == []
+    driver.run()
+    assert seen == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda driver: driver.output("out").is_empty,
+        lambda driver: driver.output("out").read(),
+        lambda driver: driver.store("sum").get("k"),
+        lambda driver: driver.changelog("sum"),
+        lambda driver: driver.produced_topics,
+        lambda driver: driver.advance_wall_clock(1),
+        lambda driver: driver.restart(),
+    ],
+)
+def test_looking_at_anything_processes_first(look: Any) -> None:
+    driver = TestDriver(doubling(), batches=10)
+    driver.input("in").pipe("k", 1)
+    look(driver)
+    assert driver.output("out").read_values() == [1]
+
+
+def test_dropped_records_are_processed_first_as_well() -> None:
+    driver = TestDriver(doubling(), batches=10)
+    driver.input("in").pipe("k", None)
+    assert len(driver.dropped_records) == 1
+
+
+def test_leaving_the_context_processes_what_is_left() -> None:
+    seen: list[int] = []
+    app = App("driver")
+    app.stream("in", value=int).foreach(seen.append)
+    with TestDriver(app, batches=10) as driver:
+        driver.input("in").pipe(1)
+    assert seen == [1]
+
+
+def test_without_batches_run_does_nothing() -> None:
+    with TestDriver(doubling()) as driver:
+        driver.run()
+        driver.input("in").pipe("k", 1)
+        driver.run()
+        assert driver.output("out").read_values() == [1]
+
+
+def test_the_list_of_sizes_that_was_given_is_not_changed() -> None:
+    sizes = [1, 2]
+    driver = TestDriver(doubling(), batches=sizes)
+    driver.input("in").pipe_values([1, 2, 3])
+    driver.run()
+    assert sizes == [1, 2]
+
+
+@pytest.mark.parametrize("batches", [0, -1, [0], [1, -1], "often", 1.5])
+def test_what_are_no_batches_is_refused(batches: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="batches"):
+        TestDriver(doubling(), batches=batches)

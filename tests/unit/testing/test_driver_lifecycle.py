@@ -1,0 +1,122 @@
+"""The driver itself: how it starts and ends, its clock, and its configuration."""
+
+from __future__ import annotations
+
+import pytest
+
+from millstream import App, Processor, Record, TestDriver
+from millstream.errors import ConfigError, ProcessingError, RunError
+
+
+def closing(calls: list[str]) -> App:
+    class Noting(Processor[str, int, str, int]):
+        def process(self, record: Record[str, int]) -> None:
+            self.context.forward(record.with_value(1 // record.value))
+
+        def close(self) -> None:
+            calls.append("close")
+
+    app = App("driver")
+    app.stream("in", value=int).process(Noting, key=str, value=int).to("out")
+    return app
+
+
+def test_leaving_the_context_closes_the_processors() -> None:
+    calls: list[str] = []
+    with TestDriver(closing(calls)):
+        assert calls == []
+    assert calls == ["close"]
+
+
+def test_closing_twice_closes_once() -> None:
+    calls: list[str] = []
+    with TestDriver(closing(calls)) as driver:
+        driver.close()
+    assert calls == ["close"]
+
+
+def test_after_close_the_driver_refuses_records() -> None:
+    driver = TestDriver(closing([]))
+    driver.close()
+    with pytest.raises(RunError, match="closed"):
+        driver.input("in").pipe("k", 1)
+
+
+def test_results_can_be_read_after_the_context() -> None:
+    with TestDriver(closing([])) as driver:
+        driver.input("in").pipe("k", 1)
+    assert driver.output("out").read_values() == [1]
+
+
+def test_an_error_leaves_the_context_as_itself() -> None:
+    with pytest.raises(ProcessingError, match="ZeroDivisionError"), TestDriver(closing([])) as driver:
+        driver.input("in").pipe("k", 0)
+
+
+def test_one_application_can_be_run_by_several_drivers_that_share_nothing() -> None:
+    app = App("driver")
+    app.stream("in", value=int).group_by_key().count(store="counts")
+    first, second = TestDriver(app), TestDriver(app)
+    first.input("in").pipe("k", 1)
+    assert (first.store("counts").get("k"), second.store("counts").get("k")) == (1, None)
+
+
+def test_operators_added_later_are_not_seen_by_a_driver_that_was_there() -> None:
+    app = App("driver")
+    stream = app.stream("in", value=int)
+    stream.to("out")
+    driver = TestDriver(app)
+    stream.to("late")
+    driver.input("in").pipe("k", 1)
+    assert driver.produced_topics == {"out"}
+    with TestDriver(app) as later:
+        later.input("in").pipe("k", 1)
+        assert later.produced_topics == {"out", "late"}
+
+
+def test_configuration_of_the_driver_comes_before_that_of_the_application() -> None:
+    app = closing([])
+    with TestDriver(app, config={"processing.exception.handler": "continue"}) as driver:
+        driver.input("in").pipe("k", 0)
+        assert sum(driver.dropped.values()) == 1
+    assert app.config["processing.exception.handler"] == "fail"
+
+
+def test_configuration_of_the_driver_takes_underscores_too() -> None:
+    with TestDriver(closing([]), config={"processing_exception_handler": "continue"}) as driver:
+        driver.input("in").pipe("k", 0)
+        assert sum(driver.dropped.values()) == 1
+
+
+def test_an_optimisation_asked_of_the_driver_is_applied() -> None:
+    app = App("driver")
+    app.table("in", value=int, store="table").to_stream().to("out")
+    with TestDriver(app, config={"topology.optimization": "all"}) as driver:
+        driver.input("in").pipe("k", 1)
+        assert driver.changelog("table") == []
+
+
+def test_unknown_configuration_of_the_driver_is_refused() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'processing.exception.handler'"):
+        TestDriver(closing([]), config={"processing.exeption.handler": "continue"})
+
+
+def test_an_application_without_operators_can_be_run() -> None:
+    with TestDriver(App("driver")) as driver:
+        assert driver.produced_topics == set()
+        driver.advance_wall_clock("1h")
+
+
+def test_the_wall_clock_starts_where_it_is_told_and_stands_still() -> None:
+    app = App("driver")
+    app.stream("in", value=int, timestamp="wall_clock").to("out")
+    with TestDriver(app, wall_clock=500) as driver:
+        driver.input("in").pipe("k", 1, timestamp=7)
+        driver.advance_wall_clock("1s")
+        driver.input("in").pipe("k", 1, timestamp=7)
+        assert [r.timestamp for r in driver.output("out").read_all()] == [500, 1_500]
+
+
+def test_the_wall_clock_cannot_go_back() -> None:
+    with TestDriver(closing([])) as driver, pytest.raises(ValueError, match="back|negative"):
+        driver.advance_wall_clock(-1)
