@@ -29,6 +29,7 @@ from types import ModuleType
 from millstream import errors
 from millstream.config import KEYS
 from millstream.expr.catalog import CATALOG
+from millstream.frozen import Frozen
 from millstream.serde import Serde
 
 PACKAGE = "millstream"
@@ -154,8 +155,9 @@ def _read_definitions(module: str) -> Iterator[tuple[str, Definition]]:
 def members(cls: type, public: set[type]) -> Iterator[tuple[str, object]]:
     """Yields the public members of a class, those of bases that have no entry of their own included."""
     seen = set()
+    told = {above for base in cls.__mro__[1:] if base in public for above in base.__mro__}
     for base in cls.__mro__:
-        if base.__module__.partition(".")[0] != PACKAGE or (base is not cls and base in public):
+        if base.__module__.partition(".")[0] != PACKAGE or base in told:
             continue
         for name, member in vars(base).items():
             if not name.startswith("_") and name not in seen:
@@ -316,8 +318,8 @@ def _constant_doc(name: Name) -> str:
 def _class(name: Name, cls: type, public: set[type]) -> Iterator[str]:
     if issubclass(cls, enum.Enum):
         yield _code(f"class {cls.__name__}(enum.Enum)")
-    elif name.name not in HANDED_OUT and (vars(cls).keys() & {"__init__", "__new__"} or dataclasses.is_dataclass(cls)):
-        yield _code(signature(name.name, cls, prefix="class ").removesuffix(" -> None"))
+    elif name.name not in HANDED_OUT and (constructor := _constructor(cls)) is not None:
+        yield _code(signature(name.name, constructor, prefix="class ").removesuffix(" -> None"))
     else:
         bases = [base.__name__ for base in cls.__bases__ if base in public or issubclass(base, BaseException)]
         yield _code(f"class {name.name}" + (f"({', '.join(bases)})" if bases else ""))
@@ -326,6 +328,26 @@ def _class(name: Name, cls: type, public: set[type]) -> Iterator[str]:
         yield "\n".join(f"- `{member.name}`" for member in cls)
     for member, obj in members(cls, public):
         yield from _member(name.name, member, obj)
+
+
+def _constructor(cls: type) -> typing.Any:
+    """Something with the signature by which objects of a class are made, if it has one of its own."""
+    if issubclass(cls, Frozen) and cls._fields:
+        made: typing.Any = lambda: None  # noqa: E731
+        made.__signature__ = inspect.Signature(
+            [
+                inspect.Parameter(
+                    field,
+                    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                    default=cls._defaults.get(field, inspect.Parameter.empty),
+                    annotation=inspect.get_annotations(cls).get(field, inspect.Parameter.empty),
+                )
+                for field in cls._fields
+            ]
+        )
+        return made
+    own = vars(cls).keys() & {"__init__", "__new__"} and not getattr(cls, "_is_protocol", False)
+    return cls if own or dataclasses.is_dataclass(cls) else None
 
 
 def _member(owner: str, name: str, obj: object) -> Iterator[str]:
@@ -438,6 +460,8 @@ REASONS = {
     "late": "The window had closed when the record came; in hopping and sliding windows, counted for each window that "
     "the record missed. `late()` gives the records that missed all of theirs.",
     "older than the history": "The record is older than what a versioned table keeps.",
+    "older version": "A join of versioned tables looks at the latest versions only, and this change is an older one.",
+    "stale answer": "An answer to a foreign-key join came when the left row had changed again; a newer one follows.",
     "invalid timestamp": "The timestamp is negative and `on_invalid_timestamp` is `skip`; or the function or field "
     "that gives timestamps gave none, or a negative one.",
     "no branch": "No branch of `split` takes the record, and there is no default.",

@@ -25,7 +25,7 @@ class Key(NamedTuple):
 
 def _one_of(*allowed: str) -> Callable[[str, Any], Any]:
     def check(key: str, value: Any) -> Any:
-        if value in allowed:
+        if isinstance(value, str) and value in allowed:
             return value
         hint = (suggestion(value, allowed) if isinstance(value, str) else None) or f"use one of: {', '.join(allowed)}"
         raise ConfigError(f"{key}: {value!r} is not a value it can have", hint=hint)
@@ -44,7 +44,7 @@ def _topic(key: str, value: Any) -> Any:
 def _flag(key: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    if value in {"true", "false"}:
+    if value in ("true", "false"):
         return bool(value == "true")
     raise ConfigError(f"{key}: {value!r} is neither true nor false")
 
@@ -57,12 +57,14 @@ OPTIMIZATIONS = ("reuse.ktable.source.topics", "merge.repartition.topics", "sing
 
 
 def _optimization(key: str, value: Any) -> tuple[str, ...]:
-    if value in {"none", "all"}:
-        return OPTIMIZATIONS if value == "all" else ()
-    names = tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
-    for name in names:
-        _one_of("none", "all", *OPTIMIZATIONS)(key, name)
-    return names
+    if value == "none":
+        return ()
+    if value == "all":
+        return OPTIMIZATIONS
+    names = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not names:
+        names = [value]
+    return tuple(_one_of("none", "all", *OPTIMIZATIONS)(key, name) for name in names)
 
 
 KEYS: dict[str, Key] = {
@@ -105,7 +107,9 @@ class Config(Mapping[str, Any]):
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         self._values = {name: key.check(name, key.default) for name, key in KEYS.items()}
         for name, value in (given or {}).items():
-            dotted = name if name in KEYS else name.replace("_", ".")
+            dotted = name if not isinstance(name, str) or name in KEYS else name.replace("_", ".")
+            if not isinstance(dotted, str):
+                raise ConfigError(f"a configuration key is text, got {name!r}")
             if dotted not in KEYS:
                 hint = suggestion(dotted, KEYS) or f"the keys are: {', '.join(KEYS)}"
                 raise ConfigError(f"unknown configuration key {name!r}", hint=hint)

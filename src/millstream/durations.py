@@ -23,7 +23,7 @@ def to_ms(duration: Duration, what: str = "duration") -> int:
     (5400000, 2000, 250)
     >>> to_ms("soon")
     Traceback (most recent call last):
-    millstream.errors.DurationError: duration: cannot read 'soon'
+    millstream.errors.DurationError: ...: duration: cannot read 'soon'
       hint: write milliseconds (5000), a timedelta, or text such as '500ms', '5s', '10m', '1h30m', '2d'
     """
     if isinstance(duration, bool):

@@ -32,18 +32,6 @@ class ConfigError(MillstreamError):
     code = "config"
 
 
-class InvalidNameError(MillstreamError, ValueError):
-    """A topic, store, operator or application name that is not allowed."""
-
-    code = "invalid-name"
-
-
-class DurationError(MillstreamError, ValueError):
-    """A duration that cannot be read."""
-
-    code = "duration"
-
-
 class TopologyError(MillstreamError):
     """A topology that cannot run. It is raised while the topology is built, never when it runs.
 
@@ -59,6 +47,18 @@ class TopologyError(MillstreamError):
 
     def __str__(self) -> str:
         return f"{self.at}: {super().__str__()}"
+
+
+class InvalidNameError(TopologyError, ValueError):
+    """A topic, store, operator or application name that is not allowed."""
+
+    code = "invalid-name"
+
+
+class DurationError(TopologyError, ValueError):
+    """A duration that cannot be read."""
+
+    code = "duration"
 
 
 class ExpressionError(TopologyError):

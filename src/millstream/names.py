@@ -20,7 +20,7 @@ def check_name(name: str, what: str) -> str:
     'word-counts'
     >>> check_name("word counts", "topic")
     Traceback (most recent call last):
-    millstream.errors.InvalidNameError: topic name 'word counts' is not allowed: ' ' may not occur in it
+    millstream.errors.InvalidNameError: ...: topic name 'word counts' is not allowed: ' ' may not occur in it
       hint: use letters, digits, '.', '_' and '-', at most 249 characters
     """
     problem = _problem(name)

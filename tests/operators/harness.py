@@ -29,11 +29,11 @@ def rows(driver: TestDriver, topic: str = "out") -> list[tuple[Any, Any, int]]:
 
 
 def refused(call: Callable[[], object], *words: str, hint: bool = True) -> TopologyError:
-    """Checks that a mistake is refused when it is made: with the user's line, these words, and a hint unless none is due."""
+    """Checks that a mistake is refused when it is made: with the user's line, these words and, if due, a hint."""
     with pytest.raises(TopologyError) as caught:
         call()
     error, text = caught.value, str(caught.value)
-    code = call.__code__  # type: ignore[attr-defined]
+    code = call.__code__
     assert text.startswith(f"{Path(code.co_filename).name}:"), f"the user's line is not named: {text}"
     assert error.hint or not hint, f"there is no hint: {text}"
     for word in words:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from millstream.dsl.suggesting import suggesting_methods
+from millstream.errors import TopologyError
 from millstream.plan.aggregates import Aggregation
 from millstream.serde import DOUBLE, JSON, LONG, serde_for
 
@@ -119,6 +120,8 @@ class ReadyAggregations(Generic[K, V]):
             store: Name of the store, or `Materialized`.
             name: Name of the operator.
         """
+        if k < 1:
+            raise TopologyError(f"top_k: k must be at least 1, got {k}")
         pick = self._pick(of)
 
         def best(values: list[Any]) -> list[Any]:
@@ -261,24 +264,28 @@ class ReadyTableAggregations(Generic[K, V]):
 
     def sum(
         self,
-        of: Callable[[V], Any] | None = None,
+        of: Callable[[V], Any] | Expr | None = None,
         *,
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> Table[K, Any]:
         """The sum over the rows of each group."""
-        pick = of or _itself
+        pick = self._pick(of)
         serde = serde_for(value, "value") if value is not None else JSON
         return self._ready(
             "sum", lambda: 0, lambda item, agg: agg + pick(item), lambda item, agg: agg - pick(item), serde, store, name
         )
 
     def avg(
-        self, of: Callable[[V], Any] | None = None, *, store: str | Materialized | None = None, name: str | None = None
+        self,
+        of: Callable[[V], Any] | Expr | None = None,
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
     ) -> Table[K, float]:
         """The average over the rows of each group; None of a group that has become empty."""
-        pick = of or _itself
+        pick = self._pick(of)
         return self._ready(
             "avg",
             lambda: [0, 0],
@@ -290,10 +297,14 @@ class ReadyTableAggregations(Generic[K, V]):
         ).map_values(_quotient, value=DOUBLE)
 
     def collect(
-        self, of: Callable[[V], Any] | None = None, *, store: str | Materialized | None = None, name: str | None = None
+        self,
+        of: Callable[[V], Any] | Expr | None = None,
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
     ) -> Table[K, list[Any]]:
         """The values of the rows of each group, in a list."""
-        pick = of or _itself
+        pick = self._pick(of)
 
         def without(item: V, agg: list[Any]) -> list[Any]:
             gone = pick(item)
@@ -314,6 +325,12 @@ class ReadyTableAggregations(Generic[K, V]):
         )
         table: Table[Any, Any] = self._add(kind, aggregation, serde, store, name)  # type: ignore[attr-defined]
         return table
+
+    def _pick(self, of: Callable[[V], Any] | Expr | None) -> Callable[[Any], Any]:
+        if of is None:
+            return _itself
+        pick: Callable[[Any], Any] = self._function(of, ("value",), "of").bare()
+        return pick
 
     def _function(self, target: Any, roles: tuple[str, ...], what: str) -> Any:
         raise NotImplementedError

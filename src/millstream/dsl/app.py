@@ -15,8 +15,8 @@ from millstream.dsl.stores import key_value
 from millstream.dsl.stream import Stream
 from millstream.dsl.suggesting import check_options, suggesting_methods
 from millstream.dsl.table import GlobalTable, Table
-from millstream.durations import Duration, to_ms
-from millstream.errors import TopologyError
+from millstream.durations import Duration, show_ms, to_ms
+from millstream.errors import ConfigError, TopologyError
 from millstream.expr import Expr
 from millstream.names import check_name
 from millstream.plan import sources
@@ -81,6 +81,12 @@ class App:
     def __init__(self, application_id: str, *, config: Mapping[str, Any] | None = None, **options: Any) -> None:
         self.id = check_name(application_id, "application")
         self.config = Config({**(config or {}), **options})
+        for part in ("key", "value"):
+            key = f"default.{part}.serde"
+            try:
+                serde_for(self.config[key], part)
+            except ConfigError as error:
+                raise ConfigError(f"{key}: {error.message}", hint=error.hint) from None
         self._builder = Builder(self.id, self.config)
 
     def __repr__(self) -> str:
@@ -214,8 +220,7 @@ class App:
             topic=topic,
             key=keys,
             value=values,
-            store=key_value(options, label, keys, values),
-            queryable=options.name is not None,
+            store=key_value(options, f"{label}-store", keys, values),
         )
         self._builder.reserve_topic(topic, node)
         return GlobalTable(self._builder, self._builder.add(node))
@@ -255,16 +260,27 @@ class App:
             )
         if (kind == "window") != (window_size is not None):
             raise TopologyError("add_store: window stores have a window_size, and only they")
+        kept = None if retention is None else to_ms(retention, "retention")
+        size = None if window_size is None else to_ms(window_size, "window_size")
+        if (kept or 0) < 0 or (size or 0) < 0:
+            raise TopologyError("add_store: retention and window_size must not be negative")
+        if kept is not None and size is not None and kept < size:
+            raise TopologyError(
+                f"add_store: the retention ({show_ms(kept)}) is shorter than a window ({show_ms(size)})"
+            )
+        if duplicates and kind != "window":
+            raise TopologyError("add_store: only window stores can keep duplicates")
         spec = StoreSpec(
             name=check_name(name, "store"),
             kind="key-value" if kind == "timestamped" else kind,
             key=self._builder.serde(self._serde(key, "key"), "key"),
             value=self._builder.serde(self._serde(value, "value"), "value"),
             timestamped=kind == "timestamped",
-            retention_ms=None if retention is None else to_ms(retention, "retention"),
-            window_size_ms=None if window_size is None else to_ms(window_size, "window_size"),
+            retention_ms=kept,
+            window_size_ms=size,
             duplicates=duplicates,
             logged=logging,
+            named=True,
         )
         self._builder.add(Store(name=self._builder.name(None, "store", base=name), at=caller(), store=spec))
 
@@ -309,9 +325,9 @@ def _timestamps(option: TimestampOption, on_invalid: OnInvalid) -> Timestamps:
         )
     if option is None:
         return Timestamps(on_invalid=on_invalid)
-    if option == "wall_clock":
-        return Timestamps("wall_clock")
     if isinstance(option, str):
+        if option == "wall_clock":
+            return Timestamps("wall_clock")
         field = option
         return Timestamps("function", Function(lambda value: _field(value, field), ("key", "value"), "timestamp"))
     roles: tuple[str, ...] = ("key", "value")

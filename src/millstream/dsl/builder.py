@@ -8,7 +8,7 @@ renames nothing that has state.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, TypeVar
 
 from millstream.callsite import caller
@@ -28,6 +28,7 @@ from millstream.expr import (
     type_of,
 )
 from millstream.names import check_name
+from millstream.plan.analysis import Facts
 from millstream.plan.functions import Function, annotated_result
 from millstream.plan.node import Node, Plan
 from millstream.plan.sources import GlobalTable, Source
@@ -68,7 +69,21 @@ class Builder:
         for spec in node.stores:
             self._claim_store(spec.name, node)
         self._lineage[node] = lineage or (self._lineage[node.parents[0]] if node.parents else node.name)
+        if self.config["ensure.explicit.internal.resource.naming"]:
+            for kept in Facts(self.plan()).kept:
+                if not any(spec.named for spec in kept.stores):
+                    self._explicit("store", kept.name)
         return node
+
+    def mark(self) -> tuple[Any, ...]:
+        """Remembers the topology as it is, for `undo`."""
+        dicts = (self._names, self._stores, self._lineage, self._topics)
+        return (len(self.nodes), [dict(d) for d in dicts], set(self._tables))
+
+    def undo(self, mark: tuple[Any, ...]) -> None:
+        """Goes back to what was remembered."""
+        count, (self._names, self._stores, self._lineage, self._topics), self._tables = mark
+        del self.nodes[count:]
 
     def plan(self) -> Plan:
         """The topology as it is now."""
@@ -76,6 +91,12 @@ class Builder:
 
     def lineage(self, *nodes: Node) -> str:
         """What a node below these is named after."""
+        for node in nodes:
+            if node not in self._lineage:
+                raise TopologyError(
+                    f"{node.name!r}, made at {node.at}, belongs to another application",
+                    hint="what is joined or merged must come from one App",
+                )
         return "-".join(dict.fromkeys(self._lineage[n] for n in nodes))
 
     def name(self, given: str | None, kind: str, *parents: Node, base: str | None = None) -> str:
@@ -90,16 +111,12 @@ class Builder:
             self._names[given] = caller()
             return given
         base = base if base is not None else self.lineage(*parents)
-        stem = shorten(f"{base}-{kind}" if base else kind)
-        name, count = stem, 1
-        while name in self._names:
-            count += 1
-            name = f"{stem}-{count}"
+        name = _free(shorten(f"{base}-{kind}" if base else kind), self._names)
         self._names[name] = caller()
         return name
 
     def _claim_store(self, name: str, node: Node) -> None:
-        check_name(name, "store")
+        check_name(f"{self.application_id}-{check_name(name, 'store')}-changelog", "changelog topic")
         if name in self._stores:
             raise TopologyError(
                 f"there is already a store named {name!r}, made at {self._stores[name]}",
@@ -138,6 +155,7 @@ class Builder:
 
     def repartition(self, parent: Node, topic: str, key: Serde[Any], value: Serde[Any], **options: Any) -> Repartition:
         """Adds an exchange through an internal topic."""
+        check_name(f"{self.application_id}-{topic}-repartition", "repartition topic")
         for other in self.nodes:
             if isinstance(other, Repartition) and other.topic == topic:
                 raise TopologyError(
@@ -148,20 +166,26 @@ class Builder:
         node = Repartition(name=name, at=caller(), parent=parent, topic=topic, key=key, value=value, **options)
         return self.add(node)
 
-    def derived(self, parent: Node, kind: str) -> str:
-        """A name for an internal topic behind a node, when the user gives none."""
+    def topic_name(self, stem: str) -> str:
+        """A name for an internal topic, when the user gives none."""
+        self._explicit("repartition topic", stem)
+        return _free(stem, {n.topic for n in self.nodes if isinstance(n, Repartition)})
+
+    def stem(self, kind: str, *parents: Node) -> str:
+        """What the store, the topic and all below a node are named after, if the user names neither."""
+        base = shorten(f"{self.lineage(*parents)}-{kind}")
+        return _free(base, {name.removesuffix("-store") for name in self._stores})
+
+    def check_explicit(self, stem: str) -> None:
+        """Refuses a store without a name of its own, if the configuration asks for names."""
+        self._explicit("store", stem)
+
+    def _explicit(self, what: str, stem: str) -> None:
         if self.config["ensure.explicit.internal.resource.naming"]:
             raise TopologyError(
-                f"the {kind} topic behind {self.lineage(parent)!r} has no name of its own",
-                hint="ensure.explicit.internal.resource.naming is on: give name=…",
+                f"the {what} of {stem!r} has no name of its own",
+                hint="ensure.explicit.internal.resource.naming is on: give name=… or store=…",
             )
-        taken = {n.topic for n in self.nodes if isinstance(n, Repartition)}
-        stem = topic = self.lineage(parent)
-        count = 1
-        while topic in taken:
-            count += 1
-            topic = f"{stem}-{count}"
-        return topic
 
     # ----- functions and serdes --------------------------------------------------------------------------------
 
@@ -189,6 +213,14 @@ class Builder:
         else:
             found = annotated_result(function.target)
         return None if found is None else serde_for(found, part)
+
+
+def _free(stem: str, taken: Container[str]) -> str:
+    name, count = stem, 1
+    while name in taken:
+        count += 1
+        name = f"{stem}-{count}"
+    return name
 
 
 def shorten(name: str) -> str:

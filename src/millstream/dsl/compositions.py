@@ -10,14 +10,13 @@ from millstream.dsl.processors import FixedKeyProcessor
 from millstream.durations import Duration, show_ms, to_ms
 from millstream.errors import TopologyError
 from millstream.plan.process import Store
+from millstream.plan.windows import END_OF_TIME
 from millstream.records import Record
 from millstream.serde import BYTES, JSON, LONG, Serde
 from millstream.state.spec import StoreSpec
 
 if TYPE_CHECKING:
     from millstream.dsl.stream import Stream
-
-_FOR_EVER = 2**62
 
 
 def deduplicate(
@@ -29,23 +28,27 @@ def deduplicate(
         raise TopologyError(f"deduplicate: within must be more than zero, got {show_ms(span)}")
     builder = stream._builder
     label = builder.name(name, "deduplicate", stream._node)
-    stream = stream._copartitioned(store or label)
+    given = store if store is not None else name
+    stream = stream._copartitioned(given, label)
+    if given is None:
+        builder.check_explicit(label)
     key = builder.serde(stream._key, "key")
     same = None if by is None else stream._function(by, "by").full()
     spec = StoreSpec(
-        name=store or f"{label}-store",
+        name=store if store is not None else f"{label}-store",
         kind="window",
         key=BYTES,
         value=BYTES,
         retention_ms=2 * span + 1,
         window_size_ms=span,
+        named=store is not None,
     )
     builder.add(Store(name=builder.name(None, "store", base=label), at=caller(), store=spec), lineage=label)
 
     def make() -> Deduplicate:
         return Deduplicate(spec.name, span, key, same)
 
-    node = stream._process("process-values", make, (spec.name,), f"{label}-filter", keeps_key=True)
+    node = stream._process(make, (spec.name,), label, keeps_key=True)
     return streams.Stream(builder, node, stream._key, stream._value)
 
 
@@ -87,59 +90,65 @@ def expire(stream: Stream[Any, Any], ttl: Duration, label: str) -> Stream[Any, A
     builder = stream._builder
     key = builder.serde(stream._key, "key")
     last = StoreSpec(name=f"{label}-ttl-last-store", kind="key-value", key=key, value=LONG)
-    due = StoreSpec(
-        name=f"{label}-ttl-due-store",
-        kind="window",
-        key=key,
-        value=BYTES,
-        retention_ms=_FOR_EVER,
-        window_size_ms=1,
-    )
+    due = StoreSpec(name=f"{label}-ttl-due-store", kind="key-value", key=BYTES, value=BYTES)
     for spec in (last, due):
         builder.add(Store(name=builder.name(None, spec.name, base=""), at=caller(), store=spec), lineage=label)
 
     def make() -> Expire:
-        return Expire(last.name, due.name, span)
+        return Expire(last.name, due.name, span, key)
 
-    name = f"{label}-ttl"
-    node = stream._process("process-values", make, (last.name, due.name), name, keeps_key=True)
+    ttl_label = builder.name(None, "ttl", base=label)
+    node = stream._process(make, (last.name, due.name), ttl_label, keeps_key=True)
     return streams.Stream(builder, node, stream._key, stream._value)
 
 
 class Expire(FixedKeyProcessor[Any, Any, Any]):
-    """Keeps the time of the last record of each key, by key and by time, so that expiry looks only at what is due."""
+    """Keeps the time of the last record of each key, by key and by time, so that expiry looks only at what is due.
 
-    def __init__(self, last: str, due: str, ttl: int) -> None:
+    The second store has keys of 8 bytes for the time, then the bytes of the key, so that the oldest is its first.
+    """
+
+    def __init__(self, last: str, due: str, ttl: int, key: Serde[Any]) -> None:
         self._names = (last, due)
         self._ttl = ttl
+        self._key = key
 
     def init(self) -> None:
         """Finds the stores, and asks to be called whenever stream time moves."""
         self._last, self._due = (self.context.store(name) for name in self._names)
-        self._next = 0
+        self._next = self._find_next()
         self.context.schedule(1, "stream", self._expire)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Notes the time of the record, and forwards it."""
-        key = record.key
+        key, time = record.key, record.timestamp
         if key is not None:
             before = self._last.get(key)
-            if before is not None and (record.value is None or record.timestamp > before):
-                self._due.put(key, None, before)
+            if before is not None and (record.value is None or time > before):
+                self._due.delete(self._place(before, key))
             if record.value is None:
                 self._last.delete(key)
-            elif before is None or record.timestamp > before:
-                self._last.put(key, record.timestamp)
-                self._due.put(key, b"", record.timestamp)
-                self._next = min(self._next, record.timestamp + self._ttl)
+            elif before is None or time > before:
+                self._last.put(key, time)
+                self._due.put(self._place(time, key), b"")
+                self._next = min(self._next, time + self._ttl)
         self.context.forward(record)
 
     def _expire(self, now: int) -> None:
         if now <= self._next:
             return
-        for windowed, _ in list(self._due.fetch_all(0, now - self._ttl - 1)):
-            self._due.put(windowed.key, None, windowed.start)
-            self._last.delete(windowed.key)
-            self.context.forward(Record(windowed.key, None, windowed.start + self._ttl))
-        remaining = next(iter(self._due.all()), None)
-        self._next = remaining[0].start + self._ttl if remaining is not None else now
+        end = (now - self._ttl).to_bytes(8, "big") if now >= self._ttl else b""
+        for place, _ in list(self._due.range(None, end)):
+            time, key = int.from_bytes(place[:8], "big"), self._key.deserialize(place[8:])
+            self._due.delete(place)
+            self._last.delete(key)
+            self.context.forward(Record(key, None, time + self._ttl))
+        self._next = self._find_next()
+
+    def _find_next(self) -> int:
+        """When the oldest row is due."""
+        first = next(iter(self._due.all()), None)
+        return END_OF_TIME if first is None else int.from_bytes(first[0][:8], "big") + self._ttl
+
+    def _place(self, time: int, key: Any) -> bytes:
+        return time.to_bytes(8, "big") + (self._key.serialize(key) or b"")

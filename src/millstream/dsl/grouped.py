@@ -178,20 +178,21 @@ class GroupedStream(_Groups[K, V]):
     ) -> Table[K, Any]:
         builder = self._stream._builder
         options = Materialized.of(store)
+        stem = builder.stem(kind, self._stream._node) if name is None else name
         label = builder.name(name, kind, self._stream._node)
-        parent = self._partitioned(options.name or label)
+        parent = self._partitioned(options.name if options.name is not None else name, stem)
         key = builder.serde(parent._key, "key")
-        spec = key_value(options, label, key, builder.serde(value, "value"))
+        spec = key_value(options, store_name(builder, options, name, stem), key, builder.serde(value, "value"))
         node = Aggregate(name=label, at=caller(), parent=parent._node, aggregation=aggregation, store=spec)
-        builder.add(node, lineage=options.name or label)
+        builder.add(node, lineage=options.name if options.name is not None else stem)
         return tables.Table(builder, node, spec.key, spec.value)
 
-    def _partitioned(self, topic: str) -> Stream[K, V]:
+    def _partitioned(self, given: str | None, stem: str) -> Stream[K, V]:
         """The stream to aggregate; a named grouping goes through one topic, however often it is used."""
         if self._name is None:
-            return self._stream._copartitioned(topic)
-        if self._shared is None:
-            self._shared = self._stream._copartitioned(self._name)
+            return self._stream._copartitioned(given, stem)
+        if self._shared is None or self._shared._node not in self._stream._builder.nodes:
+            self._shared = self._stream._copartitioned(self._name, stem)
         return self._shared
 
 
@@ -296,10 +297,21 @@ class WindowedStream(_Groups[K, V]):
     ) -> WindowedTable[Any, Any]:
         builder = self._stream._builder
         options = Materialized.of(store)
+        stem = builder.stem(kind, self._stream._node) if name is None else name
         label = builder.name(name, kind, self._stream._node)
-        parent = self._grouped._partitioned(options.name or label)
+        parent = self._grouped._partitioned(options.name if options.name is not None else name, stem)
+        lineage = options.name if options.name is not None else stem
+        options = options.called(store_name(builder, options, name, stem))
         node = add_window_aggregate(
-            builder, parent, aggregation, self._window, options, value, label, emit_on_close=self._emit == "close"
+            builder,
+            parent,
+            aggregation,
+            self._window,
+            options,
+            value,
+            label,
+            lineage=lineage,
+            emit_on_close=self._emit == "close",
         )
         key = windowed_key(node.store.key, self._window)
         return tables.WindowedTable(builder, node, key, node.store.value, ((node, parent._key, parent._value),))
@@ -343,17 +355,23 @@ class CogroupedStream(Generic[K, A]):
             name: Name of the operator.
         """
         if isinstance(self._window, SessionWindow) != (merger is not None):
-            raise TopologyError("cogroup: session windows need a merger, and only they do")
+            raise TopologyError(
+                "cogroup: session windows need a merger, and only they do",
+                hint="merger(left, right) gives the aggregate of two sessions that have become one",
+            )
         first = self._parts[0][0]
         builder = first._stream._builder
         options = Materialized.of(store)
         label = builder.name(name, "cogroup", *(g._stream._node for g, _ in self._parts))
-        options = options if options.name or not self._parts else _named(options, f"{label}-store")
+        given = options.name if options.name is not None else name
+        stem = builder.stem("cogroup", *(g._stream._node for g, _ in self._parts)) if name is None else name
+        lineage = options.name if options.name is not None else stem
+        options = options.called(store_name(builder, options, name, stem))
         init = first._function(initializer, (), "initializer")
         merge = None if merger is None else first._function(merger, _MERGE, "merger")
         inputs = [
-            grouped._partitioned(f"{label}-{index}" if len(self._parts) > 1 else label)
-            for index, (grouped, _) in enumerate(self._parts)
+            grouped._partitioned(None if given is None else f"{given}-{index}", f"{stem}-{index}")
+            for index, (grouped, _) in enumerate(self._parts, start=1)
         ]
         serde = first._stream._given(value, "value") or builder.result_serde(None, init, "value")
         nodes: list[Node] = []
@@ -363,7 +381,7 @@ class CogroupedStream(Generic[K, A]):
             owner = None if index == 0 else nodes[0]
             if self._window is None:
                 key = builder.serde(parent._key, "key")
-                spec = key_value(options, label, key, builder.serde(serde, "value"))
+                spec = key_value(options, stem, key, builder.serde(serde, "value"))
                 node: Node = Aggregate(
                     name=part,
                     at=caller(),
@@ -372,14 +390,14 @@ class CogroupedStream(Generic[K, A]):
                     store=spec,
                     shared=owner,
                 )
-                builder.add(node, lineage=label)
+                builder.add(node, lineage=lineage)
             else:
                 node = add_window_aggregate(
-                    builder, parent, aggregation, self._window, options, serde, part, shared=owner
+                    builder, parent, aggregation, self._window, options, serde, part, lineage=lineage, shared=owner
                 )
             nodes.append(node)
         merged = Cogroup(name=label, at=caller(), inputs=tuple(nodes))
-        builder.add(merged, lineage=options.name or label)
+        builder.add(merged, lineage=lineage)
         spec = nodes[0].store  # type: ignore[attr-defined]
         if self._window is None:
             return tables.Table(builder, merged, spec.key, spec.value)
@@ -485,13 +503,16 @@ class GroupedTable(ReadyTableAggregations[K, V]):
         self, kind: str, aggregation: Aggregation, value: Serde[Any] | None, store: Any, name: str | None
     ) -> Table[K, Any]:
         options = Materialized.of(store)
+        stem = self._builder.stem(kind, self._node) if name is None else name
         label = self._builder.name(name, kind, self._node)
-        if self._shared is None or self._name is None:
-            topic = self._name or options.name or label
+        if self._shared is None or self._name is None or self._shared not in self._builder.nodes:
+            given = next((n for n in (self._name, options.name, name) if n is not None), None)
+            topic = given if given is not None else self._builder.topic_name(stem)
             self._shared = self._builder.repartition(self._node, topic, self._key, change(self._value), changes=True)
-        spec = key_value(options, label, self._key, self._builder.serde(value, "value"))
+        spec_name = store_name(self._builder, options, name, stem)
+        spec = key_value(options, spec_name, self._key, self._builder.serde(value, "value"))
         node = TableAggregate(name=label, at=caller(), parent=self._shared, aggregation=aggregation, store=spec)
-        self._builder.add(node, lineage=options.name or label)
+        self._builder.add(node, lineage=options.name if options.name is not None else stem)
         return tables.Table(self._builder, node, spec.key, spec.value)
 
 
@@ -505,7 +526,10 @@ def check_window(window: Window, emit: Emit) -> Window:
     if emit not in {"update", "close"}:
         raise TopologyError(f"windowed_by: emit={emit!r} is neither 'update' nor 'close'")
     if emit == "close" and isinstance(window, UnlimitedWindow):
-        raise TopologyError("windowed_by: an unlimited window never closes, so emit='close' would give nothing")
+        raise TopologyError(
+            "windowed_by: an unlimited window never closes, so emit='close' would give nothing",
+            hint="leave emit out, or use windows that end",
+        )
     return window
 
 
@@ -527,6 +551,7 @@ def add_window_aggregate(
     value: Serde[Any] | None,
     label: str,
     *,
+    lineage: str,
     emit_on_close: bool = False,
     shared: Node | None = None,
 ) -> WindowAggregate:
@@ -543,8 +568,13 @@ def add_window_aggregate(
         emit_on_close=emit_on_close,
         shared=shared,
     )
-    return builder.add(node, lineage=options.name or label)
+    return builder.add(node, lineage=lineage)
 
 
-def _named(options: Materialized, name: str) -> Materialized:
-    return Materialized(name, options.retention, options.history, options.logging, options.key, options.value)
+def store_name(builder: Builder, options: Materialized, name: str | None, stem: str) -> str:
+    """The name of an aggregate's store: the user's, or after the operator's if the user named that, or derived."""
+    if options.name is not None:
+        return options.name
+    if name is None:
+        builder.check_explicit(stem)
+    return f"{stem}-store"

@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from millstream.dsl.suggesting import suggesting
-from millstream.durations import Duration, to_ms
+from millstream.durations import Duration, show_ms, to_ms
 from millstream.errors import TopologyError
-from millstream.frozen import Value
+from millstream.frozen import Value, replace
+from millstream.names import check_name
+
+
+class Derived(str):
+    """A name that the user did not give."""
+
+    __slots__ = ()
 
 
 class Materialized(Value):
@@ -33,6 +40,14 @@ class Materialized(Value):
     key: Any = None
     value: Any = None
 
+    def called(self, name: str) -> Materialized:
+        """The same options for a store of this name; one that the user gave stays the user's."""
+        return self if self.name is not None else replace(self, name=Derived(name))
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            check_name(self.name, "store")
+
     @staticmethod
     def of(store: str | Materialized | None) -> Materialized:
         """Returns the options that a ``store=`` argument stands for."""
@@ -53,6 +68,12 @@ class Suppressed(Value):
     when_full: Literal["emit_early", "shut_down"] = "emit_early"
     name: str | None = None
     logging: bool = True
+
+    def __post_init__(self) -> None:
+        for bound in ("max_records", "max_bytes"):
+            given = getattr(self, bound)
+            if given is not None and given < 0:
+                raise TopologyError(f"{bound} must not be negative, got {given}")
 
 
 @suggesting
@@ -90,6 +111,9 @@ def until_time_limit(
         name: Name of the operator.
         logging: Whether the buffer has a changelog.
     """
+    wait = to_ms(limit, "limit")
+    if wait < 0:
+        raise TopologyError(f"the limit must not be negative, got {show_ms(wait)}")
     if when_full not in {"emit_early", "shut_down"}:
         raise TopologyError(f"when_full: {when_full!r} is neither 'emit_early' nor 'shut_down'")
-    return Suppressed("time_limit", to_ms(limit, "limit"), max_records, max_bytes, when_full, name, logging)
+    return Suppressed("time_limit", wait, max_records, max_bytes, when_full, name, logging)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.dsl.options import Materialized
+from millstream.dsl.options import Derived, Materialized
 from millstream.durations import show_ms, to_ms
 from millstream.errors import TopologyError
 from millstream.plan.windows import END_OF_TIME, SessionWindow, SlidingWindow, TimeWindow, UnlimitedWindow, Window
@@ -13,7 +13,10 @@ from millstream.state.spec import StoreSpec
 
 
 def key_value(options: Materialized, name: str, key: Serde[Any], value: Serde[Any]) -> StoreSpec:
-    """The store of a table: the last value and its timestamp for each key, or all of them if versioned."""
+    """The store of a table: the last value and its timestamp for each key, or all of them if versioned.
+
+    ``name`` is the store's if the options have none.
+    """
     if options.retention is not None:
         raise TopologyError(
             "retention is for windows; this table has none",
@@ -26,10 +29,11 @@ def key_value(options: Materialized, name: str, key: Serde[Any], value: Serde[An
             raise TopologyError(f"history must not be negative, got {show_ms(history)}")
         shape = {"kind": "versioned", "retention_ms": history}
     return StoreSpec(
-        name=options.name or f"{name}-store",
+        name=str(options.name if options.name is not None else name),
         key=serde_for(options.key, "key") if options.key is not None else key,
         value=serde_for(options.value, "value") if options.value is not None else value,
         logged=options.logging,
+        named=is_given(options.name),
         **shape,
     )
 
@@ -48,7 +52,7 @@ def windowed(
         )
     session = isinstance(window, SessionWindow)
     return StoreSpec(
-        name=options.name or f"{name}-store",
+        name=str(options.name if options.name is not None else name),
         kind="session" if session else "window",
         key=serde_for(options.key, "key") if options.key is not None else key,
         value=serde_for(options.value, "value") if options.value is not None else value,
@@ -58,7 +62,13 @@ def windowed(
         inclusive=isinstance(window, SlidingWindow),
         held=emit_on_close,
         logged=options.logging,
+        named=is_given(options.name),
     )
+
+
+def is_given(name: str | None) -> bool:
+    """Whether it is the user's own name."""
+    return name is not None and not isinstance(name, Derived)
 
 
 def window_length(window: Window) -> int | None:

@@ -15,7 +15,7 @@ from millstream.errors import TopologyError
 from millstream.expr import Expr
 from millstream.names import check_name
 from millstream.plan import process as process_nodes, stateless
-from millstream.plan.functions import Function
+from millstream.plan.functions import Function, arity, describe_callable
 from millstream.plan.node import Node
 
 if TYPE_CHECKING:
@@ -68,10 +68,11 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
         """
         if partitions is not None and partitions < 1:
             raise TopologyError(f"repartition: partitions must be at least 1, got {partitions}")
-        topic = check_name(name, "repartition topic") if name else self._builder.derived(self._node, "repartition")
+        if name is not None:
+            check_name(name, "repartition topic")
         node = self._builder.repartition(
             self._node,
-            topic,
+            name if name is not None else self._builder.topic_name(self._builder.lineage(self._node)),
             self._builder.serde(self._given(key, "key") or self._key, "key"),
             self._builder.serde(self._given(value, "value") or self._value, "value"),
             partitions=partitions,
@@ -144,6 +145,8 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
             key: Serde of the keys.
             value: Serde of the values.
         """
+        if name is not None:
+            check_name(name, "grouping")
         typed = Stream[K, V](
             self._builder,
             self._node,
@@ -197,7 +200,9 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
             value: Serde of the values that it forwards.
             name: Name of the operator.
         """
-        node = self._process("process", processor, stores, name, keeps_key=False)
+        self._check_processor("process", processor, stores)
+        label = self._builder.name(name, "process", self._node)
+        node = self._process(processor, stores, label, keeps_key=False)
         return Stream(self._builder, node, self._given(key, "key"), self._given(value, "value"), rekeyed=True)
 
     def process_values(
@@ -208,21 +213,37 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
         name: str | None = None,
     ) -> Stream[K, V2]:
         """Gives each record to a processor that cannot change the key, so that nothing is repartitioned behind it."""
-        node = self._process("process-values", processor, stores, name, keeps_key=True)
+        self._check_processor("process_values", processor, stores)
+        label = self._builder.name(name, "process-values", self._node)
+        node = self._process(processor, stores, label, keeps_key=True)
         return Stream(self._builder, node, self._key, self._given(value, "value"), rekeyed=self._rekeyed)
 
-    def _process(self, kind: str, supplier: Any, stores: tuple[str, ...], name: str | None, *, keeps_key: bool) -> Node:
+    def _check_processor(self, call: str, supplier: Any, stores: tuple[str, ...]) -> None:
         if not callable(supplier):
             raise TopologyError(
-                f"{kind.replace('-', '_')}: expected a processor class or a function that makes one, got {supplier!r}",
+                f"{call}: expected a processor class or a function that makes one, got {supplier!r}",
                 hint="pass the class itself, not an instance: every task needs a processor of its own",
+            )
+        needed = arity(supplier)
+        if needed is not None and needed[0] > 0:
+            raise TopologyError(
+                f"{call}: {describe_callable(supplier)} takes {needed[0]} argument{'s' if needed[0] > 1 else ''}",
+                hint="pass a Processor class, or a function without arguments that makes one; for a function of "
+                "the record use map, map_values or foreach",
             )
         for store in stores:
             self._builder.plan().store(store)
-        made: Node = self._add(
-            process_nodes.Process, kind, name, supplier=supplier, uses=tuple(stores), keeps_key=keeps_key
+
+    def _process(self, supplier: Any, stores: tuple[str, ...], label: str, *, keeps_key: bool) -> Node:
+        node = process_nodes.Process(
+            name=label,
+            at=caller(),
+            parent=self._node,
+            supplier=supplier,
+            uses=tuple(stores),
+            keeps_key=keeps_key,
         )
-        return made
+        return self._builder.add(node)
 
     def deduplicate(
         self,
@@ -260,10 +281,15 @@ class JoinedStream(Stream[K, V]):
     """The results of a join with a stream or a table."""
 
     def __init__(
-        self, builder: Builder, node: Node, key: Serde[Any] | None, value: Serde[Any] | None, left: Stream[Any, Any]
+        self,
+        builder: Builder,
+        node: Node,
+        key: Serde[Any] | None,
+        value: Serde[Any] | None,
+        late_value: Serde[Any] | None,
     ) -> None:
         super().__init__(builder, node, key, value)
-        self._left = left
+        self._late_value = late_value
 
     def late(self, *, name: str | None = None) -> Stream[K, Any]:
         """The records that came too late to be joined as they should.
@@ -274,7 +300,7 @@ class JoinedStream(Stream[K, V]):
         """
         label = self._builder.name(name, "late", self._node, base=self._node.name)
         node = self._builder.add(stateless.Late(name=label, at=caller(), parent=self._node))
-        return Stream(self._builder, node, self._key, self._left._value)
+        return Stream(self._builder, node, self._key, self._late_value)
 
 
 def _partitioner(function: Callable[..., int] | None) -> Any:

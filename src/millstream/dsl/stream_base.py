@@ -56,13 +56,13 @@ class StreamBase(Generic[K, V]):
     def _result(self, declared: Any, function: Any, part: str) -> Serde[Any] | None:
         return self._builder.result_serde(declared, function, part, key=self._key, value=self._value)
 
-    def _copartitioned(self, topic: str) -> Stream[K, V]:
-        """This stream, behind a repartition topic if its key was changed."""
+    def _copartitioned(self, given: str | None, stem: str) -> Stream[K, V]:
+        """This stream, behind a repartition topic if its key was changed: of the name given, or derived from a stem."""
         if not self._rekeyed:
             return streams.Stream(self._builder, self._node, self._key, self._value)
         node = self._builder.repartition(
             self._node,
-            topic,
+            given if given is not None else self._builder.topic_name(stem),
             self._builder.serde(self._key, "key"),
             self._builder.serde(self._value, "value"),
             mergeable=True,

@@ -267,9 +267,11 @@ def _stream_stream(
     right_value: Any = None,
 ) -> JoinedStream[Any, Any]:
     builder = left._builder
-    name = builder.name(name, "join" if how == "inner" else f"{how}-join", left._node, right._node)
-    left = left._copartitioned(f"{name}-left")
-    right = right._copartitioned(f"{name}-right")
+    given, name = name, builder.name(name, "join" if how == "inner" else f"{how}-join", left._node, right._node)
+    left = left._copartitioned(None if given is None else f"{given}-left", f"{name}-left")
+    right = right._copartitioned(None if given is None else f"{given}-right", f"{name}-right")
+    if given is None:
+        builder.check_explicit(name)
     function = builder.function(joiner, _JOINER, "joiner", key=left._key, left=left._value, right=right._value)
     key = builder.serde(left._key, "key")
 
@@ -304,7 +306,8 @@ def _stream_stream(
     )
     builder.add(node, lineage=name)
     result = builder.result_serde(value, function, "value", key=left._key, left=left._value, right=right._value)
-    return streams.JoinedStream(builder, node, left._key, result, left)
+    same = left._value is not None and right._value is not None and left._value.name == right._value.name
+    return streams.JoinedStream(builder, node, left._key, result, left._value if same else None)
 
 
 def _stream_table(
@@ -322,13 +325,15 @@ def _stream_table(
             "outer_join: a stream and a table have no outer join", hint="use left_join, or turn one into the other"
         )
     builder = stream._builder
-    name = builder.name(name, "join" if how == "inner" else "left-join", stream._node, table._node)
-    stream = stream._copartitioned(name)
+    given, name = name, builder.name(name, "join" if how == "inner" else "left-join", stream._node, table._node)
+    stream = stream._copartitioned(given, name)
     function = builder.function(joiner, _JOINER, "joiner", key=stream._key, left=stream._value, right=table._value)
     buffer = None
     wait = None
     if grace is not None:
         wait = to_ms(grace, "grace")
+        if wait < 0:
+            raise TopologyError(f"grace must not be negative, got {show_ms(wait)}")
         history = table._history()
         if history is None:
             raise TopologyError(
@@ -356,7 +361,7 @@ def _stream_table(
     )
     builder.add(node, lineage=name)
     result = builder.result_serde(value, function, "value", key=stream._key, left=stream._value, right=table._value)
-    return streams.JoinedStream(builder, node, stream._key, result, stream)
+    return streams.JoinedStream(builder, node, stream._key, result, stream._value)
 
 
 def _stream_global(

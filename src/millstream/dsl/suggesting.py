@@ -1,4 +1,4 @@
-"""Misspelt options get a suggestion instead of Python's bare TypeError."""
+"""Calls that are refused: misspelt options get a suggestion, and a refused call leaves no trace in the topology."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, TypeVar
 
-from millstream.errors import TopologyError, suggestion
+from millstream.errors import MillstreamError, TopologyError, suggestion
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,9 +36,23 @@ def suggesting(function: F) -> F:
                 if option not in known:
                     hint = suggestion(option, known) or f"it takes: {', '.join(sorted(known))}"
                     raise TopologyError(f"{function.__name__}: unknown option {option!r}", hint=hint)
-        return function(*args, **options)
+        builder = _builder_of(args[0]) if args else None
+        if builder is None:
+            return function(*args, **options)
+        before = builder.mark()
+        try:
+            return function(*args, **options)
+        except MillstreamError:
+            builder.undo(before)
+            raise
 
     return checked  # type: ignore[return-value]
+
+
+def _builder_of(caller: Any) -> Any:
+    """The topology that a stream, table, group or application belongs to."""
+    found = getattr(caller, "_builder", None)
+    return found if found is not None else getattr(getattr(caller, "_stream", None), "_builder", None)
 
 
 def check_options(call: str, options: Mapping[str, object], known: type) -> None:

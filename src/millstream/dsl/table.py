@@ -11,6 +11,7 @@ from millstream.dsl.options import Materialized, Suppressed
 from millstream.dsl.stores import key_value
 from millstream.dsl.suggesting import suggesting_methods
 from millstream.errors import TopologyError
+from millstream.names import check_name
 from millstream.plan import aggregates, sources, tables
 from millstream.plan.stateless import Late
 from millstream.plan.walk import close_delay, history, window_aggregates
@@ -59,7 +60,7 @@ class Table(Generic[K, V]):
     def queryable_store_name(self) -> str | None:
         """Name of the store that holds the table, if the user named it."""
         spec = getattr(self._node, "store", None)
-        return spec.name if spec is not None and getattr(self._node, "queryable", True) else None
+        return spec.name if spec is not None and spec.named else None
 
     @overload
     def filter(
@@ -213,6 +214,8 @@ class Table(Generic[K, V]):
         delay, idle = close_delay(self._node) if until.until == "window_closes" else (until.limit, None)
         label = self._builder.name(until.name, "suppress", self._node)
         key, value = self._builder.serde(self._key, "key"), self._builder.serde(self._value, "value")
+        if until.name is None:
+            self._builder.check_explicit(label)
         # key, new value, the old value that came first, timestamp, headers
         fields = tuple_of(key, value, value, LONG, HEADERS)
         node = tables.Suppress(
@@ -261,6 +264,8 @@ class Table(Generic[K, V]):
         serde = self._builder.serde(None if key is None else serde_for(key, "key"), "key")
         node = aggregates.TableGroupBy(name=label, at=caller(), parent=self._node, function=wrapped, key=serde)
         self._builder.add(node)
+        if name is not None:
+            check_name(name, "grouping")
         values = self._builder.serde(None if value is None else serde_for(value, "value"), "value")
         return grouped.GroupedTable(self._builder, node, serde, values, name)
 
@@ -427,7 +432,7 @@ class Table(Generic[K, V]):
         spec = None
         if store is not None:
             key, value = self._builder.serde(self._key, "key"), self._builder.serde(serde, "value")
-            spec = key_value(options, label, key, value)
+            spec = key_value(options, f"{label}-store", key, value)
             serde = spec.value
         node = kind(name=label, at=caller(), parent=self._node, store=spec, **fields)
         self._builder.add(node, lineage=spec.name if spec else None)
@@ -506,7 +511,7 @@ class GlobalTable(Generic[K, V]):
     @property
     def queryable_store_name(self) -> str | None:
         """Name of the store that holds the table, if the user named it."""
-        return self._node.store.name if self._node.queryable else None
+        return self._node.store.name if self._node.store.named else None
 
 
 def make_table(
@@ -531,17 +536,16 @@ def make_table(
         stream._given(value, "value") or stream._value,
         rekeyed=stream._rekeyed,
     )
-    typed = typed._copartitioned(options.name or label)
+    typed = typed._copartitioned(options.name if options.name is not None else name, label)
     if ttl is not None:
         typed = compositions.expire(typed, ttl, label)
     keys, values = builder.serde(typed._key, "key"), builder.serde(typed._value, "value")
-    spec = key_value(options, label, keys, values)
+    spec = key_value(options, f"{label}-store", keys, values)
     node = sources.ToTable(
         name=label,
         at=caller(),
         parent=typed._node,
         store=spec,
-        queryable=options.name is not None,
         source_topic=None if ttl is not None else source_topic,  # a row that expired is still in the topic
     )
     builder.add(node, lineage=options.name or source_topic or label)

@@ -49,10 +49,11 @@ def join(
     result = builder.result_serde(value, function, "value", key=left._key, left=left._value, right=right._value)
     options = Materialized.of(store)
     key = builder.serde(left._key, "key")
-    spec = key_value(options, label, key, builder.serde(result, "value"))
-    queryable = options.name is not None
+    spec = key_value(options, f"{label}-store", key, builder.serde(result, "value"))
     if on is not None:
-        return _foreign_key(left, right, how, function, on, label, spec, queryable=queryable)
+        inner = next((given for given in (name, options.name) if given is not None), None)
+        stem = inner if inner is not None else builder.topic_name(builder.stem(kind, left._node, right._node))
+        return _foreign_key(left, right, how, function, on, (label, stem), spec)
     node = TableTableJoin(
         name=label,
         at=caller(),
@@ -72,12 +73,11 @@ def _foreign_key(
     how: JoinKind,
     function: Any,
     on: Any,
-    label: str,
+    names: tuple[str, str],
     spec: StoreSpec,
-    *,
-    queryable: bool,
 ) -> Table[Any, Any]:
     """A foreign-key join is a conversation: subscriptions go to the right rows, answers come back to the left ones."""
+    label, stem = names
     builder = left._builder
     left_key, right_key = builder.serde(left._key, "key"), builder.serde(right._key, "key")
     left_value, right_value = builder.serde(left._value, "value"), builder.serde(right._value, "value")
@@ -92,7 +92,7 @@ def _foreign_key(
         right_key=right_key,
     )
     builder.add(subscribe)
-    asked = builder.repartition(subscribe, f"{label}-subscription", right_key, BYTES)
+    asked = builder.repartition(subscribe, f"{stem}-subscription", right_key, BYTES)
     answer = ForeignKeyAnswer(
         name=builder.name(None, "answer", base=label),
         at=caller(),
@@ -101,10 +101,10 @@ def _foreign_key(
         left_key=left_key,
         right_key=right_key,
         right_value=right_value,
-        store=StoreSpec(name=f"{label}-subscriptions-store", kind="key-value", key=BYTES, value=BYTES),
+        store=StoreSpec(name=f"{stem}-subscriptions-store", kind="key-value", key=BYTES, value=BYTES),
     )
     builder.add(answer)
-    answers = builder.repartition(answer, f"{label}-answer", left_key, BYTES)
+    answers = builder.repartition(answer, f"{stem}-answer", left_key, BYTES)
     node = ForeignKeyResolve(
         name=label,
         at=caller(),
@@ -115,7 +115,6 @@ def _foreign_key(
         left_value=left_value,
         right_value=right_value,
         store=spec,
-        queryable=queryable,
     )
-    builder.add(node, lineage=spec.name if queryable else label)
+    builder.add(node, lineage=spec.name if spec.named else label)
     return tables.Table(builder, node, left._key, spec.value, windowed=left._windowed)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from millstream.config import Config
-from millstream.engine.errors import ErrorContext, ErrorHandlers, Fatal, Phase
+from millstream.engine.errors import ErrorContext, ErrorHandlers, Fatal, Phase, failure
 from millstream.engine.punctuation import Punctuators
-from millstream.errors import UnknownStoreError, suggestion
+from millstream.errors import RunError, UnknownStoreError, suggestion
 from millstream.plan.functions import Function
 from millstream.plan.node import Node
 from millstream.records import Headers
@@ -138,6 +138,10 @@ class TaskContext:
             drop(key, value, timestamp, headers)
 
         return failed
+
+    def start_failure(self, node: Node, function: str, error: Exception) -> RunError:
+        """The error for a processor that cannot start; no handler is asked, because there is no record to drop."""
+        return failure(self._error_context(node.name, function, "processing", 0), error)
 
     def read_failure(self, operator: str, topic: str, partition: int, record: InputRecord, error: Exception) -> None:
         """Handles a record that cannot be deserialized: raises, or counts it as dropped."""

@@ -73,23 +73,41 @@ class ErrorHandlers:
 
         With a dead-letter topic, the source record goes there in either case.
         """
-        handler = self._handlers[context.phase]
-        answer = handler(context, error) if callable(handler) else handler
-        if answer not in {"fail", "continue"}:
-            raise Fatal(
-                RunError(
-                    f"the {context.phase} exception handler answered {answer!r}",
-                    hint="a handler returns 'fail' or 'continue'",
-                )
-            )
+        answer = self._ask(context, error)
         if self._topic is not None and context.topic is not None:
             headers = (*context.headers, *_dead_letter_headers(context, error))
             self._send(self._topic, context.key, context.value, context.timestamp, headers)
         if answer == "fail":
-            raise Fatal(_failure(context, error)) from error
+            raise Fatal(failure(context, error)) from error
+
+    def _ask(self, context: ErrorContext, error: BaseException) -> Answer:
+        handler = self._handlers[context.phase]
+        if not callable(handler):
+            answer: Answer = handler
+            return answer
+        try:
+            answer = handler(context, error)
+        except Exception as raised:
+            told = failure(context, error)
+            raise Fatal(
+                RunError(
+                    f"the {context.phase} exception handler raised {type(raised).__name__}: {raised}; "
+                    f"it was asked because {told.message}"
+                )
+            ) from raised
+        if answer in ("fail", "continue"):
+            return answer
+        told = failure(context, error)
+        raise Fatal(
+            RunError(
+                f"the {context.phase} exception handler answered {answer!r}; it was asked because {told.message}",
+                hint="a handler returns 'fail' or 'continue'",
+            )
+        ) from error
 
 
-def _failure(context: ErrorContext, error: BaseException) -> RunError:
+def failure(context: ErrorContext, error: BaseException) -> RunError:
+    """The error that tells what failed, where, and what to do."""
     if context.topic is None:
         where = f"task {context.task_id}"
     else:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from millstream.engine.errors import Fatal
-from millstream.errors import RecordReadError, SerdeError
+from millstream.errors import RecordReadError
 from millstream.plan.sources import GlobalTable, Source, Timestamps
 from millstream.plan.stateless import Repartition
 
@@ -67,7 +67,7 @@ class Queue:
         for record in records:
             try:
                 key, value = self._read_key(record.key), self._read_value(record.value)
-            except SerdeError as error:
+            except Exception as error:
                 self._context.read_failure(self._node.name, self.topic, self.partition, record, error)
                 continue
             self.append(record, key, value)

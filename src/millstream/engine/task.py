@@ -13,7 +13,8 @@ from millstream.engine.context import DroppedRecord, InputRecord, OutputRecord, 
 from millstream.engine.errors import Fatal
 from millstream.engine.heap import JavaHeap
 from millstream.engine.queues import Queue
-from millstream.errors import MillstreamError
+from millstream.errors import MillstreamError, ProductionError, SerdeError
+from millstream.plan.functions import describe_callable
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
 from millstream.stages import Topology
@@ -173,8 +174,20 @@ class Task:
 
     def changes(self) -> dict[str, list[ChangelogRecord]]:
         """Returns what changed in the stores since the last call, by store."""
-        found = {name: store.changes() for name, store in self.context.stores.items()}
-        return {name: records for name, records in found.items() if records}
+        found: dict[str, list[ChangelogRecord]] = {}
+        for name, store in self.context.stores.items():
+            try:
+                records = store.changes()
+            except SerdeError as error:
+                owner, _spec = self.topology.plan.store(name)
+                raise ProductionError(
+                    f"production failed in operator {owner.name!r}: its store {name!r} cannot keep what it was given: "
+                    f"{error.message}",
+                    hint=error.hint,
+                ) from error
+            if records:
+                found[name] = records
+        return found
 
     def cells(self) -> dict[str, Any]:
         """The small facts that operators remember, stream time among them; with the stores, all of the state."""
@@ -208,7 +221,7 @@ class Task:
             try:
                 init()
             except Exception as error:
-                self.context.failure(node, "init()")(error, None, None, 0, ())
+                raise Fatal(self.context.start_failure(node, describe_callable(init), error)) from error
 
     def _drain_global(self, queue: Queue) -> None:
         while queue.entries:

@@ -37,29 +37,25 @@ class StreamClock:
         self._idle = idle
         self._advance = advance
         if idle is not None:
-            # (seen a record since the last tick, wall clock at the last one, stream time then)
-            self._quiet = context.cell(node, "quiet", (False, context.now, -1))
+            # The wall clock at the last record, and stream time then; nothing happens before the first record.
+            self._last = context.cell(node, "last-record", (context.now, -1))
             every = min(idle, _LONGEST_TICK)
             context.punctuators.schedule("wall", context.now + every, every, self._tick, f"{node.name}.idle")
 
     def watch(self, process: Process) -> Process:
-        """Notes each record that an operator takes, if there is an idle time."""
+        """Notes when an operator takes records, if there is an idle time."""
         if self._idle is None:
             return process
-        quiet = self._quiet
+        last, time, context = self._last, self.cell, self._context
 
         def noting(*record: Any) -> None:
-            if not quiet[0][0]:
-                quiet[0] = (True, 0, 0)
             process(*record)
+            last[0] = (context.now, time[0])
 
         return noting
 
     def _tick(self, now: int) -> None:
-        seen, since, base = self._quiet[0]
-        if seen:
-            self._quiet[0] = (False, now, self.cell[0])
-            return
+        since, base = self._last[0]
         assert self._idle is not None
         if base < 0 or now - since < self._idle:
             return

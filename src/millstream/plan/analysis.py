@@ -52,7 +52,7 @@ class Facts:
                 self._let_null_keys_reach(node)
 
     def _look_at(self, node: Node) -> None:
-        if isinstance(node, ToTable | ForeignKeyResolve) and node.queryable:
+        if isinstance(node, ToTable | ForeignKeyResolve) and node.store.named:
             self.kept.add(node)
         if isinstance(node, TableFilter):
             if self._send_old(node.parent, force=False):
@@ -105,11 +105,11 @@ class Facts:
         return True
 
     def _let_null_keys_reach(self, join: Node) -> None:
-        above = [*join.parents, *([join.table] if isinstance(join, StreamTableJoin) else [])]
+        above = [*join.parents]
         seen: set[Node] = set()
         while above:
             node = above.pop()
-            if node in seen or node.changes_key:
+            if node in seen:
                 continue
             seen.add(node)
             if isinstance(node, Repartition):

@@ -27,7 +27,7 @@ FORMAT = 1
 
 _DIGITS = 16
 # Names and lines are no options. Who may query a store, and what the optimizer may do, leave the state as it is.
-_ASIDE = frozenset({"name", "at", "mergeable", "queryable"})
+_ASIDE = frozenset({"name", "at", "mergeable", "named"})
 
 
 def fingerprint(plan: Plan) -> str:

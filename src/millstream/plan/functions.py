@@ -117,7 +117,10 @@ def arity(target: Callable[..., Any]) -> tuple[int, int] | None:
             possible += 1
             needed += p.default is p.empty
         elif p.kind is p.KEYWORD_ONLY and p.default is p.empty:
-            return None
+            raise TopologyError(
+                f"{describe_callable(target)} needs the keyword argument {p.name!r}",
+                hint=f"it is called by position: use functools.partial(…, {p.name}=…)",
+            )
     return needed, possible
 
 

@@ -135,11 +135,7 @@ class ForeignKeyAnswer(Node, kw_only=True):
 
 
 class ForeignKeyResolve(Node, kw_only=True):
-    """The result of a foreign-key join: answers, with the left rows that asked for them.
-
-    Attributes:
-        queryable: The user named the store.
-    """
+    """The result of a foreign-key join: answers, with the left rows that asked for them."""
 
     parent: Node
     left: Node
@@ -148,7 +144,6 @@ class ForeignKeyResolve(Node, kw_only=True):
     left_value: Serde[Any]
     right_value: Serde[Any]
     store: StoreSpec
-    queryable: bool = False
 
     edge: ClassVar[Edge] = "table"
 

@@ -43,14 +43,12 @@ class ToTable(Node, kw_only=True):
     """The records of a stream as the rows of a table: the last value of a key counts.
 
     Attributes:
-        queryable: The user named the store, so it is always kept; else only if something looks rows up.
         source_topic: The topic that can stand in for the changelog, if there is one.
         reuse_source: The source topic is the changelog (an optimisation).
     """
 
     parent: Node
     store: StoreSpec
-    queryable: bool = False
     source_topic: str | None = None
     reuse_source: bool = False
 
@@ -64,7 +62,6 @@ class GlobalTable(Node, kw_only=True):
     key: Serde[Any]
     value: Serde[Any]
     store: StoreSpec
-    queryable: bool = False
     timestamps: Timestamps = Timestamps()
 
     edge: ClassVar[Edge] = "none"

@@ -41,6 +41,7 @@ class StoreSpec(Value):
         held: Rows stay until the operator has released them (emission on close).
         logged: Changes are recorded for the changelog.
         inclusive: The end of a window belongs to it (sliding windows).
+        named: The user gave the name, so that the store can be queried.
     """
 
     name: str
@@ -54,3 +55,4 @@ class StoreSpec(Value):
     held: bool = False
     logged: bool = True
     inclusive: bool = False
+    named: bool = False

@@ -11,25 +11,25 @@ from typing import Any, Literal, Self
 
 from millstream.config import Config
 from millstream.dsl.app import App
-from millstream.durations import Duration, to_ms
+from millstream.durations import Duration, show_ms, to_ms
 from millstream.engine import InputRecord, Task
 from millstream.engine.context import DroppedRecord, OutputRecord
 from millstream.errors import (
     MillstreamError,
-    ProductionError,
     RunError,
     SerdeError,
     TopologyError,
     UnknownStoreError,
     suggestion,
 )
+from millstream.optimize import optimize
 from millstream.partitioning import partition_for
 from millstream.plan.sources import GlobalTable, Source, ToTable
 from millstream.plan.stateless import Sink
 from millstream.records import Record
 from millstream.serde import BYTES, Serde, serde_for
-from millstream.stages import Topology
-from millstream.state.spec import ChangelogRecord
+from millstream.stages import Topology, cut
+from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.testing.stores import read_store
 from millstream.testing.topics import TestInput, TestOutput
 
@@ -79,11 +79,11 @@ class TestDriver:
         self._app = app
         self._config = Config({**app.config, **config}) if config else app.config
         self._partitions = partitions
-        self._batches = batches
+        self._batches = _checked_batches(batches)
         self._random = random.Random(seed)  # noqa: S311  (it chooses where to cut, nothing secret)
         self._now = wall_clock
         self._failed: MillstreamError | None = None
-        self.topology: Topology = app.topology()
+        self.topology: Topology = cut(optimize(app.plan(), self._config["topology.optimization"]))
         self._global_topics = {table.topic for table in self.topology.global_tables}
         inputs = {topic: partitions for source in self.topology.plan.of_type(Source) for topic in source.topics}
         self._counts = self.topology.partitions(inputs)
@@ -92,9 +92,10 @@ class TestDriver:
         self._logs: dict[str, list[OutputRecord]] = {}
         self._waiting: list[tuple[str, int, InputRecord]] = []
         self._delivered: dict[tuple[str, int], list[InputRecord]] = {}
-        self._round_robin = 0
+        self._turns: Counter[str] = Counter()
+        self._closed = False
         self._changelogs: list[dict[str, list[ChangelogRecord]]] = [{} for _ in range(self._task_count)]
-        self.dropped_records: list[DroppedRecord] = []
+        self._dropped_records: list[DroppedRecord] = []
         self._dropped_before: Counter[tuple[str, str]] = Counter()
         self._tasks = [self._make_task(p, None) for p in range(self._task_count)]
         self._started()
@@ -158,8 +159,12 @@ class TestDriver:
 
     def advance_wall_clock(self, by: Duration) -> None:
         """Moves the wall clock, and runs the punctuators that are due, each once."""
+        self._check_running()
+        step = to_ms(by)
+        if step < 0:
+            raise TopologyError(f"the wall clock cannot go back, got {show_ms(step)}")
         self._settle()
-        self._now += to_ms(by)
+        self._now += step
         for task in self._tasks:
             self._guard(task.advance_wall_clock, self._now)
             self._route(task)
@@ -187,7 +192,7 @@ class TestDriver:
                 total -= size
                 yield size
             return
-        sizes = self._batches if isinstance(self._batches, list) else None
+        sizes = list(self._batches) if isinstance(self._batches, list) else None
         step = self._batches if isinstance(self._batches, int) else total
         while total > 0:
             size = min(sizes.pop(0), total) if sizes else min(step, total) if sizes is None else total
@@ -212,7 +217,10 @@ class TestDriver:
         self._started()
 
     def close(self) -> None:
-        """Closes the processors."""
+        """Closes the processors; nothing can be piped any more."""
+        if self._closed:
+            return
+        self._closed = True
         for task in self._tasks:
             task.close()
 
@@ -226,16 +234,20 @@ class TestDriver:
             timestamped: Show the timestamps that are kept with the values of tables, too.
         """
         self._settle()
-        try:
-            _node, spec = self.topology.plan.store(name)
-        except TopologyError as error:
-            raise UnknownStoreError(error.message, hint=error.hint) from None
+        spec = self._spec(name)
         found = [task.context.stores[name] for task in self._tasks if name in task.context.stores]
         if not found:
             raise UnknownStoreError(
                 f"store {name!r} is not kept: nothing looks it up", hint="give the table a name: store='…'"
             )
-        return read_store(spec, found, timestamped=timestamped)
+        everywhere = any(table.store.name == name for table in self.topology.global_tables)
+        return read_store(spec, found[:1] if everywhere else found, timestamped=timestamped)
+
+    def _spec(self, name: str) -> StoreSpec:
+        try:
+            return self.topology.plan.store(name)[1]
+        except TopologyError as error:
+            raise UnknownStoreError(error.message, hint=error.hint) from None
 
     @property
     def dropped(self) -> dict[tuple[str, str], int]:
@@ -246,16 +258,23 @@ class TestDriver:
             total.update(task.context.dropped)
         return dict(total)
 
+    @property
+    def dropped_records(self) -> list[DroppedRecord]:
+        """The dropped records themselves, in the order in which they were dropped."""
+        self._settle()
+        return self._dropped_records
+
     def changelog(self, store: str) -> list[ChangelogRecord]:
         """All changelog records of a store so far, of all partitions."""
         self._settle()
+        self._spec(store)
         return [record for log in self._changelogs for record in log.get(store, [])]
 
     # ----- inside ----------------------------------------------------------------------------------------------
 
     def _make_task(self, partition: int, state: Any) -> Task:
         task = Task(self.topology, self._config, partition, now=self._now, state=state)
-        task.context.on_drop = self.dropped_records.append
+        task.context.on_drop = self._dropped_records.append
         task.context.partition_counts = self._partition_count
         return task
 
@@ -288,14 +307,17 @@ class TestDriver:
     def _pipe(
         self, topic: str, record: Record[Any, Any], partition: int | None, key: Serde[Any], value: Serde[Any]
     ) -> None:
-        if self._failed is not None:
-            raise RunError("the application has stopped because of an error") from self._failed
+        self._check_running()
         try:
             key_bytes, value_bytes = key.serialize(record.key), value.serialize(record.value)
         except SerdeError as error:
             raise SerdeError(f"input {topic!r}: {error.message}", hint=error.hint) from None
         if partition is None:
             partition = self._choose_partition(topic, key_bytes)
+        elif not 0 <= partition < self._partition_count(topic):
+            raise TopologyError(
+                f"topic {topic!r} has no partition {partition}", hint=f"it has {self._partition_count(topic)} of them"
+            )
         offset = self._next_offset(topic, partition)
         given = InputRecord(offset, record.timestamp, key_bytes, value_bytes, record.headers)
         if self._batches is not None:
@@ -307,8 +329,8 @@ class TestDriver:
     def _choose_partition(self, topic: str, key: bytes | None) -> int:
         count = self._partition_count(topic)
         if key is None:
-            self._round_robin += 1
-            return (self._round_robin - 1) % count
+            self._turns[topic] += 1
+            return (self._turns[topic] - 1) % count
         return partition_for(key, count)
 
     def _next_offset(self, topic: str, partition: int) -> int:
@@ -319,6 +341,7 @@ class TestDriver:
         self._delivered.setdefault((topic, partition), []).extend(records)
         for task in self._tasks if topic in self._global_topics else [self._tasks[partition]]:
             self._guard(task.add, topic, records)
+            self._route(task)
 
     def _drain(self, more: Callable[[int, str], bool] | None = None) -> None:
         """Lets the tasks work until there is nothing left that they may take."""
@@ -340,14 +363,6 @@ class TestDriver:
             partition = record.partition
             if partition is None:
                 partition = self._choose_partition(record.topic, record.key)
-            if not 0 <= partition < self._partition_count(record.topic):
-                error = ProductionError(
-                    f"the partitioner chose partition {partition} of {record.topic!r}, which has "
-                    f"{self._partition_count(record.topic)}",
-                    hint="a partitioner gives a number from 0 to partitions - 1",
-                )
-                self._failed = error
-                raise error
             self._logs.setdefault(record.topic, []).append(record)
             offset = self._next_offset(record.topic, partition)
             if self._tasks[partition].queue(record.topic) is not None:
@@ -363,6 +378,12 @@ class TestDriver:
                 for record in task.take_outputs():
                     self._logs.setdefault(record.topic, []).append(record)
             raise
+
+    def _check_running(self) -> None:
+        if self._closed:
+            raise RunError("the driver is closed")
+        if self._failed is not None:
+            raise RunError("the application has stopped because of an error") from self._failed
 
     def _settle(self) -> None:
         if self._waiting:
@@ -394,3 +415,10 @@ class TestDriver:
         known = [node.topic for node in sinks if isinstance(node.topic, str)]
         hint = suggestion(topic, known) or f"it writes to: {', '.join(known) or 'none'}"
         raise TopologyError(f"the application does not write to a topic {topic!r}", hint=hint)
+
+
+def _checked_batches(batches: Batches) -> Batches:
+    sizes = batches if isinstance(batches, list) else [] if batches in (None, "random") else [batches]
+    if not all(type(size) is int and size > 0 for size in sizes) or batches == []:
+        raise TopologyError(f"batches: {batches!r} tells no sizes", hint="use a number, a list of numbers, or 'random'")
+    return batches

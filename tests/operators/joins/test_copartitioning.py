@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.operators.joins.script import dashed, on_left, on_right, play, run
 
 from millstream import App, Processor, Record, Stream, TestDriver, TopologyError, join_window
-from tests.operators.joins.script import dashed, on_left, on_right, play, run
 
 
 def first(value: str) -> str:
@@ -142,6 +142,10 @@ def test_sides_with_different_numbers_of_partitions_are_refused() -> None:
     app = App("joins")
     left = app.stream("left", value=str).repartition(name="two", partitions=2)
     right = app.stream("right", value=str).repartition(name="three", partitions=3)
-    with pytest.raises(TopologyError, match="partitions"):
+
+    def joined(left: Stream[Any, Any], right: Stream[Any, Any]) -> App:
         left.join(right, dashed, join_window(10)).to("out")
-        app.topology()
+        return app
+
+    with pytest.raises(TopologyError, match="partitions"):
+        TestDriver(joined(left, right))

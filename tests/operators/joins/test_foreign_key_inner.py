@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.operators.joins.script import on_left, on_right, play, run, spell
 
 from millstream import App, Materialized, TestDriver, col, left, right
-from tests.operators.joins.script import on_left, on_right, play, run, spell
 
 
 def author(value: str) -> str | None:
@@ -18,7 +18,7 @@ def author(value: str) -> str | None:
 def joined(store: Any = None, *, left: Any = None, right: Any = None, on: Any = author) -> App:
     app = App("joins")
     tables = app.table("left", value=str, store=left), app.table("right", value=str, store=right)
-    result = tables[0].join(tables[1], lambda l, r: f"{l},{spell(r)}", on=on, value=str, store=store, name="join")
+    result = tables[0].join(tables[1], lambda a, b: f"{a},{spell(b)}", on=on, value=str, store=store, name="join")
     result.to_stream().to("out")
     return app
 
@@ -104,7 +104,7 @@ def test_an_answer_to_a_left_row_that_has_changed_since_is_ignored() -> None:
     # One record makes two changes of the left row before the first is answered.
     app = App("joins")
     changes = app.stream("left", value=str).flat_map_values(str.split, value=str).to_table()
-    result = changes.join(app.table("right", value=str), lambda l, r: f"{l},{r}", on=author, value=str)
+    result = changes.join(app.table("right", value=str), lambda a, b: f"{a},{b}", on=author, value=str)
     result.to_stream().to("out")
     steps = [on_right("foo", 1, key="1"), on_right("bar", 2, key="2"), on_left("1 2", 3), on_left("2/x 2/y", 4)]
     assert run(app, *steps) == {3: "2,bar@3", 4: "2/y,bar@4"}
@@ -142,7 +142,7 @@ def test_on_and_joiner_may_be_expressions() -> None:
 def test_a_table_can_be_joined_with_itself() -> None:
     app = App("joins")
     staff = app.table("staff", value=str)
-    staff.join(staff, lambda l, r: f"{l} under {r}", on=author, value=str).to_stream().to("out")
+    staff.join(staff, lambda a, b: f"{a} under {b}", on=author, value=str).to_stream().to("out")
     with TestDriver(app) as driver:
         driver.input("staff").pipe("eve", "/Eve")
         driver.input("staff").pipe("ann", "eve/Ann")

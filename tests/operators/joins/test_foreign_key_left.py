@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.operators.joins.script import on_left, on_right, play, run, spell
 
 from millstream import App, TestDriver
-from tests.operators.joins.script import on_left, on_right, play, run, spell
 
 
 def author(value: str) -> str | None:
@@ -18,7 +18,7 @@ def author(value: str) -> str | None:
 def joined(store: Any = None) -> App:
     app = App("joins")
     tables = app.table("left", value=str), app.table("right", value=str)
-    result = tables[0].left_join(tables[1], lambda l, r: f"{spell(l)},{spell(r)}", on=author, value=str, store=store)
+    result = tables[0].left_join(tables[1], lambda a, b: f"{spell(a)},{spell(b)}", on=author, value=str, store=store)
     result.to_stream().to("out")
     return app
 

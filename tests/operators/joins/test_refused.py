@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.operators.joins.script import dashed
 
 from millstream import App, TopologyError, join_window
-from tests.operators.joins.script import dashed
 
 
 def sides() -> dict[str, Any]:
@@ -75,7 +75,7 @@ def test_sides_of_different_applications_are_refused(how: str) -> None:
 
 
 @pytest.mark.parametrize("window", [{"before": -6, "after": 5}, {"before": 5, "after": -6}])
-def test_a_window_that_ends_before_it_starts_is_refused(window: dict[str, int]) -> None:
+def test_a_window_that_ends_before_it_starts_is_refused(window: dict[str, Any]) -> None:
     with pytest.raises(TopologyError, match="join window ends before it starts"):
         join_window(**window)
 

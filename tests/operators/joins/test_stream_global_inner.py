@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from millstream import App, TestDriver, TopologyError, col, left, right
 from tests.operators.joins.script import dashed, on_left, on_right, play, run, spell
+
+from millstream import App, TestDriver, col, left, right
 
 
 def wanted(value: str) -> str | None:
@@ -69,7 +68,7 @@ def test_the_joiner_may_take_the_key_of_the_record() -> None:
     app = App("joins")
     table = app.global_table("right", value=str)
     stream = app.stream("left", value=str)
-    stream.join(table, lambda k, l, r: f"{k}/{spell(l)}/{spell(r)}", on=wanted, value=str).to("out")
+    stream.join(table, lambda k, a, b: f"{k}/{spell(a)}/{spell(b)}", on=wanted, value=str).to("out")
     assert run(app, on_right("a", 0, key="x"), on_left("x:A", 5)) == {2: "k/x:A/a@5"}
 
 
@@ -88,10 +87,3 @@ def test_rows_without_key_are_ignored() -> None:
     with TestDriver(joined()) as driver:
         driver.input("right").pipe(None, "a")
         assert list(driver.store("table").all()) == []
-
-
-def test_there_is_no_outer_join_with_a_global_table() -> None:
-    app = App("joins")
-    table: Any = app.global_table("right")
-    with pytest.raises(TopologyError, match="no outer join"):
-        app.stream("left").outer_join(table, dashed, None)  # type: ignore[arg-type]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from millstream import App, TestDriver
 from tests.operators.joins.script import dashed, on_left, on_right, play, run
+
+from millstream import App, TestDriver
 
 
 def joined() -> App:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream import App, TestDriver, join_window
 from tests.operators.joins.script import IN_ORDER, dashed, on_left, on_right, run
+
+from millstream import App, TestDriver, join_window
 
 
 def joined(*window: Any, **options: Any) -> App:

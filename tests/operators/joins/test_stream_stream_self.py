@@ -6,9 +6,9 @@ import random
 from typing import Any
 
 import pytest
+from tests.operators.joins.script import dashed, on_left, run
 
 from millstream import App, TestDriver, join_window
-from tests.operators.joins.script import dashed, on_left, run
 
 optimised = pytest.mark.parametrize("optimization", ["none", "all", "single.store.self.join"])
 
@@ -77,6 +77,6 @@ def test_reading_the_topic_twice_is_a_self_join_too(optimization: str) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_optimisation_changes_no_result(seed: int) -> None:
     dice = random.Random(seed)
-    window = {"before": dice.randint(0, 10), "after": dice.randint(0, 10), "grace": dice.randint(0, 5)}
+    window: dict[str, Any] = {"before": dice.randint(0, 10), "after": dice.randint(0, 10), "grace": dice.randint(0, 5)}
     steps = [on_left(str(n), dice.randint(0, 40), key=dice.choice("ab")) for n in range(40)]
     assert run(self_joined("all", **window), *steps) == run(self_joined("none", **window), *steps)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.operators.joins.script import OUT_OF_ORDER, dashed, on_left, on_right, play, run
 
 from millstream import App, Materialized, TestDriver, TopologyError
-from tests.operators.joins.script import OUT_OF_ORDER, dashed, on_left, on_right, play, run
 
 
 def joined(how: str = "join", *, grace: Any = 10, history: Any = "5m") -> App:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from millstream import App, Materialized, TestDriver
 from tests.operators.joins.script import IN_ORDER, OUT_OF_ORDER, dashed, on_left, on_right, play, run
+
+from millstream import App, Materialized, TestDriver
 
 
 def joined(history: int | None = None) -> App:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.operators.joins.script import IN_ORDER, OUT_OF_ORDER, dashed, on_left, on_right, play, run
 
 from millstream import App, Materialized, TestDriver
-from tests.operators.joins.script import IN_ORDER, OUT_OF_ORDER, dashed, on_left, on_right, play, run
 
 
 def joined(store: Any = None, *, left: Any = None, right: Any = None) -> App:

@@ -33,9 +33,11 @@ def test_values_and_times_may_change() -> None:
 
 
 def test_a_changed_key_is_refused() -> None:
-    with TestDriver(app_with(ChangeKey)) as driver:
-        with pytest.raises(ProcessingError, match=r"(?s)key was changed from 'k' to 'other'.*hint: use Stream.process"):
-            driver.input("in").pipe("k", 1)
+    with (
+        TestDriver(app_with(ChangeKey)) as driver,
+        pytest.raises(ProcessingError, match=r"(?s)key was changed from 'k' to 'other'.*hint: use Stream.process"),
+    ):
+        driver.input("in").pipe("k", 1)
 
 
 def test_a_changed_key_goes_to_the_processing_handler() -> None:

@@ -50,13 +50,15 @@ def test_an_error_in_init_stops_the_start_even_if_records_may_be_passed_over() -
 
 
 def test_an_error_in_process_names_the_record_and_the_line_of_the_method() -> None:
-    with TestDriver(faulty("process")) as driver:
-        with pytest.raises(
+    with (
+        TestDriver(faulty("process")) as driver,
+        pytest.raises(
             ProcessingError,
             match=r"'faulty' \(topic in, partition 0, offset 0, function test_processor_errors.py:\d+ in process\): "
             r"ValueError: in process",
-        ):
-            driver.input("in").pipe("x")
+        ),
+    ):
+        driver.input("in").pipe("x")
 
 
 def test_an_error_in_process_can_be_passed_over() -> None:
@@ -68,15 +70,19 @@ def test_an_error_in_process_can_be_passed_over() -> None:
 
 
 def test_an_error_in_a_wall_clock_punctuator_names_the_task() -> None:
-    with TestDriver(faulty("wall")) as driver:
-        with pytest.raises(ProcessingError, match=r"'faulty' \(task 0_0, function .* in tick\): ValueError: in wall"):
-            driver.advance_wall_clock(10)
+    with (
+        TestDriver(faulty("wall")) as driver,
+        pytest.raises(ProcessingError, match=r"'faulty' \(task 0_0, function .* in tick\): ValueError: in wall"),
+    ):
+        driver.advance_wall_clock(10)
 
 
 def test_an_error_in_a_stream_time_punctuator_names_the_task() -> None:
-    with TestDriver(faulty("stream")) as driver:
-        with pytest.raises(ProcessingError, match=r"\(task 0_0, function .* in stream_tick\): ValueError: in stream"):
-            driver.input("in").pipe("x")
+    with (
+        TestDriver(faulty("stream")) as driver,
+        pytest.raises(ProcessingError, match=r"\(task 0_0, function .* in stream_tick\): ValueError: in stream"),
+    ):
+        driver.input("in").pipe("x")
 
 
 @pytest.mark.parametrize("clock", ["wall", "stream"])

@@ -125,8 +125,8 @@ def test_a_punctuator_may_be_scheduled_by_a_record() -> None:
 def test_several_punctuators_are_called_in_the_order_of_their_times() -> None:
     class Two(Processor[Any, Any, Any, Any]):
         def init(self) -> None:
-            for interval in (30, 20):
-                self.context.schedule(interval, "wall", lambda now, i=interval: self.note(i, now))
+            self.context.schedule(30, "wall", lambda now: self.note(30, now))
+            self.context.schedule(20, "wall", lambda now: self.note(20, now))
 
         def note(self, interval: int, now: int) -> None:
             self.context.forward(Record("tick", [interval, now], now))

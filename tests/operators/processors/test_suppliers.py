@@ -41,10 +41,13 @@ def test_something_without_process_is_refused_when_the_application_starts(method
 
 
 def test_a_function_of_a_record_instead_of_a_processor_is_refused_with_a_hint() -> None:
-    with pytest.raises(MillstreamError, match=r"function|argument|processor"):
+    def started() -> None:
         app = App("processors")
         app.stream("in").process(lambda record: record)  # type: ignore[arg-type,misc]
         TestDriver(app)
+
+    with pytest.raises(MillstreamError, match=r"function|argument|processor"):
+        started()
 
 
 def test_a_supplier_that_gives_the_same_processor_twice_is_refused() -> None:
@@ -60,7 +63,7 @@ def test_a_processor_without_process_of_its_own_fails_at_the_first_record() -> N
 
     app = App("processors")
     app.stream("in").process_values(Empty, name="empty")
-    with TestDriver(app) as driver, pytest.raises(MillstreamError, match="'empty'.*NotImplementedError"):
+    with TestDriver(app) as driver, pytest.raises(MillstreamError, match=r"'empty'.*NotImplementedError"):
         driver.input("in").pipe("x")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from tests.operators.harness import refused, rows, run
 
 from millstream import App, array, col, functions, key, lit, struct, value, when
 from millstream.errors import ExpressionError
-from tests.operators.harness import refused, rows, run
 
 
 @dataclass

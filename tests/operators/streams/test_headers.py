@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.operators.harness import run
 
 from millstream import App, Stream
-from tests.operators.harness import run
 
 HEADERS = [("trace", "1"), ("empty", None), ("trace", "2")]
 KEPT = (("trace", b"1"), ("empty", None), ("trace", b"2"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from millstream import App, TestDriver
 from tests.operators.harness import rows, run, send
+
+from millstream import App, TestDriver
 
 
 def test_records_of_both_streams_come_out_in_the_order_of_arrival() -> None:

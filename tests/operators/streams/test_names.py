@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.operators.harness import refused, rows, run
 
 from millstream import App, MillstreamError, TestDriver
 from millstream.errors import ConfigError, InvalidNameError
-from tests.operators.harness import refused, rows, run
 
 
 def test_a_name_that_two_operators_have_is_refused_with_the_line_of_the_first() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.operators.harness import run
 
 from millstream import App, tumbling
-from tests.operators.harness import run
 
 
 def test_a_line_has_the_label_the_key_and_the_value(capsys: pytest.CaptureFixture[str]) -> None:

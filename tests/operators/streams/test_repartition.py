@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from millstream import App, Processor, Record, join_window
 from tests.operators.harness import refused, rows, run
+
+from millstream import App, Processor, Record, join_window
 
 
 class Where(Processor[str, str, str, str]):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.operators.harness import refused, rows, run
 
 from millstream import App, MillstreamError, value
-from tests.operators.harness import refused, rows, run
 
 
 def test_the_first_branch_that_fits_takes_the_record() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from millstream import App, TestDriver
 from tests.operators.harness import refused, rows, run, send
+
+from millstream import App, TestDriver
 
 
 def test_a_record_keeps_key_value_and_timestamp() -> None:

@@ -1,14 +1,17 @@
 """The timestamp= and on_invalid_timestamp= of sources: where the time of a record comes from."""
 
+# What is tested here includes what the types forbid.
+# mypy: disable-error-code="call-overload"
+
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from tests.operators.harness import refused, rows, run, send
 
 from millstream import App, MillstreamError, TestDriver, col
-from tests.operators.harness import refused, rows, run, send
 
 
 @dataclass

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from millstream import App, Materialized
 from tests.operators.harness import rows, run
+
+from millstream import App, Materialized
 
 
 def test_the_last_value_to_come_is_the_row() -> None:

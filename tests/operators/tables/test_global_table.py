@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.operators.harness import refused, rows, run, send
 
 from millstream import App, Processor, Record, TestDriver
-from tests.operators.harness import refused, rows, run, send
 
 
 class StreamTime(Processor[str, str, str, int]):

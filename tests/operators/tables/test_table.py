@@ -1,9 +1,13 @@
 """App.table: the last value of each key; a null value deletes the row."""
 
+# What is tested here includes what the types forbid.
+# mypy: disable-error-code="call-overload"
+
 from __future__ import annotations
 
-from millstream import App, Materialized
 from tests.operators.harness import refused, rows, run
+
+from millstream import App, Materialized
 
 
 def test_the_last_value_to_come_is_the_row() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from millstream import App
+import pytest
 from tests.operators.harness import refused, rows, run, send
 
+from millstream import App
 
-def expiring(ttl: object = 10) -> App:
+
+def expiring(ttl: Any = 10) -> App:
     app = App("test")
     app.table("in", value=str, ttl=ttl, store="rows", name="table").to_stream().to("out")
     return app

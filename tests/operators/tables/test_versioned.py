@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from millstream import App, Materialized
+import pytest
 from tests.operators.harness import refused, rows, run
 
+from millstream import App, Materialized
 
-def versioned(history: object = 100) -> App:
+
+def versioned(history: Any = 100) -> App:
     app = App("test")
     table = app.table("in", value=str, store=Materialized("rows", history=history), name="table")
     table.to_stream().to("out")

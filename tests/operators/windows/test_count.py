@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from millstream import App, TestDriver
 from tests.operators.harness import refused, rows, run, send
+
+from millstream import App, TestDriver
 
 
 def counting() -> App:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from millstream import App, hopping, tumbling
+from typing import Any
+
 from tests.operators.harness import refused, rows, run, send
 
+from millstream import App, hopping, tumbling
 
-def counting(**options: object) -> App:
+
+def counting(**options: Any) -> App:
     app = App("test")
     windows = app.stream("in", value=str).group_by_key().windowed_by(hopping(10, 5, **options))
     windows.count(store="counts", name="count").to_stream().to("out")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from millstream import App, Materialized, session
+from typing import Any
+
 from tests.operators.harness import refused, rows, run, send
 
+from millstream import App, Materialized, session
 
-def counting(gap: int = 10, retention: int | None = None, **options: object) -> App:
+
+def counting(gap: int = 10, retention: int | None = None, **options: Any) -> App:
     app = App("test")
     windows = app.stream("in", value=str).group_by_key().windowed_by(session(gap, **options))
     windows.count(store=Materialized("counts", retention=retention), name="count").to_stream().to("out")
     return app
 
 
-def lists(**options: object) -> App:
+def lists(**options: Any) -> App:
     app = App("test")
     windows = app.stream("in", value=str).group_by_key().windowed_by(session(10, **options))
     windows.aggregate(
@@ -118,7 +121,7 @@ def test_sessions_carry_no_headers() -> None:
 
 
 def test_a_gap_of_zero_holds_records_of_one_time() -> None:
-    driver = run(counting(0), ("a", "x", 5), ("a", "x", 5), ("a", "x", 6))
+    driver = run(counting(0, grace=5), ("a", "x", 5), ("a", "x", 5), ("a", "x", 6))
     assert rows(driver) == [(("a", 5, 5), 1, 5), (("a", 5, 5), 2, 5), (("a", 6, 6), 1, 6)]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from millstream import App, unlimited
 from tests.operators.harness import refused, rows, run
+
+from millstream import App, unlimited
 
 END = 2**63 - 1
 

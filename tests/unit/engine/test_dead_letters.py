@@ -39,7 +39,9 @@ def letters(phase: str, answer: str) -> list[Record[Any, Any]]:
     with TestDriver(app) as driver:
         driver.input("in", key=bytes, value=bytes).pipe(b"k", (5).to_bytes(8, "big"))
         try:
-            driver.input("in", key=bytes, value=bytes).pipe(b"k", BAD[phase], timestamp=7, headers=[("own", "1"), ("own", None)])
+            driver.input("in", key=bytes, value=bytes).pipe(
+                b"k", BAD[phase], timestamp=7, headers=[("own", "1"), ("own", None)]
+            )
         except RunError:
             assert answer == "fail"
         return driver.output("dead").read_all()

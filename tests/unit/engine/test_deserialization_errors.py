@@ -123,9 +123,11 @@ def test_a_global_table_is_read_with_the_same_handler() -> None:
 
 
 def test_a_negative_timestamp_stops_the_application_with_a_hint() -> None:
-    with TestDriver(reading()) as driver:
-        with pytest.raises(RecordReadError, match=r"(?s)timestamp -1 is not valid.*on_invalid_timestamp='skip'"):
-            raw(driver).pipe(b"k", GOOD, timestamp=-1)
+    with (
+        TestDriver(reading()) as driver,
+        pytest.raises(RecordReadError, match=r"(?s)timestamp -1 is not valid.*on_invalid_timestamp='skip'"),
+    ):
+        raw(driver).pipe(b"k", GOOD, timestamp=-1)
 
 
 def test_an_error_in_a_timestamp_function_goes_to_the_handler() -> None:

@@ -20,15 +20,19 @@ def failing(**config: Any) -> App:
 
 @pytest.mark.parametrize("answer", [None, True, "retry", "Continue", 0, [], ("continue",)])
 def test_an_answer_that_is_none_stops_the_application_and_says_so(answer: Any) -> None:
-    with TestDriver(failing(processing_exception_handler=lambda context, error: answer)) as driver:
-        with pytest.raises(RunError, match=r"processing exception handler answered .*\n  hint: a handler returns"):
-            driver.input("in").pipe("k", 0)
+    with (
+        TestDriver(failing(processing_exception_handler=lambda context, error: answer)) as driver,
+        pytest.raises(RunError, match=r"processing exception handler answered .*\n  hint: a handler returns"),
+    ):
+        driver.input("in").pipe("k", 0)
 
 
 def test_an_answer_that_is_none_is_told_with_what_failed() -> None:
-    with TestDriver(failing(processing_exception_handler=lambda context, error: None)) as driver:
-        with pytest.raises(RunError) as caught:
-            driver.input("in").pipe("k", 0)
+    with (
+        TestDriver(failing(processing_exception_handler=lambda context, error: None)) as driver,
+        pytest.raises(RunError) as caught,
+    ):
+        driver.input("in").pipe("k", 0)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
@@ -36,9 +40,11 @@ def test_a_handler_that_raises_stops_the_application() -> None:
     def handler(context: Any, error: BaseException) -> str:
         raise KeyError("handler")
 
-    with TestDriver(failing(processing_exception_handler=handler)) as driver:
-        with pytest.raises(RunError, match="handler"):
-            driver.input("in").pipe("k", 0)
+    with (
+        TestDriver(failing(processing_exception_handler=handler)) as driver,
+        pytest.raises(RunError, match="handler"),
+    ):
+        driver.input("in").pipe("k", 0)
 
 
 def test_a_handler_is_asked_once_for_one_failure() -> None:

@@ -87,7 +87,7 @@ def test_a_function_decides_and_is_told_everything() -> None:
 OPERATORS: dict[str, Any] = {
     "filter": lambda s, f: s.filter(f),
     "map": lambda s, f: s.map(lambda v: (f(v), 1)),
-    "map, no pair": lambda s, f: s.map(lambda v: f(v)),
+    "map, no pair": lambda s, f: s.map(f),
     "flat_map": lambda s, f: s.flat_map(lambda v: [(f(v), 1)]),
     "flat_map_values, no list": lambda s, f: s.flat_map_values(f),
     "select_key": lambda s, f: s.select_key(f),
@@ -118,10 +118,11 @@ def build(operator: str, **config: Any) -> App:
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_an_error_in_any_operator_names_it_and_the_function(operator: str) -> None:
-    with TestDriver(build(operator)) as driver:
-        with pytest.raises(ProcessingError, match=r"failed in operator 'in-.*topic in, .*, function "):
-            driver.input("in").pipe("k", 0)
-            driver.input("in").pipe("k", 0)
+    with (
+        TestDriver(build(operator)) as driver,
+        pytest.raises(ProcessingError, match=r"failed in operator 'in-.*topic in, .*, function "),
+    ):
+        driver.input("in").pipe_pairs([("k", 0), ("k", 0)])
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

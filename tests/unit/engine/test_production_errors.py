@@ -100,8 +100,12 @@ def test_a_partitioner_that_chooses_no_partition_is_an_error(partition: Any) -> 
 
 
 def test_a_partitioner_that_gives_none_leaves_it_to_the_key() -> None:
+    def undecided(key: str, value: int, partitions: int) -> Any:
+        return None
+
     app = App("errors")
-    app.stream("in", value=int).repartition(name="again", partitioner=lambda k, v, n: None).group_by_key().count(store="n")
+    again = app.stream("in", value=int).repartition(name="again", partitioner=undecided)
+    again.group_by_key().count(store="n")
     with TestDriver(app, partitions=3) as driver:
         driver.input("in").pipe_pairs([("a", 0), ("b", 1), ("a", 2)])
         assert list(driver.store("n").all()) == [("a", 2), ("b", 1)]

@@ -103,9 +103,11 @@ def test_aggregates_and_global_tables(partitions: int) -> None:
 def test_an_unknown_store_is_refused_with_a_suggestion() -> None:
     app = App("driver")
     app.table("in", store="table")
-    with TestDriver(app) as driver:
-        with pytest.raises(UnknownStoreError, match=r"no store 'tabel'\n  hint: did you mean 'table'"):
-            driver.store("tabel")
+    with (
+        TestDriver(app) as driver,
+        pytest.raises(UnknownStoreError, match=r"no store 'tabel'\n  hint: did you mean 'table'"),
+    ):
+        driver.store("tabel")
 
 
 def test_a_table_that_is_not_kept_says_how_to_keep_it() -> None:

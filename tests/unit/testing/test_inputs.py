@@ -143,5 +143,5 @@ def test_the_partition_can_be_chosen_and_must_be_there() -> None:
 
 
 def test_raw_bytes_can_be_piped_into_any_topic(driver: TestDriver) -> None:
-    driver.input("orders", key=bytes, value=bytes).pipe(b"k", (5).to_bytes(8, "big"))  # type: ignore[call-arg]
+    driver.input("orders", key=bytes, value=bytes).pipe(b"k", (5).to_bytes(8, "big"))
     assert driver.output("out").read_pairs() == [("k", 5)]

@@ -59,9 +59,9 @@ def counting() -> App:
     stream.group_by(lambda v: v, key=str).count(store="by-value").to_stream().to("values")
     stream.group_by_key().windowed_by(tumbling(1_000)).count(store="windows").to_stream().to("windows-out")
     table = app.table("names", value=str)
-    stream.left_join(table, lambda l, r: f"{l}/{r}").to("joined")
-    stream.join(app.stream("other", value=str), lambda l, r: l + r, join_window(1_000)).to("pairs")
-    table.left_join(app.table("towns", value=str), lambda l, r: f"{l} of {r}", on=lambda v: v[-1]).to_stream().to("fk")
+    stream.left_join(table, lambda a, b: f"{a}/{b}").to("joined")
+    stream.join(app.stream("other", value=str), lambda a, b: a + b, join_window(1_000)).to("pairs")
+    table.left_join(app.table("towns", value=str), lambda a, b: f"{a} of {b}", on=lambda v: v[-1]).to_stream().to("fk")
     return app
 
 
@@ -104,7 +104,9 @@ def test_a_repartition_topic_may_have_more_partitions_than_the_input() -> None:
 
 def test_every_task_sees_the_whole_global_table() -> None:
     app = App("driver")
-    app.stream("in", value=int).join(app.global_table("small", value=int), lambda l, r: r, on=lambda k, v: "x").to("out")
+    app.stream("in", value=int).join(app.global_table("small", value=int), lambda a, b: b, on=lambda k, v: "x").to(
+        "out"
+    )
     with TestDriver(app, partitions=3) as driver:
         driver.input("small").pipe("x", 7)
         driver.input("in").pipe_pairs([(key, 0) for key in KEYS])

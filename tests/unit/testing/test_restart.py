@@ -1,11 +1,11 @@
-"""``driver.restart``: an application that stops and starts again, from its changelogs, goes on as if nothing had been."""
+"""``driver.restart``: an application that stops and starts again goes on as if nothing had been."""
 
 from __future__ import annotations
 
 import pytest
+from tests.unit.testing.everything import everything, outputs, records, stores
 
 from millstream import App, Materialized, Processor, Record, TestDriver, tumbling
-from tests.unit.testing.everything import everything, outputs, records, stores
 
 
 def played(seed: int, restarts: set[int]) -> TestDriver:

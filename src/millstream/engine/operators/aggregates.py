@@ -48,6 +48,7 @@ def aggregate(node: plan.Aggregate, build: Build) -> Process:
         return _count(node, build, store)
     forward, drop = build.forward(node), _drop_nulls(node, build)
     fail = build.failure(node, node.aggregation.add)
+    expired = build.drop(node, "older than the history")
     first, following = first_and_next(node.aggregation)
     rows = table_store(store)
     get, put = rows.get, rows.put
@@ -70,7 +71,9 @@ def aggregate(node: plan.Aggregate, build: Build) -> Process:
             fail(error, key, value, timestamp, headers)
             return
         latest = put(key, new, timestamp)
-        if latest is not None:
+        if latest is None:
+            expired(key, new, timestamp, headers)
+        else:
             forward(key, new, old, timestamp, headers, latest)
 
     return process
@@ -149,6 +152,7 @@ def table_aggregate(node: plan.TableAggregate, build: Build) -> Process:
     """Subtracts the old value of a row from its group and adds the new one."""
     forward, fail = build.forward(node), build.failure(node, node.aggregation.add)
     rows = table_store(build.context.store(node.store))
+    expired = build.drop(node, "older than the history")
     add, subtract, begin = _table_functions(node.aggregation)
     fresh = wants_fresh_copy(node, build)
 
@@ -167,7 +171,9 @@ def table_aggregate(node: plan.TableAggregate, build: Build) -> Process:
             return
         timestamp = max(timestamp, before)
         latest = rows.put(key, result, timestamp)
-        if latest is not None:
+        if latest is None:
+            expired(key, result, timestamp, headers)
+        else:
             forward(key, result, old, timestamp, headers, latest)
 
     return process

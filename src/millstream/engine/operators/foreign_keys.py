@@ -45,9 +45,11 @@ def subscribe(node: ForeignKeySubscribe, build: Build) -> Process:
     outer = node.how == "left"
     skip_older = build.versioned(node.parent)
     no_foreign_key, no_key = build.drop(node, "null foreign key"), build.drop(node, "null key")
+    older = build.drop(node, "older version")
 
     def process(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, latest: bool) -> None:
         if skip_older and not latest:
+            older(key, new, timestamp, headers)
             return
         if key is None:
             no_key(key, new, timestamp, headers)
@@ -87,6 +89,7 @@ def answer(node: ForeignKeyAnswer, build: Build) -> tuple[Process, Process]:
     row_of = build.getter(node.right)
     right_key, right_value, left_key = node.right_key.serialize, node.right_value.serialize, node.left_key.deserialize
     skip_older = build.versioned(node.right)
+    no_key, older = build.drop(node, "null key"), build.drop(node, "older version")
 
     def prefix(key: Any) -> bytes:
         data = right_key(key) or b""
@@ -114,6 +117,7 @@ def answer(node: ForeignKeyAnswer, build: Build) -> tuple[Process, Process]:
 
     def changed(key: Any, new: Any, _old: Any, timestamp: int, headers: Headers, latest: bool) -> None:
         if key is None or (skip_older and not latest):
+            (no_key if key is None else older)(key, new, timestamp, headers)
             return
         found = right_value(new)
         start = prefix(key)
@@ -132,6 +136,7 @@ def resolve(node: ForeignKeyResolve, build: Build) -> Process:
     left_value, right_value = node.left_value.serialize, node.right_value.deserialize
     joiner = node.joiner.full()
     outer = node.how == "left"
+    stale, expired = build.drop(node, "stale answer"), build.drop(node, "older than the history")
     rows = table_store(build.context.store(node.store)) if node in build.facts.kept else None
 
     def process(key: Any, message: bytes, timestamp: int, headers: Headers) -> None:
@@ -139,6 +144,7 @@ def resolve(node: ForeignKeyResolve, build: Build) -> Process:
         try:
             row = left_row(key)
             if digest(None if row is None else left_value(row[0])) != asked_by:
+                stale(key, data, timestamp, headers)
                 return
             right = right_value(data)
             nothing = right is None and (not outer or row is None)
@@ -151,7 +157,9 @@ def resolve(node: ForeignKeyResolve, build: Build) -> Process:
             return
         before = rows.get(key)
         latest = rows.put(key, result, timestamp)
-        if latest is not None:
+        if latest is None:
+            expired(key, result, timestamp, headers)
+        else:
             forward(key, result, None if before is None else before[0], timestamp, headers, latest)
 
     return process

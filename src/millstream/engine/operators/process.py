@@ -29,7 +29,22 @@ class RecordMetadata(NamedTuple):
 def process(node: plan.Process, build: Build) -> Process:
     """Gives each record to the user's processor."""
     context = ProcessorContext(node, build)
-    processor = node.supplier()
+    try:
+        processor = node.supplier()
+    except Exception as error:
+        raise Fatal(
+            ProcessingError(
+                f"operator {node.name!r}: {describe_callable(node.supplier)} cannot make a processor: "
+                f"{type(error).__name__}: {error}"
+            )
+        ) from error
+    if getattr(processor, "context", None) is not None:
+        raise Fatal(
+            ProcessingError(
+                f"operator {node.name!r}: {describe_callable(node.supplier)} gave a processor that is in use already",
+                hint="every task needs a processor of its own: make a new one in each call",
+            )
+        )
     if not callable(getattr(processor, "process", None)):
         raise Fatal(
             ProcessingError(
@@ -38,7 +53,7 @@ def process(node: plan.Process, build: Build) -> Process:
             )
         )
     processor.context = context
-    build.context.processors.append((node, processor))
+    build.context.processors.insert(0, (node, processor))  # they are made from the last to the first
     handle = processor.process
     fail = build.context.failure(node, describe_callable(handle))
 
@@ -116,7 +131,13 @@ class ProcessorContext:
             raise StateError(f"schedule: the interval must be more than zero, got {show_ms(every)}")
         if clock not in {"stream", "wall"}:
             raise StateError(f"schedule: there is no clock {clock!r}", hint="use 'stream' or 'wall'")
-        first = start if start is not None else (0 if clock == "stream" else self._task.now + every)
+        if start is not None and start < 0:
+            raise StateError(f"schedule: the start must not be negative, got {start}")
+        if start is None:
+            first = 0 if clock == "stream" else self._task.now + every
+        else:
+            now = self._task.stream_time if clock == "stream" else self._task.now
+            first = start if start >= now else start + ((now - start) // every + 1) * every
         fail = self._task.failure(self._node, describe_callable(callback))
 
         def call(now: int) -> None:
@@ -132,6 +153,11 @@ class ProcessorContext:
 
     def forward(self, record: Record[Any, Any], to: str | None = None) -> None:
         """Sends a record to all operators below, or to the one of that name."""
+        if not isinstance(record, Record):
+            raise ProcessingError(
+                f"forward: expected a Record, got {record!r} ({type(record).__name__})",
+                hint="forward(record.with_value(…)), or forward(Record(key, value, timestamp))",
+            )
         if record.timestamp < 0:
             raise ProcessingError(f"forward: the timestamp must not be negative, got {record.timestamp}")
         if self._node.keeps_key and self.key is not _ANY and record.key != self.key:

@@ -6,6 +6,7 @@ from typing import Any
 
 from millstream.engine.compile import Build, Process, operator
 from millstream.engine.context import OutputRecord
+from millstream.errors import ProductionError
 from millstream.names import check_name
 from millstream.plan import stateless as plan
 from millstream.plan.functions import Function
@@ -166,12 +167,11 @@ def peek(node: plan.Peek | plan.Foreach, build: Build) -> Process:
 def branch(node: plan.Branch, build: Build) -> Process:
     """Deals each record to the first output whose predicate holds, or to the default one."""
     outputs = build.branches(node, len(node.predicates) + node.default)
-    fail, drop = build.failure(node), build.drop(node, "no branch")
-    rest = outputs[-1] if node.default else drop
-    choices = [(p.full(), output) for p, output in zip(node.predicates, outputs, strict=False)]
+    rest = outputs[-1] if node.default else build.drop(node, "no branch")
+    choices = [(p.full(), build.failure(node, p), o) for p, o in zip(node.predicates, outputs, strict=False)]
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        for holds, output in choices:
+        for holds, fail, output in choices:
             try:
                 chosen = holds(key, value)
             except Exception as error:
@@ -255,13 +255,24 @@ def _writer(
         try:
             record = OutputRecord(topic, key_bytes(key), value_bytes(value), timestamp, headers)
             if choose is not None:
-                record = record._replace(partition=choose(key, value, context.partition_counts(topic)))
+                chosen = choose(key, value, context.partition_counts(topic))
+                record = record._replace(partition=_checked_partition(chosen, context.partition_counts(topic)))
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return
         outputs.append(record)
 
     return write
+
+
+def _checked_partition(chosen: Any, count: int) -> int | None:
+    """Refuses what is no partition of a topic; None leaves the choice to the key."""
+    if chosen is None or (type(chosen) is int and 0 <= chosen < count):
+        return chosen
+    raise ProductionError(
+        f"the partitioner chose partition {chosen!r} of {count}",
+        hint="a partitioner gives a number from 0 to partitions - 1",
+    )
 
 
 def _dynamic_sink(node: plan.Sink, topic: Function, build: Build) -> Process:

@@ -134,21 +134,25 @@ class StreamJoin:
 
     def self_join(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Joins a stream with itself: the record as left with those before, then as right, with itself too."""
-        self.time[0] = max(self.time[0], timestamp)
         if key is None or value is None:
             self._null(key, value, timestamp, headers, None)
             return
-        store, window, join = self.left_store, self.window, self.joiner
-        as_left = store.fetch(key, max(0, timestamp - window.before), max(0, timestamp + window.after))
-        store.put(key, timestamp, value)
-        as_right = store.fetch(key, max(0, timestamp - window.after), max(0, timestamp + window.before))
-        for at, left, right in [(at, value, other) for at, other in as_left] + [(at, other, value) for at, other in as_right]:
+        window, fetch = self.window, self.left_store.fetch
+        now = self.time[0] = max(self.time[0], timestamp)
+        as_left = fetch(key, max(0, timestamp - window.before), max(0, timestamp + window.after))
+        as_right = fetch(key, max(0, timestamp - window.after), max(0, timestamp + window.before))
+        pairs = [(at, value, other) for at, other in as_left] + [(at, other, value) for at, other in as_right]
+        if min(window.before, window.after) >= 0 and timestamp > now - window.retention + 1:
+            place = len(as_left) + sum(at <= timestamp for at, _ in as_right)
+            pairs.insert(place, (timestamp, value, value))
+        for at, left, right in pairs:
             try:
-                result = join(key, left, right)
+                result = self.joiner(key, left, right)
             except Exception as error:
                 self.fail(error, key, value, timestamp, headers)
-                return
+                break
             self.forward(key, result, max(timestamp, at), headers)
+        self.left_store.put(key, timestamp, value)
 
     def release(self, now: int, headers: Headers) -> None:
         """Emits the unmatched records whose windows have closed: by time, the right side first, key and arrival."""

@@ -37,13 +37,14 @@ def _side(
     get = build.getter(other)
     tells_old = node in build.facts.sends_old
     skip_older = build.versioned(own)
-    drop = build.drop(node, "null key")
+    drop, older = build.drop(node, "null key"), build.drop(node, "older version")
 
     def process(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, latest: bool) -> None:
         if key is None:
             drop(key, new, timestamp, headers)
             return
         if skip_older and not latest:
+            older(key, new, timestamp, headers)
             return
         try:
             row = get(key)

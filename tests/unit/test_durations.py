@@ -1,0 +1,69 @@
+"""Durations: numbers of milliseconds, timedeltas, and text."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from millstream.durations import show_ms, to_ms
+from millstream.errors import DurationError, MillstreamError
+
+
+@pytest.mark.parametrize(
+    ("given", "ms"),
+    [
+        (0, 0),
+        (250, 250),
+        (-5, -5),
+        ("500ms", 500),
+        ("5s", 5_000),
+        ("10m", 600_000),
+        ("2h", 7_200_000),
+        ("1d", 86_400_000),
+        ("1w", 604_800_000),
+        ("1h30m", 5_400_000),
+        ("1m500ms", 60_500),
+        ("-5s", -5_000),
+        (" 5s ", 5_000),
+        ("0s", 0),
+        (timedelta(seconds=2), 2_000),
+        (timedelta(days=-1), -86_400_000),
+        (timedelta(microseconds=1_500), 1),
+    ],
+)
+def test_what_a_person_writes_becomes_milliseconds(given: Any, ms: int) -> None:
+    assert to_ms(given) == ms
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "soon", "5", "5 s", "5S", "s", "1.5s", "5s5", "--5s", "-", "5µs", "1e3ms", "5s\0", True, None, 1.5, [], b"5s"],
+)
+def test_what_cannot_be_read_is_refused_with_a_hint(given: Any) -> None:
+    with pytest.raises(DurationError, match=r"(?s)grace: cannot read .*hint: write milliseconds") as caught:
+        to_ms(given, "grace")
+    assert isinstance(caught.value, (MillstreamError, ValueError))
+    assert caught.value.code == "duration"
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0ms"),
+        (1, "1ms"),
+        (1_500, "1s500ms"),
+        (60_000, "1m"),
+        (5_400_000, "1h30m"),
+        (90_000_000, "1d1h"),
+        (-5, "-5ms"),
+    ],
+)
+def test_milliseconds_are_shown_as_a_person_would_write_them(ms: int, text: str) -> None:
+    assert show_ms(ms) == text
+
+
+@pytest.mark.parametrize("ms", [1, 999, 61_001, 90_061_001, 10**12])
+def test_what_is_shown_can_be_read_again(ms: int) -> None:
+    assert to_ms(show_ms(ms)) == ms
