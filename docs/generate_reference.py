@@ -459,6 +459,7 @@ REASONS = {
     "null foreign key": "A row of an inner foreign-key join has no foreign key, or no value to take one from.",
     "late": "The window had closed when the record came; in hopping and sliding windows, counted for each window that "
     "the record missed. `late()` gives the records that missed all of theirs.",
+    "before the window": "The record is older than the start of an unlimited window.",
     "older than the history": "The record is older than what a versioned table keeps.",
     "older version": "A join of versioned tables looks at the latest versions only, and this change is an older one.",
     "stale answer": "An answer to a foreign-key join came when the left row had changed again; a newer one follows.",

@@ -17,12 +17,16 @@ from millstream.records import Record, Windowed
 from millstream.serde import Serde
 
 if TYPE_CHECKING:
+    from millstream.engine.context import DroppedRecord
+    from millstream.engine.errors import ErrorContext
     from millstream.testing import TestDriver
 
 __all__ = [
     "App",
     "Cancellable",
     "CogroupedStream",
+    "DroppedRecord",
+    "ErrorContext",
     "Expr",
     "FixedKeyProcessor",
     "GlobalTable",
@@ -67,10 +71,17 @@ __all__ = [
 ]
 
 
+_ON_DEMAND = {
+    "DroppedRecord": "millstream.engine.context",
+    "ErrorContext": "millstream.engine.errors",
+    "TestDriver": "millstream.testing",
+}
+
+
 def __getattr__(name: str) -> Any:
     """Loads the test driver, and with it the engine, only when somebody asks for it."""
-    if name == "TestDriver":
-        from millstream.testing import TestDriver  # noqa: PLC0415
+    if name in _ON_DEMAND:
+        import importlib  # noqa: PLC0415
 
-        return TestDriver
+        return getattr(importlib.import_module(_ON_DEMAND[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -57,14 +57,14 @@ OPTIMIZATIONS = ("reuse.ktable.source.topics", "merge.repartition.topics", "sing
 
 
 def _optimization(key: str, value: Any) -> tuple[str, ...]:
-    if value == "none":
+    if value in ("none", ()):
         return ()
     if value == "all":
         return OPTIMIZATIONS
     names = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not names:
         names = [value]
-    return tuple(_one_of("none", "all", *OPTIMIZATIONS)(key, name) for name in names)
+    return tuple(_one_of(*OPTIMIZATIONS)(key, name) for name in names)
 
 
 KEYS: dict[str, Key] = {
@@ -109,7 +109,7 @@ class Config(Mapping[str, Any]):
         for name, value in (given or {}).items():
             dotted = name if not isinstance(name, str) or name in KEYS else name.replace("_", ".")
             if not isinstance(dotted, str):
-                raise ConfigError(f"a configuration key is text, got {name!r}")
+                raise ConfigError(f"unknown configuration key {name!r}: keys are text")
             if dotted not in KEYS:
                 hint = suggestion(dotted, KEYS) or f"the keys are: {', '.join(KEYS)}"
                 raise ConfigError(f"unknown configuration key {name!r}", hint=hint)

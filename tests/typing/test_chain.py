@@ -63,10 +63,12 @@ def test_tables_and_joins() -> None:
     names = app.table("names", key=str, value=str)
     assert_type(names, Table[str, str])
     assert_type(names.map_values(len), Table[str, int])
-    assert_type(names.filter(lambda name: bool(name)), Table[str, str])
+    assert_type(names.filter(lambda name: name != "x"), Table[str, str])
     assert_type(orders.join(names, lambda order, name: f"{order.customer}{name}"), JoinedStream[str, str])
     payments = app.stream("payments", key=str, value=int)
-    assert_type(orders.join(payments, lambda order, paid: order.amount - paid, join_window("1m")), JoinedStream[str, int])
+    assert_type(
+        orders.join(payments, lambda order, paid: order.amount - paid, join_window("1m")), JoinedStream[str, int]
+    )
     assert_type(names.join(names, lambda a, b: a == b), Table[str, bool])
     grouped = names.group_by(lambda key, name: (name, len(key)), key=str, value=int)
     assert_type(grouped, GroupedTable[str, int])

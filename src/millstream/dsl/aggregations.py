@@ -257,7 +257,7 @@ class ReadyAggregations(Generic[K, V]):
 
 @suggesting_methods
 class ReadyTableAggregations(Generic[K, V]):
-    """Ready aggregations of the rows of a table, which follow every change of a row.
+    """Ready aggregations of the rows of a table, which follow every change of a row. None is passed over.
 
     ``of`` picks what is aggregated from the row's value; without it, the value itself.
     """
@@ -274,7 +274,13 @@ class ReadyTableAggregations(Generic[K, V]):
         pick = self._pick(of)
         serde = serde_for(value, "value") if value is not None else JSON
         return self._ready(
-            "sum", lambda: 0, lambda item, agg: agg + pick(item), lambda item, agg: agg - pick(item), serde, store, name
+            "sum",
+            lambda: 0,
+            lambda item, agg: agg if (x := pick(item)) is None else agg + x,
+            lambda item, agg: agg if (x := pick(item)) is None else agg - x,
+            serde,
+            store,
+            name,
         )
 
     def avg(
@@ -289,8 +295,8 @@ class ReadyTableAggregations(Generic[K, V]):
         return self._ready(
             "avg",
             lambda: [0, 0],
-            lambda item, agg: [agg[0] + pick(item), agg[1] + 1],
-            lambda item, agg: [agg[0] - pick(item), agg[1] - 1],
+            lambda item, agg: agg if (x := pick(item)) is None else [agg[0] + x, agg[1] + 1],
+            lambda item, agg: agg if (x := pick(item)) is None else [agg[0] - x, agg[1] - 1],
             JSON,
             store,
             name,
@@ -311,7 +317,11 @@ class ReadyTableAggregations(Generic[K, V]):
             index = agg.index(gone) if gone in agg else len(agg)
             return agg[:index] + agg[index + 1 :]
 
-        return self._ready("collect", list, lambda item, agg: [*agg, pick(item)], without, JSON, store, name)
+        def extended(item: V, agg: list[Any]) -> list[Any]:
+            more = pick(item)
+            return agg if more is None else [*agg, more]
+
+        return self._ready("collect", list, extended, without, JSON, store, name)
 
     def _ready(
         self, kind: str, init: Any, add: Any, subtract: Any, serde: Serde[Any], store: Any, name: str | None

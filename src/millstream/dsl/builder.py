@@ -194,12 +194,21 @@ class Builder:
         return known if known is not None else serde_for(self.config[f"default.{part}.serde"], part)
 
     def function(
-        self, target: Callable[..., Any] | Expr, roles: tuple[str, ...], what: str, **serdes: Serde[Any] | None
+        self,
+        target: Callable[..., Any] | Expr,
+        roles: tuple[str, ...],
+        what: str,
+        *,
+        timed: bool = False,
+        **serdes: Serde[Any] | None,
     ) -> Function:
-        """Wraps a user's function; checks an expression against what is known of the data it reads."""
-        function = Function(target, roles, what)
+        """Wraps a user's function; checks an expression against what is known of the data it reads.
+
+        With ``timed``, the operator can give an expression the record's timestamp.
+        """
+        function = Function(target, roles, what, timed=timed)
         if isinstance(target, Expr):
-            type_of(target, _schemas(roles, serdes))
+            type_of(target, _schemas(function.roles, serdes))
         return function
 
     def result_serde(
@@ -243,4 +252,5 @@ def _same_source(a: Source, b: Source) -> bool:
 
 def _schemas(roles: tuple[str, ...], serdes: dict[str, Serde[Any] | None]) -> dict[str, DataType]:
     known = {role: serdes.get(role) for role in roles}
-    return {role: schema_of(object if serde is None else serde.python_type) for role, serde in known.items()}
+    found = {role: schema_of(object if serde is None else serde.python_type) for role, serde in known.items()}
+    return {**found, "timestamp": TIMESTAMP} if "timestamp" in roles else found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
 from millstream.callsite import caller
 from millstream.dsl import table as tables
@@ -43,8 +43,8 @@ class _Groups(ReadyAggregations[K, V]):
     _stream: Stream[K, V]
 
     def _function(self, target: Any, roles: tuple[str, ...], what: str) -> Any:
-        known = {"key": self._stream._key, "value": self._stream._value}
-        return self._stream._builder.function(target, roles, what, **known)
+        key, value = self._stream._key, self._stream._value
+        return self._stream._builder.function(target, roles, what, key=key, value=value)
 
     def _count(self) -> Aggregation:
         return Aggregation("count")
@@ -103,7 +103,7 @@ class GroupedStream(_Groups[K, V]):
     def aggregate(
         self,
         initializer: Callable[[], A],
-        aggregator: Callable[[V, A], A],
+        aggregator: Callable[[V, A], A | None],
         *,
         value: Any = None,
         store: str | Materialized | None = None,
@@ -113,7 +113,7 @@ class GroupedStream(_Groups[K, V]):
     def aggregate(
         self,
         initializer: Callable[[], A],
-        aggregator: Callable[[K, V, A], A],
+        aggregator: Callable[[K, V, A], A | None],
         *,
         value: Any = None,
         store: str | Materialized | None = None,
@@ -234,7 +234,7 @@ class WindowedStream(_Groups[K, V]):
     def aggregate(
         self,
         initializer: Callable[[], A],
-        aggregator: Callable[[V, A], A],
+        aggregator: Callable[[V, A], A | None],
         merger: Callable[[A, A], A] | Callable[[K, A, A], A] | None = None,
         *,
         value: Any = None,
@@ -245,7 +245,7 @@ class WindowedStream(_Groups[K, V]):
     def aggregate(
         self,
         initializer: Callable[[], A],
-        aggregator: Callable[[K, V, A], A],
+        aggregator: Callable[[K, V, A], A | None],
         merger: Callable[[A, A], A] | Callable[[K, A, A], A] | None = None,
         *,
         value: Any = None,
@@ -330,11 +330,11 @@ class CogroupedStream(Generic[K, A]):
     ) -> CogroupedStream[K, A]:
         """Adds another grouped stream and its aggregator."""
         function = grouped._function(aggregator, _ADD, "aggregator")
-        return CogroupedStream((*self._parts, (grouped, function)), self._window)
+        return type(self)((*self._parts, (grouped, function)), self._window)
 
-    def windowed_by(self, window: Window) -> CogroupedStream[K, A]:
+    def windowed_by(self, window: Window) -> WindowedCogroupedStream[K, A]:
         """Aggregates in windows of time."""
-        return CogroupedStream(self._parts, check_window(window, "update"))
+        return WindowedCogroupedStream(self._parts, check_window(window, "update"))
 
     def aggregate(
         self,
@@ -403,6 +403,24 @@ class CogroupedStream(Generic[K, A]):
             return tables.Table(builder, merged, spec.key, spec.value)
         late = tuple((node, parent._key, parent._value) for node, parent in zip(nodes, inputs, strict=True))
         return tables.WindowedTable(builder, merged, windowed_key(spec.key, self._window), spec.value, late)
+
+
+@suggesting_methods
+class WindowedCogroupedStream(CogroupedStream[K, A]):
+    """An aggregate over several grouped streams in windows; made by `CogroupedStream.windowed_by`."""
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        merger: Callable[[K, A, A], A] | Callable[[A, A], A] | None = None,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> WindowedTable[Windowed[K], A]:
+        """Makes the table; see `CogroupedStream.aggregate`."""
+        table = super().aggregate(initializer, merger, value=value, store=store, name=name)
+        return cast("WindowedTable[Windowed[K], A]", table)
 
 
 @suggesting_methods

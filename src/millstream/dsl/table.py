@@ -234,7 +234,7 @@ class Table(Generic[K, V]):
             sent=self._sent(f"{label}-sent-store", key, value, logged=until.logging),
         )
         self._builder.add(node, lineage=label)
-        return Table(self._builder, node, self._key, self._value, windowed=self._windowed)
+        return self._derived(node, self._value)
 
     @overload
     def group_by(
@@ -436,7 +436,11 @@ class Table(Generic[K, V]):
             serde = spec.value
         node = kind(name=label, at=caller(), parent=self._node, store=spec, **fields)
         self._builder.add(node, lineage=spec.name if spec else None)
-        return Table(self._builder, node, self._key, serde, windowed=self._windowed)
+        return self._derived(node, serde)
+
+    def _derived(self, node: Node, value: Serde[Any] | None) -> Table[Any, Any]:
+        """A table with the keys of this one."""
+        return Table(self._builder, node, self._key, value, windowed=self._windowed)
 
     def _sent(self, name: str, key: Serde[Any], value: Serde[Any], *, logged: bool) -> StoreSpec:
         """The store of what suppress last sent for a row; of a window, as long as that can still change."""
@@ -471,6 +475,9 @@ class WindowedTable(Table[K, V]):
     ) -> None:
         super().__init__(builder, node, key, value, windowed=True)
         self._inputs = inputs
+
+    def _derived(self, node: Node, value: Serde[Any] | None) -> WindowedTable[Any, Any]:
+        return WindowedTable(self._builder, node, self._key, value, self._inputs)
 
     def late(self, *, name: str | None = None) -> Stream[Any, Any]:
         """The records that came after all their windows had closed, as a stream of their own.

@@ -24,15 +24,22 @@ class Function:
         target: The callable or the expression itself.
         roles: What the operator offers, in order, the key first if it offers one.
         takes_key: Whether the function wants the key; if not, it takes the other roles only.
+        timed: It is an expression that reads the record's timestamp; the operator then gives it key, value and that.
     """
 
-    __slots__ = ("roles", "takes_key", "target")
+    __slots__ = ("roles", "takes_key", "target", "timed")
 
-    def __init__(self, target: Callable[..., Any] | Expr, roles: tuple[str, ...], what: str) -> None:
+    def __init__(
+        self, target: Callable[..., Any] | Expr, roles: tuple[str, ...], what: str, *, timed: bool = False
+    ) -> None:
         self.target = target
         self.roles = roles
+        self.timed = isinstance(target, Expr) and "timestamp" in roles_of(target) and "timestamp" not in roles
         if isinstance(target, Expr):
             self.takes_key = roles[:1] == ("key",) and "key" in roles_of(target)
+            if timed and self.timed:
+                self.takes_key = True
+                self.roles = (*roles, "timestamp")
             compile_expr(target, self.parameters)
         elif callable(target):
             self.takes_key = self._wants_key(what)

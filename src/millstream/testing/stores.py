@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from millstream.errors import SerdeError
+from millstream.records import Windowed
 from millstream.state.spec import StoreSpec
 from millstream.state.views import view_of
 
@@ -27,25 +28,32 @@ class AllPartitions:
         self._views = views
 
     def __getattr__(self, name: str) -> Any:
-        methods = [getattr(view, name) for view in self._views]
+        members = [getattr(view, name) for view in self._views]
+        if not callable(members[0]):
+            return members[0]
 
         def ask(*args: Any, **kwargs: Any) -> Any:
-            answers = [method(*args, **kwargs) for method in methods]
+            answers = [member(*args, **kwargs) for member in members]
             if name == "approximate_num_entries":
                 return sum(answers)
-            if (hasattr(answers[0], "__iter__") and hasattr(answers[0], "__next__")) or isinstance(answers[0], list):
-                entries = [entry for answer in answers for entry in answer]
-                backward = name.startswith(("reverse", "backward"))
-                return iter(sorted(entries, key=self._order, reverse=backward))
+            if isinstance(answers[0], list):
+                return self._together(answers, name)
+            if isinstance(answers[0], Iterator):
+                return iter(self._together([list(answer) for answer in answers], name))
             return next((answer for answer in answers if answer is not None), None)
 
         return ask
 
+    def _together(self, answers: list[list[Any]], name: str) -> list[Any]:
+        """The entries of all parts, in order; those of one key are all in one part."""
+        found = [answer for answer in answers if answer]
+        if len(found) < 2:
+            return found[0] if found else []
+        entries = [entry for answer in found for entry in answer]
+        return sorted(entries, key=self._order, reverse=name.startswith(("reverse", "backward")))
+
     def _order(self, entry: Any) -> Any:
         key = entry[0]
-        inner = getattr(key, "key", key)
-        try:
-            data = self._spec.key.serialize(inner)
-        except SerdeError:  # a start, of the entries of one key
-            return (b"", key, 0)
-        return (data, getattr(key, "start", 0), getattr(key, "end", 0))
+        windowed = isinstance(key, Windowed)
+        data = self._spec.key.serialize(key.key if windowed else key)
+        return (data, key.start, key.end) if windowed else (data, 0, 0)

@@ -225,7 +225,9 @@ def test_which_stores_are_shown() -> None:
     held.to_stream().to("final")
     app.table("unread", name="unread").to_stream().to("copy")
     cats, dogs = app.table("cats", name="cats"), app.table("dogs", store="dogs", name="dogs")
-    cats.join(dogs.map_values(len), lambda a, _b: a, name="pets").filter(bool).outer_join(held, lambda a, _b: a, name="all")
+    cats.join(dogs.map_values(len), lambda a, _b: a, name="pets").filter(bool).outer_join(
+        held, lambda a, _b: a, name="all"
+    )
     found = processors(app)
     assert found["remember"] == "seen"
     assert (found["cogroup-part-1"], found["cogroup-part-2"], found["cogroup"]) == ("both", "both", "")

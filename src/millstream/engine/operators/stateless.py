@@ -6,7 +6,7 @@ from typing import Any
 
 from millstream.engine.compile import Build, Process, operator
 from millstream.engine.context import OutputRecord
-from millstream.errors import ProductionError
+from millstream.errors import ProductionError, SerializationError
 from millstream.names import check_name
 from millstream.plan import stateless as plan
 from millstream.plan.functions import Function
@@ -20,6 +20,19 @@ def filter_(node: plan.Filter, build: Build) -> Process:
     """Passes the records for which the predicate holds."""
     forward, fail = build.forward(node), build.failure(node, node.predicate)
     holds, negate = node.predicate.bare(), node.negate
+
+    if node.predicate.timed:
+
+        def process_with_time(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            try:
+                passes = holds(key, value, timestamp)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            if (not passes) is negate:
+                forward(key, value, timestamp, headers)
+
+        return process_with_time
 
     if node.predicate.takes_key:
 
@@ -52,6 +65,18 @@ def map_values(node: plan.MapValues, build: Build) -> Process:
     forward, fail = build.forward(node), build.failure(node, node.function)
     function = node.function.bare()
 
+    if node.function.timed:
+
+        def process_with_time(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            try:
+                result = function(key, value, timestamp)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            forward(key, result, timestamp, headers)
+
+        return process_with_time
+
     if node.function.takes_key:
 
         def process_with_key(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -80,6 +105,17 @@ def select_key(node: plan.SelectKey, build: Build) -> Process:
     """Gives each record a new key."""
     forward, fail = build.forward(node), build.failure(node, node.function)
     function = node.function.full()
+    if node.function.timed:
+
+        def process_with_time(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            try:
+                chosen = function(key, value, timestamp)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            forward(chosen, value, timestamp, headers)
+
+        return process_with_time
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
@@ -258,11 +294,22 @@ def _writer(
                 chosen = choose(key, value, context.partition_counts(topic))
                 record = record._replace(partition=_checked_partition(chosen, context.partition_counts(topic)))
         except Exception as error:
-            fail(error, key, value, timestamp, headers)
+            fail(_of_the_key(error, key, key_serde), key, value, timestamp, headers)
             return
         outputs.append(record)
 
     return write
+
+
+def _of_the_key(error: Exception, key: Any, serde: Serde[Any]) -> Exception:
+    """Says so if it is the key that cannot be written."""
+    if isinstance(error, SerializationError):
+        try:
+            serde.serialize(key)
+        except SerializationError:
+            hint = None if error.hint is None else error.hint.replace("value=", "key=")
+            return SerializationError(f"the key: {error.message}", hint=hint)
+    return error
 
 
 def _checked_partition(chosen: Any, count: int) -> int | None:

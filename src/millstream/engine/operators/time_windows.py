@@ -49,6 +49,7 @@ def time_windows(node: plan.WindowAggregate, build: Build) -> Process:
         return clock.watch(_tumbling(node, build, update, clock.cell))
     time = clock.cell
     no_key, too_late = build.drop(node, "null key"), build.drop(node, "late")
+    before_all = build.drop(node, "before the window")
     late = build.late(node)
     size, grace = (END_OF_TIME, 0) if isinstance(window, UnlimitedWindow) else (window.size, window.grace)
     starts = _starts(window)
@@ -68,8 +69,11 @@ def time_windows(node: plan.WindowAggregate, build: Build) -> Process:
             else:
                 missed = True
                 too_late(key, value, timestamp, headers)
-        if missed and not taken and late is not None:
-            late(key, value, timestamp, headers)
+        if not taken:
+            if not missed:
+                before_all(key, value, timestamp, headers)
+            elif late is not None:
+                late(key, value, timestamp, headers)
         if emit is not None:
             emit(now, headers)
 
