@@ -134,25 +134,22 @@ class StreamJoin:
 
     def self_join(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Joins a stream with itself: the record as left with those before, then as right, with itself too."""
+        self.time[0] = max(self.time[0], timestamp)
         if key is None or value is None:
             self._null(key, value, timestamp, headers, None)
             return
-        window, fetch = self.window, self.left_store.fetch
-        now = self.time[0] = max(self.time[0], timestamp)
-        as_left = fetch(key, max(0, timestamp - window.before), max(0, timestamp + window.after))
-        as_right = fetch(key, max(0, timestamp - window.after), max(0, timestamp + window.before))
-        pairs = [(at, value, other) for at, other in as_left] + [(at, other, value) for at, other in as_right]
-        if min(window.before, window.after) >= 0 and timestamp > now - window.retention + 1:
-            place = len(as_left) + sum(at <= timestamp for at, _ in as_right)
-            pairs.insert(place, (timestamp, value, value))
-        for at, left, right in pairs:
-            try:
-                result = self.joiner(key, left, right)
-            except Exception as error:
-                self.fail(error, key, value, timestamp, headers)
-                break
-            self.forward(key, result, max(timestamp, at), headers)
-        self.left_store.put(key, timestamp, value)
+        store, window = self.left_store, self.window
+        as_left = store.fetch(key, max(0, timestamp - window.before), max(0, timestamp + window.after))
+        store.put(key, timestamp, value)
+        as_right = store.fetch(key, max(0, timestamp - window.after), max(0, timestamp + window.before))
+        for pairs in ([(at, value, other) for at, other in as_left], [(at, other, value) for at, other in as_right]):
+            for at, left, right in pairs:
+                try:
+                    result = self.joiner(key, left, right)
+                except Exception as error:
+                    self.fail(error, key, value, timestamp, headers)
+                    break
+                self.forward(key, result, max(timestamp, at), headers)
 
     def release(self, now: int, headers: Headers) -> None:
         """Emits the unmatched records whose windows have closed: by time, the right side first, key and arrival."""
