@@ -13,6 +13,7 @@ from millstream.engine.context import Drop, Failure, Getter, TaskContext
 from millstream.plan.functions import Function
 from millstream.plan.node import Node
 from millstream.plan.stateless import BranchOutput, Late
+from millstream.plan.tables import ToStream
 from millstream.plan.walk import history
 
 Process: TypeAlias = Callable[..., None]
@@ -66,6 +67,11 @@ class Build:
     def forward(self, node: Node) -> Process:
         """Passes on what a node gives to all operators below it, in their order."""
         return fan_out([self._port(c, p) for c, p in self._below(node) if not isinstance(c, Late | BranchOutput)])
+
+    def only_stream(self, node: Node) -> Process | None:
+        """Passes on what a table gives to what is below its stream, if there is nothing else below the table."""
+        below = self._below(node)
+        return self.forward(below[0][0]) if len(below) == 1 and isinstance(below[0][0], ToStream) else None
 
     def late(self, node: Node) -> Process | None:
         """Passes on the late records of a node; None if nobody wants them."""

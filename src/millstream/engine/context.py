@@ -66,7 +66,7 @@ class TaskContext:
         stream_time: The greatest timestamp that the task has taken.
         now: The wall clock, as the host gives it.
         source: Topic and partition of the record that is being processed; None in a punctuator.
-        entry: That record: (timestamp, key, value, headers, offset, raw).
+        current: Gives that record: (timestamp, key, value, headers, offset, raw).
         dropped: How many records were dropped, by operator and reason.
         on_drop: Told of each dropped record, if somebody wants to know more than how many.
     """
@@ -86,7 +86,7 @@ class TaskContext:
         self.stream_time = -1
         self.now = 0
         self.source: Any = None
-        self.entry: Any = None
+        self.current: Callable[[], Any] = lambda: None
         self.punctuators = Punctuators(self)
         self.partition_counts: Callable[[str], int] = lambda _topic: 1
         self._handlers = ErrorHandlers(config, self._dead_letter)
@@ -167,7 +167,7 @@ class TaskContext:
             self.on_drop(DroppedRecord(*where, record.key, record.value, record.timestamp))
 
     def _error_context(self, operator: str, function: str | None, phase: Phase, timestamp: int) -> ErrorContext:
-        source, entry = self.source, self.entry
+        source, entry = self.source, self.current()
         raw = entry[5] if source is not None and entry is not None else None
         known = raw if raw is not None else InputRecord(-1, timestamp, None, None)
         return ErrorContext(

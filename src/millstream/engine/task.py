@@ -144,7 +144,7 @@ class Task:
     def _take(self, queue: Queue, entry: Any) -> None:
         context = self.context
         timestamp, key, value, headers = entry[:4]
-        context.source, context.entry = queue, entry
+        context.source, context.current = queue, lambda: entry
         context.stream_time = max(context.stream_time, timestamp)
         queue.process(key, value, timestamp, headers)
         context.punctuators.run("stream", context.stream_time)
@@ -152,12 +152,18 @@ class Task:
     def _take_all(self, queue: Queue, entries: Iterable[Any]) -> None:
         """The loop for a single input: nothing is done per record but what the operators do."""
         context, process = self.context, queue.process
-        context.source = queue
+        entry: Any = None
+        context.source, context.current = queue, lambda: entry
+        latest = context.stream_time
+        watched = bool(context.processors)  # which may ask for the time
         for entry in entries:
-            context.entry = entry
             timestamp, key, value, headers, _offset, _raw = entry
-            context.stream_time = max(context.stream_time, timestamp)
+            if timestamp > latest:
+                latest = timestamp
+                if watched:
+                    context.stream_time = latest
             process(key, value, timestamp, headers)
+        context.stream_time = latest
 
     def advance_wall_clock(self, now: int) -> None:
         """Sets the wall clock, and runs the wall-clock punctuators that are due, each once."""

@@ -128,7 +128,9 @@ def _options(item: Any, above: tuple[Node, ...] = ()) -> PlainPlan:
         value = getattr(item, field)
         if is_node and (field in _ASIDE or isinstance(value, StoreSpec) or _refers_to(value, above)):
             continue
-        if field in {"name", "named"} or (field in usual and type(value) is type(usual[field]) and value == usual[field]):
+        if field in {"name", "named"} or (
+            field in usual and type(value) is type(usual[field]) and value == usual[field]
+        ):
             continue
         found[field] = _plain(value)
     return found

@@ -66,7 +66,8 @@ def aggregate(node: plan.Aggregate, build: Build) -> Process:
             else:
                 old, before = row
                 new = following(key, value, _again(get, key) if fresh else old)
-                timestamp = max(timestamp, before)
+                if before > timestamp:
+                    timestamp = before
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return
@@ -80,9 +81,28 @@ def aggregate(node: plan.Aggregate, build: Build) -> Process:
 
 
 def _count(node: plan.Aggregate, build: Build, store: Any) -> Process:
-    """Counting is common enough to have a loop of its own."""
+    """Counting is common enough to have a loop of its own; and another one if only its stream is wanted."""
     forward, drop = build.forward(node), _drop_nulls(node, build)
     get, put = store.get, store.put
+    stream = build.only_stream(node)
+    if stream is not None:
+
+        def process_to_stream(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop(key, value, timestamp, headers)
+                return
+            row = get(key)
+            if row is None:
+                count = 1
+            else:
+                count, before = row
+                count += 1
+                if before > timestamp:
+                    timestamp = before
+            put(key, (count, timestamp))
+            stream(key, count, timestamp, headers)
+
+        return process_to_stream
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         if key is None or value is None:
@@ -94,7 +114,8 @@ def _count(node: plan.Aggregate, build: Build, store: Any) -> Process:
             forward(key, 1, None, timestamp, headers, True)
             return
         old, before = row
-        timestamp = max(timestamp, before)
+        if before > timestamp:
+            timestamp = before
         put(key, (old + 1, timestamp))
         forward(key, old + 1, old, timestamp, headers, True)
 
@@ -169,7 +190,8 @@ def table_aggregate(node: plan.TableAggregate, build: Build) -> Process:
         except Exception as error:
             fail(error, key, new_value, timestamp, headers)
             return
-        timestamp = max(timestamp, before)
+        if before > timestamp:
+            timestamp = before
         latest = rows.put(key, result, timestamp)
         if latest is None:
             expired(key, result, timestamp, headers)

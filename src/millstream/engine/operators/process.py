@@ -105,7 +105,7 @@ class ProcessorContext:
     def record_metadata(self) -> RecordMetadata | None:
         """Where the current record came from; None in a punctuator."""
         source = self._task.source
-        return None if source is None else RecordMetadata(source.topic, source.partition, self._task.entry[4])
+        return None if source is None else RecordMetadata(source.topic, source.partition, self._task.current()[4])
 
     @property
     def current_stream_time(self) -> int:

@@ -120,7 +120,7 @@ class StreamJoin:
                 except Exception as error:
                     fail(error, key, value, timestamp, headers)
                     break
-                forward(key, result, max(timestamp, at), headers)
+                forward(key, result, at if at > timestamp else timestamp, headers)
             if not found:
                 if self.late is not None and until + window.grace < now:
                     self.late(key, value, timestamp, headers)

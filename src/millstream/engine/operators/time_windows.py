@@ -92,7 +92,7 @@ def _tumbling(node: plan.WindowAggregate, build: Build, update: Update, time: li
         if key is None:
             no_key(key, value, timestamp, headers)
             return
-        if timestamp > time[0]:  # noqa: PLR1730  (a comparison costs less than max)
+        if timestamp > time[0]:
             time[0] = timestamp
         start = timestamp - timestamp % size
         if start > time[0] - grace - size:
@@ -138,7 +138,8 @@ def _updater(node: plan.WindowAggregate, build: Build) -> Update:
             else:
                 old, before = row
                 new = following(key, value, get(key, start)[0] if fresh else old)
-                timestamp = max(timestamp, before)
+                if before > timestamp:
+                    timestamp = before
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return True
@@ -155,7 +156,8 @@ def _updater(node: plan.WindowAggregate, build: Build) -> Update:
         else:
             old, before = row
             new = old + 1
-            timestamp = max(timestamp, before)
+            if before > timestamp:
+                timestamp = before
         put(key, start, (new, timestamp))
         if forward is not None:
             windowed = _new(Windowed, (key, start, END_OF_TIME if unlimited else start + size))
