@@ -17,7 +17,7 @@ from millstream.dsl.suggesting import check_options, suggesting_methods
 from millstream.dsl.table import GlobalTable, Table
 from millstream.durations import Duration, show_ms, to_ms
 from millstream.errors import ConfigError, TopologyError
-from millstream.expr import Expr, roles_of
+from millstream.expr import Expr
 from millstream.names import check_name
 from millstream.plan import sources
 from millstream.plan.functions import Function, arity
@@ -331,8 +331,8 @@ def _timestamps(option: TimestampOption, on_invalid: OnInvalid) -> Timestamps:
         field = option
         return Timestamps("function", Function(lambda value: _field(value, field), ("key", "value"), "timestamp"))
     roles: tuple[str, ...] = ("key", "value")
-    if isinstance(option, Expr) and "timestamp" in roles_of(option):
-        roles = ("key", "value", "timestamp", "partition_time")
+    if isinstance(option, Expr):
+        roles = ("key", "value", "timestamp")
     count = None if isinstance(option, Expr) else arity(option)
     if count is not None and count[0] > 2:
         roles = ("key", "value", "timestamp", "partition_time")

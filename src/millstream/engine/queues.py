@@ -110,10 +110,10 @@ def _extractor(
 
         return previous
     assert timestamps.function is not None
-    function, wants_times = timestamps.function.full(), len(timestamps.function.roles) > 2
+    function, count = timestamps.function.full(), len(timestamps.function.roles)
 
     def computed(time: int, key: Any, value: Any) -> int | None:
-        found = function(key, value, time, partition_time[0]) if wants_times else function(key, value)
+        found = function(*(key, value, time, partition_time[0])[:count])
         if found is None or found < 0:
             return None
         partition_time[0] = max(partition_time[0], found)
