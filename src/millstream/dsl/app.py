@@ -128,13 +128,16 @@ class App:
         for topic in topics:
             check_name(topic, "topic")
         if len(set(topics)) != len(topics):
-            raise TopologyError(f"stream: a topic is named twice in {topics}")
+            raise TopologyError(f"stream: a topic is named twice in {topics}", hint="name each topic once")
         expression = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
         if expression is not None:
             try:
                 re.compile(expression)
             except re.error as error:
-                raise TopologyError(f"stream: the pattern {expression!r} cannot be read: {error}") from error
+                raise TopologyError(
+                    f"stream: the pattern {expression!r} cannot be read: {error}",
+                    hint="it is a regular expression of Python's, for whole names of topics",
+                ) from error
         known_key, known_value = self._serde(key, "key"), self._serde(value, "value")
         base = shorten("-".join(topics) if topics else f"pattern-{expression}")
         node = self._builder.source(

@@ -86,7 +86,9 @@ def expire(stream: Stream[Any, Any], ttl: Duration, label: str) -> Stream[Any, A
     """Adds a deletion behind the last record of each key, when nothing came for it for the given time."""
     span = to_ms(ttl, "ttl")
     if span <= 0:
-        raise TopologyError(f"ttl must be more than zero, got {show_ms(span)}")
+        raise TopologyError(
+            f"ttl must be more than zero, got {show_ms(span)}", hint="leave it out to keep rows for ever"
+        )
     builder = stream._builder
     key = builder.serde(stream._key, "key")
     last = StoreSpec(name=f"{label}-ttl-last-store", kind="key-value", key=key, value=LONG)

@@ -542,7 +542,10 @@ def check_window(window: Window, emit: Emit) -> Window:
             hint='use tumbling("1m"), hopping("10s", "5s"), sliding("10s"), session("30s") or unlimited()',
         )
     if emit not in {"update", "close"}:
-        raise TopologyError(f"windowed_by: emit={emit!r} is neither 'update' nor 'close'")
+        raise TopologyError(
+            f"windowed_by: emit={emit!r} is neither 'update' nor 'close'",
+            hint="'update' sends every update of a window, 'close' each window once",
+        )
     if emit == "close" and isinstance(window, UnlimitedWindow):
         raise TopologyError(
             "windowed_by: an unlimited window never closes, so emit='close' would give nothing",

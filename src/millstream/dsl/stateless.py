@@ -244,7 +244,9 @@ class StatelessOperators(StreamBase[K, V]):
         """
         names = [*branches, *([default] if default is not None else [])]
         if len(set(names)) != len(names):
-            raise TopologyError(f"split: the default branch {default!r} has the name of another branch")
+            raise TopologyError(
+                f"split: the default branch {default!r} has the name of another branch", hint="choose another name"
+            )
         for branch in names:
             check_name(branch, "branch")
         predicates = tuple(self._function(p, f"split, branch {n!r}") for n, p in branches.items())

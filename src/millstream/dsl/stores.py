@@ -26,7 +26,9 @@ def key_value(options: Materialized, name: str, key: Serde[Any], value: Serde[An
     if options.history is not None:
         history = to_ms(options.history, "history")
         if history < 0:
-            raise TopologyError(f"history must not be negative, got {show_ms(history)}")
+            raise TopologyError(
+                f"history must not be negative, got {show_ms(history)}", hint="leave it out for a plain table"
+            )
         shape = {"kind": "versioned", "retention_ms": history}
     return StoreSpec(
         name=str(options.name if options.name is not None else name),
@@ -43,7 +45,10 @@ def windowed(
 ) -> StoreSpec:
     """The store of a windowed table: one row for each key and window."""
     if options.history is not None:
-        raise TopologyError("history is for plain tables; a windowed table cannot be versioned")
+        raise TopologyError(
+            "history is for plain tables; a windowed table cannot be versioned",
+            hint="retention=… keeps windows longer",
+        )
     retention = window.retention if options.retention is None else to_ms(options.retention, "retention")
     if retention < window.retention:
         raise TopologyError(

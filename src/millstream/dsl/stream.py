@@ -67,7 +67,10 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
             partitioner: Function of key, value and the number of partitions, giving the partition.
         """
         if partitions is not None and partitions < 1:
-            raise TopologyError(f"repartition: partitions must be at least 1, got {partitions}")
+            raise TopologyError(
+                f"repartition: partitions must be at least 1, got {partitions}",
+                hint="leave it out to have as many as the input",
+            )
         if name is not None:
             check_name(name, "repartition topic")
         node = self._builder.repartition(

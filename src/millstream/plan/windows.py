@@ -21,7 +21,9 @@ class TimeWindow(Value):
 
     def __post_init__(self) -> None:
         if self.size <= 0:
-            raise TopologyError(f"window size must be more than zero, got {show_ms(self.size)}")
+            raise TopologyError(
+                f"window size must be more than zero, got {show_ms(self.size)}", hint='write it as "1m" or "500ms"'
+            )
         if not 0 < self.advance <= self.size:
             raise TopologyError(
                 f"window advance must be more than zero and no more than the size ({show_ms(self.size)}), "
@@ -50,7 +52,10 @@ class SlidingWindow(Value):
 
     def __post_init__(self) -> None:
         if self.difference < 0:
-            raise TopologyError(f"sliding window difference must not be negative, got {show_ms(self.difference)}")
+            raise TopologyError(
+                f"sliding window difference must not be negative, got {show_ms(self.difference)}",
+                hint="it is how far apart records of one window may be",
+            )
         _check_grace(self.grace, self.idle)
 
     @property
@@ -73,7 +78,10 @@ class SessionWindow(Value):
 
     def __post_init__(self) -> None:
         if self.gap < 0:
-            raise TopologyError(f"session gap must not be negative, got {show_ms(self.gap)}")
+            raise TopologyError(
+                f"session gap must not be negative, got {show_ms(self.gap)}",
+                hint="it is how far apart neighbouring records of one session may be",
+            )
         _check_grace(self.grace, self.idle)
 
     @property
@@ -133,6 +141,10 @@ Window: TypeAlias = TimeWindow | SlidingWindow | SessionWindow | UnlimitedWindow
 
 def _check_grace(grace: int, idle: int | None) -> None:
     if grace < 0:
-        raise TopologyError(f"grace must not be negative, got {show_ms(grace)}")
+        raise TopologyError(
+            f"grace must not be negative, got {show_ms(grace)}", hint="leave it out to take no late records"
+        )
     if idle is not None and idle <= 0:
-        raise TopologyError(f"idle must be more than zero, got {show_ms(idle)}")
+        raise TopologyError(
+            f"idle must be more than zero, got {show_ms(idle)}", hint="leave it out to let only records move time"
+        )
