@@ -214,6 +214,10 @@ class App:
         """
         check_name(topic, "topic")
         options = Materialized.of(store)
+        if options.history is not None:
+            raise TopologyError(
+                "global_table: a global table cannot be versioned", hint="read the topic as a table to keep its history"
+            )
         keys = self._builder.serde(self._serde(key, "key"), "key")
         values = self._builder.serde(self._serde(value, "value"), "value")
         label = self._builder.name(name, "global-table", base=topic)

@@ -60,6 +60,7 @@ class Builder:
         self._lineage: dict[Node, str] = {}
         self._topics: dict[str, Node] = {}
         self._tables: set[str] = set()
+        self._shared: dict[Node, Repartition] = {}
 
     # ----- nodes -----------------------------------------------------------------------------------------------
 
@@ -165,6 +166,16 @@ class Builder:
         name = self.name(None, "repartition", parent, base=topic)
         node = Repartition(name=name, at=caller(), parent=parent, topic=topic, key=key, value=value, **options)
         return self.add(node)
+
+    def shared_by_joins(self, node: Node) -> Repartition | None:
+        """The repartition of a stream that an earlier join made."""
+        found = self._shared.get(node)
+        return found if found in self.nodes else None
+
+    def share_with_joins(self, node: Node, repartition: Node) -> None:
+        """Lets later joins of a stream use its repartition."""
+        assert isinstance(repartition, Repartition)
+        self._shared[node] = repartition
 
     def topic_name(self, stem: str) -> str:
         """A name for an internal topic, when the user gives none."""

@@ -61,9 +61,23 @@ class StreamBase(Generic[K, V]):
         """This stream, behind a repartition topic if its key was changed: of the name given, or derived from a stem."""
         if not self._rekeyed:
             return streams.Stream(self._builder, self._node, self._key, self._value)
+        return self._repartitioned(given if given is not None else self._builder.topic_name(stem))
+
+    def _joinable(self, given: str | None) -> Stream[K, V]:
+        """The same for a join; joins that the user does not name share one topic for each stream."""
+        if given is not None or not self._rekeyed:
+            return self._copartitioned(given, "")
+        node = self._builder.shared_by_joins(self._node)
+        if node is not None:
+            return streams.Stream(self._builder, node, node.key, node.value)
+        made = self._repartitioned(self._builder.topic_name(self._builder.stem("join", self._node)))
+        self._builder.share_with_joins(self._node, made._node)
+        return made
+
+    def _repartitioned(self, topic: str) -> Stream[K, V]:
         node = self._builder.repartition(
             self._node,
-            given if given is not None else self._builder.topic_name(stem),
+            topic,
             self._builder.serde(self._key, "key"),
             self._builder.serde(self._value, "value"),
             mergeable=True,

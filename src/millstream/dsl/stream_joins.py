@@ -268,8 +268,8 @@ def _stream_stream(
 ) -> JoinedStream[Any, Any]:
     builder = left._builder
     given, name = name, builder.name(name, "join" if how == "inner" else f"{how}-join", left._node, right._node)
-    left = left._copartitioned(None if given is None else f"{given}-left", f"{name}-left")
-    right = right._copartitioned(None if given is None else f"{given}-right", f"{name}-right")
+    left = left._joinable(None if given is None else f"{given}-left")
+    right = right._joinable(None if given is None else f"{given}-right")
     if given is None:
         builder.check_explicit(name)
     function = builder.function(joiner, _JOINER, "joiner", key=left._key, left=left._value, right=right._value)
@@ -326,7 +326,7 @@ def _stream_table(
         )
     builder = stream._builder
     given, name = name, builder.name(name, "join" if how == "inner" else "left-join", stream._node, table._node)
-    stream = stream._copartitioned(given, name)
+    stream = stream._joinable(given)
     function = builder.function(joiner, _JOINER, "joiner", key=stream._key, left=stream._value, right=table._value)
     buffer = None
     wait = None

@@ -16,7 +16,7 @@ from millstream.plan import aggregates, sources, tables
 from millstream.plan.stateless import Late
 from millstream.plan.walk import close_delay, history, window_aggregates
 from millstream.serde import BYTES, HEADERS, LONG, serde_for, tuple_of
-from millstream.serde.windowed import SessionWindowedSerde
+from millstream.serde.windowed import SessionWindowedSerde, TimeWindowedSerde
 from millstream.state.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -44,14 +44,11 @@ class Table(Generic[K, V]):
     the new value of a row and, where needed, the old one; a null value deletes the row.
     """
 
-    def __init__(
-        self, builder: Builder, node: Node, key: Serde[Any] | None, value: Serde[Any] | None, *, windowed: bool = False
-    ) -> None:
+    def __init__(self, builder: Builder, node: Node, key: Serde[Any] | None, value: Serde[Any] | None) -> None:
         self._builder = builder
         self._node = node
         self._key = key
         self._value = value
-        self._windowed = windowed
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._node.name})"
@@ -212,6 +209,11 @@ class Table(Generic[K, V]):
                 "a versioned table cannot be suppressed", hint="keep it in a store without history, or suppress before"
             )
         delay, idle = close_delay(self._node) if until.until == "window_closes" else (until.limit, None)
+        if until.until == "window_closes" and not isinstance(self._key, TimeWindowedSerde | SessionWindowedSerde):
+            raise TopologyError(
+                f"the keys of {self._node.name!r} are no longer windowed, so nothing tells when a row is final",
+                hint="suppress before the rows are regrouped or given other keys",
+            )
         label = self._builder.name(until.name, "suppress", self._node)
         key, value = self._builder.serde(self._key, "key"), self._builder.serde(self._value, "value")
         if until.name is None:
@@ -440,18 +442,18 @@ class Table(Generic[K, V]):
 
     def _derived(self, node: Node, value: Serde[Any] | None) -> Table[Any, Any]:
         """A table with the keys of this one."""
-        return Table(self._builder, node, self._key, value, windowed=self._windowed)
+        return Table(self._builder, node, self._key, value)
 
     def _sent(self, name: str, key: Serde[Any], value: Serde[Any], *, logged: bool) -> StoreSpec:
         """The store of what suppress last sent for a row; of a window, as long as that can still change."""
-        if not self._windowed:
-            return StoreSpec(name=name, kind="key-value", key=key, value=value, logged=logged)
         kept = [aggregate.store.retention_ms or 0 for aggregate in window_aggregates(self._node)]
+        if not kept or not isinstance(key, TimeWindowedSerde | SessionWindowedSerde):
+            return StoreSpec(name=name, kind="key-value", key=key, value=value, logged=logged)
         session = isinstance(key, SessionWindowedSerde)
         return StoreSpec(
             name=name,
             kind="session" if session else "window",
-            key=key.inner,  # type: ignore[attr-defined]
+            key=key.inner,
             value=value,
             retention_ms=max(kept) + 1,
             window_size_ms=None if session else getattr(key, "size_ms", None),
@@ -473,7 +475,7 @@ class WindowedTable(Table[K, V]):
         value: Serde[Any] | None,
         inputs: tuple[tuple[Node, Serde[Any] | None, Serde[Any] | None], ...],
     ) -> None:
-        super().__init__(builder, node, key, value, windowed=True)
+        super().__init__(builder, node, key, value)
         self._inputs = inputs
 
     def _derived(self, node: Node, value: Serde[Any] | None) -> WindowedTable[Any, Any]:

@@ -64,7 +64,7 @@ def join(
         store=spec if store is not None else None,
     )
     builder.add(node, lineage=options.name or label)
-    return tables.Table(builder, node, left._key, result, windowed=left._windowed)
+    return tables.Table(builder, node, left._key, result)
 
 
 def _foreign_key(
@@ -117,4 +117,4 @@ def _foreign_key(
         store=spec,
     )
     builder.add(node, lineage=spec.name if spec.named else label)
-    return tables.Table(builder, node, left._key, spec.value, windowed=left._windowed)
+    return tables.Table(builder, node, left._key, spec.value)

@@ -11,8 +11,10 @@ from millstream.plan.tables import TableFilter, TableMapValues, TableTransformVa
 def close_delay(node: Node) -> tuple[int, int | None]:
     """How long after its end a window of this table closes, and the idle time of its windows, if any.
 
+    Of several windows above, the one that closes last counts.
+
     Raises:
-        TopologyError: There are no windows above, or several that close at different times.
+        TopologyError: There are no windows above.
     """
     found = [aggregate.window for aggregate in window_aggregates(node)]
     if not found:
@@ -20,10 +22,8 @@ def close_delay(node: Node) -> tuple[int, int | None]:
             f"only windows close, and there are none above {node.name!r}",
             hint="use until_time_limit(…), or aggregate with windowed_by(…) first",
         )
-    if len({window.close_delay for window in found}) > 1:
-        raise TopologyError(f"the windows above {node.name!r} close at different times")
     idle = [window.idle for window in found if window.idle is not None]
-    return found[0].close_delay, min(idle, default=None)
+    return max(window.close_delay for window in found), max(idle, default=None)
 
 
 def window_aggregates(node: Node) -> list[WindowAggregate]:

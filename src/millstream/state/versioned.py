@@ -22,8 +22,8 @@ class MemoryVersionedStore:
     """
 
     __slots__ = (
-        "_codec", "_expire_at", "_index", "_log", "_mark", "_oldest", "_retention", "_time", "_versions", "_width",
-        "spec",
+        "_codec", "_ended", "_expire_at", "_index", "_log", "_mark", "_oldest", "_retention", "_time", "_versions",
+        "_width", "spec",
     )  # fmt: skip
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
@@ -31,6 +31,7 @@ class MemoryVersionedStore:
         self.spec = spec
         self._codec = codec
         self._versions: dict[Any, list[tuple[int, Any]]] = {}
+        self._ended: set[Any] = set()
         self._log: list[tuple[Any, Any, int]] = []
         self._mark: Callable[[Any], Any] = self._log.append if spec.logged else discard()
         self._retention = retention
@@ -66,6 +67,7 @@ class MemoryVersionedStore:
         keep = max(bisect_left(versions, (oldest + 1,)) - 1, 0)
         if keep == len(versions) - 1 and versions[keep][1] is None and versions[keep][0] <= oldest:
             del self._versions[key]
+            self._ended.discard(key)
         else:
             del versions[:keep]
 
@@ -84,12 +86,15 @@ class MemoryVersionedStore:
         latest = versions[-1][0]
         if timestamp > latest:
             versions.append((timestamp, value))
+            self._ended.discard(key)
             self._index.add(timestamp, key)
             return LATEST
         return self._put_among(versions, key, value, timestamp)
 
     def _put_among(self, versions: list[tuple[int, Any]], key: Any, value: Any, timestamp: int) -> int:
         place = bisect_left(versions, (timestamp,))
+        if self._is_ended(versions, key, timestamp):
+            self._ended.add(key)
         if versions[place][0] != timestamp:
             versions.insert(place, (timestamp, value))
         elif value is None and place + 1 == len(versions):
@@ -104,19 +109,31 @@ class MemoryVersionedStore:
         self._index.add(valid_to, key)
         return valid_to
 
-    def _end_latest(self, versions: list[tuple[int, Any]], key: Any) -> None:
-        # Kafka Streams keeps the tombstone that replaces the latest version, at its very timestamp, only as the end of
-        # the version before it. Without such a version nothing of it remains, which later puts can tell.
-        timestamp, value = versions[-1]
-        if value is None:
-            return
+    def _is_ended(self, versions: list[tuple[int, Any]], key: Any, timestamp: int) -> bool:
+        """Whether, with a put at this timestamp, a version before the latest one ends where the latest one begins.
+
+        Kafka Streams notes the end of a version, and a tombstone is nothing but the end of the version before it. When
+        a value follows a tombstone, the tombstone has no end, until a put comes between the two.
+        """
+        latest, value = versions[-1]
+        if value is None or key in self._ended:
+            return True
         if len(versions) == 1:
-            del self._versions[key]
-        elif versions[-2][1] is None:
-            versions.pop()
-        else:
+            return timestamp < latest
+        before, value = versions[-2]
+        return value is not None or before <= timestamp < latest
+
+    def _end_latest(self, versions: list[tuple[int, Any]], key: Any) -> None:
+        """Puts a tombstone in the place of the latest version: it stays only as the end of the version before."""
+        timestamp = versions[-1][0]
+        if key in self._ended:
             versions[-1] = (timestamp, None)
             self._index.add(timestamp, key)
+            self._ended.discard(key)
+        elif len(versions) == 1:
+            del self._versions[key]
+        else:
+            versions.pop()
 
     def delete(self, key: Any, timestamp: int, /) -> tuple[Any, int] | None:
         if timestamp < self._oldest:

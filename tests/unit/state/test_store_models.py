@@ -314,20 +314,27 @@ class VersionedModel:
         self.retention = retention
         self.time = -1
         self.versions: dict[str, dict[int, Any]] = {}
+        self.ends: dict[str, int] = {}
 
     def put(self, key: str, value: Any, timestamp: int) -> int:
         if timestamp < self.time - self.retention:
             return NOT_PUT
         self.time = max(self.time, timestamp)
         versions = self.versions.setdefault(key, {})
-        later = [time for time in versions if time > timestamp]
-        earlier = [time for time in versions if time < timestamp]
-        former = versions.get(timestamp)
-        if value is None and former is not None and not later and (not earlier or versions[max(earlier)] is None):
+        latest = max(versions, default=-1)
+        end = self.ends.get(key, -1)  # the last time at which a version was noted to end; a tombstone is such an end
+        if versions.get(latest) is None:
+            if value is None:
+                self.ends[key] = max(end, timestamp)
+        elif timestamp > latest:
+            self.ends[key] = timestamp
+        elif end <= timestamp < latest:
+            self.ends[key] = latest
+        elif value is None and end != timestamp == latest:
             del versions[timestamp]  # nothing remains of a version that ends as it begins, after nothing
-        else:
-            versions[timestamp] = value
-        return min(later, default=LATEST)
+            return LATEST
+        versions[timestamp] = value
+        return min((time for time in versions if time > timestamp), default=LATEST)
 
     def get(self, key: str, as_of: int) -> Any:
         versions = self.versions.get(key, {})
