@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NoReturn, TypeVar, dataclass_transform
 
+from millstream.errors import suggestion
+
 F = TypeVar("F", bound="Frozen")
 
 
@@ -55,8 +57,12 @@ class Frozen(metaclass=_FrozenMeta):
         if len(args) > len(self._fields):
             raise TypeError(f"{type(self).__name__} has {len(self._fields)} fields, not {len(args)}")
         given = dict(zip(self._fields, args, strict=False))
-        if (both := given.keys() & kwargs) or (unknown := kwargs.keys() - set(self._fields)):
-            raise TypeError(f"{type(self).__name__}: {', '.join(both or unknown)} is given twice or not a field")
+        for field in kwargs:
+            if field in given:
+                raise TypeError(f"{type(self).__name__}: {field!r} is given twice")
+            if field not in self._fields:
+                hint = suggestion(field, self._fields) or f"it has: {', '.join(self._fields)}"
+                raise TypeError(f"{type(self).__name__} has no {field!r}; {hint}")
         values = {**self._defaults, **given, **kwargs}
         for field in self._fields:
             if field not in values:

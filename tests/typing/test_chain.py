@@ -55,6 +55,10 @@ def test_groups_and_windows() -> None:
     windowed = orders.group_by_key().windowed_by(tumbling("1m"))
     assert_type(windowed, WindowedStream[str, Order])
     assert_type(windowed.count(), WindowedTable[Windowed[str], int])
+    assert_type(windowed.sum(lambda order: order.amount), WindowedTable[Windowed[str], Any])
+    assert_type(windowed.avg(col("amount")).late(), Stream[Any, Any])
+    assert_type(grouped.max(col("amount")), Table[int, Any])
+    assert_type(app.stream("named", value="long"), Stream[Any, Any])
 
 
 def test_tables_and_joins() -> None:

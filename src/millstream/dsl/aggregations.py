@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from millstream.dsl.suggesting import suggesting_methods
 from millstream.errors import TopologyError
 from millstream.plan.aggregates import Aggregation
+from millstream.plan.windows import SessionWindow
 from millstream.serde import DOUBLE, JSON, LONG, serde_for
 
 if TYPE_CHECKING:
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 Selector = Callable[..., Any]
 
 
 @suggesting_methods
-class ReadyAggregations(Generic[K, V]):
+class ReadyAggregations(Generic[K, V, T]):
     """Ready aggregations of grouped and windowed streams. Values that are None are passed over.
 
     ``of`` picks what is aggregated: a function of the value, or of key and value, or an expression; without it, the
@@ -37,7 +39,7 @@ class ReadyAggregations(Generic[K, V]):
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[Any, Any]:
+    ) -> T:
         """The sum.
 
         >>> from millstream import App, TestDriver, col
@@ -68,7 +70,7 @@ class ReadyAggregations(Generic[K, V]):
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[Any, Any]:
+    ) -> T:
         """The least value."""
         return self._extreme("min", min, of, value, store, name)
 
@@ -79,7 +81,7 @@ class ReadyAggregations(Generic[K, V]):
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[Any, Any]:
+    ) -> T:
         """The greatest value."""
         return self._extreme("max", max, of, value, store, name)
 
@@ -89,7 +91,7 @@ class ReadyAggregations(Generic[K, V]):
         *,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[Any, float]:
+    ) -> T:
         """The average. The store keeps sum and count; the table has their quotient."""
         pick = self._pick(of)
         return self._ready(
@@ -100,7 +102,8 @@ class ReadyAggregations(Generic[K, V]):
             JSON,
             store,
             name,
-        ).map_values(_quotient, value=DOUBLE)
+            finish=lambda table: table.map_values(_quotient, value=DOUBLE),
+        )
 
     def top_k(
         self,
@@ -110,7 +113,7 @@ class ReadyAggregations(Generic[K, V]):
         by: Callable[[Any], Any] | None = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[Any, list[Any]]:
+    ) -> T:
         """The k greatest values, greatest first; of equal ones the earlier.
 
         Args:
@@ -145,7 +148,7 @@ class ReadyAggregations(Generic[K, V]):
         distinct: bool = False,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[Any, list[Any]]:
+    ) -> T:
         """All values in a list, in the order in which they came.
 
         Args:
@@ -155,6 +158,18 @@ class ReadyAggregations(Generic[K, V]):
             store: Name of the store, or `Materialized`.
             name: Name of the operator.
         """
+        return self._collected(of, limit, store, name, distinct=distinct)
+
+    def _collected(
+        self,
+        of: Selector | Expr | None,
+        limit: int | None,
+        store: str | Materialized | None,
+        name: str | None,
+        *,
+        distinct: bool,
+        finish: Callable[[Any], Any] = lambda table: table,
+    ) -> T:
         pick = self._pick(of)
 
         def extend(values: list[Any], more: list[Any]) -> list[Any]:
@@ -171,6 +186,7 @@ class ReadyAggregations(Generic[K, V]):
             JSON,
             store,
             name,
+            finish=finish,
         )
 
     def count_distinct(
@@ -179,9 +195,11 @@ class ReadyAggregations(Generic[K, V]):
         *,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[Any, int]:
+    ) -> T:
         """How many different values there are. Exact: the store keeps each of them."""
-        return self.collect(of, distinct=True, store=store, name=name).map_values(len, value=LONG)
+        return self._collected(
+            of, None, store, name, distinct=True, finish=lambda table: table.map_values(len, value=LONG)
+        )
 
     def first(
         self,
@@ -190,7 +208,7 @@ class ReadyAggregations(Generic[K, V]):
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[Any, Any]:
+    ) -> T:
         """The value that came first."""
         return self._extreme("first", lambda old, _new: old, of, value, store, name)
 
@@ -201,7 +219,7 @@ class ReadyAggregations(Generic[K, V]):
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> Table[Any, Any]:
+    ) -> T:
         """The value that came last."""
         return self._extreme("last", lambda _old, new: new, of, value, store, name)
 
@@ -209,7 +227,7 @@ class ReadyAggregations(Generic[K, V]):
 
     def _extreme(
         self, kind: str, choose: Callable[[Any, Any], Any], of: Any, value: Any, store: Any, name: str | None
-    ) -> Table[Any, Any]:
+    ) -> T:
         pick = self._pick(of)
 
         def merge(left: Any, right: Any) -> Any:
@@ -242,13 +260,20 @@ class ReadyAggregations(Generic[K, V]):
         return found or JSON
 
     def _ready(
-        self, kind: str, init: Any, add: Any, merge: Any, serde: Serde[Any], store: Any, name: str | None
-    ) -> Table[Any, Any]:
-        from millstream.plan.windows import SessionWindow  # noqa: PLC0415
-
+        self,
+        kind: str,
+        init: Any,
+        add: Any,
+        merge: Any,
+        serde: Serde[Any],
+        store: Any,
+        name: str | None,
+        *,
+        finish: Callable[[Any], Any] = lambda table: table,
+    ) -> T:
         session = isinstance(getattr(self, "_window", None), SessionWindow)
         aggregation: Aggregation = self._aggregate(init, add, merge if session else None)  # type: ignore[attr-defined]
-        table: Table[Any, Any] = self._add(kind, aggregation, serde, store, name)  # type: ignore[attr-defined]
+        table: T = finish(self._add(kind, aggregation, serde, store, name))  # type: ignore[attr-defined]
         return table
 
     def _function(self, target: Any, roles: tuple[str, ...], what: str) -> Any:

@@ -17,7 +17,7 @@ from millstream.dsl.suggesting import check_options, suggesting_methods
 from millstream.dsl.table import GlobalTable, Table
 from millstream.durations import Duration, show_ms, to_ms
 from millstream.errors import ConfigError, TopologyError
-from millstream.expr import Expr
+from millstream.expr import Expr, col
 from millstream.names import check_name
 from millstream.plan import sources
 from millstream.plan.functions import Function, arity
@@ -101,7 +101,9 @@ class App:
     @overload
     def stream(self, *topics: str, value: Typed[V], **options: Unpack[StreamOptions]) -> Stream[Any, V]: ...
     @overload
-    def stream(self, *topics: str, **options: Unpack[StreamOptions]) -> Stream[Any, Any]: ...
+    def stream(
+        self, *topics: str, key: Any = ..., value: Any = ..., **options: Unpack[StreamOptions]
+    ) -> Stream[Any, Any]: ...
     def stream(
         self, *topics: str, key: Any = None, value: Any = None, **options: Unpack[StreamOptions]
     ) -> Stream[Any, Any]:
@@ -121,7 +123,9 @@ class App:
             offset_reset: Where an application begins to read: ``"earliest"`` or ``"latest"``.
             name: Name of the operator.
         """
-        check_options("stream", options, StreamOptions)
+        check_options("stream", options, StreamOptions, "key", "value")
+        if len(topics) == 1 and isinstance(topics[0], list | tuple):
+            topics = tuple(topics[0])
         pattern, timestamp = options.get("pattern"), options.get("timestamp")
         if bool(topics) == (pattern is not None):
             raise TopologyError("stream: give topics, or a pattern for their names", hint='app.stream("orders", …)')
@@ -148,7 +152,12 @@ class App:
                 pattern=expression,
                 key=self._builder.serde(known_key, "key"),
                 value=self._builder.serde(known_value, "value"),
-                timestamps=_timestamps(timestamp, options.get("on_invalid_timestamp", "fail")),
+                timestamps=_timestamps(
+                    self._builder,
+                    self._builder.serde(known_value, "value"),
+                    timestamp,
+                    options.get("on_invalid_timestamp", "fail"),
+                ),
                 offset_reset=options.get("offset_reset", "earliest"),
             )
         )
@@ -161,7 +170,9 @@ class App:
     @overload
     def table(self, topic: str, *, value: Typed[V], **options: Unpack[TableOptions]) -> Table[Any, V]: ...
     @overload
-    def table(self, topic: str, **options: Unpack[TableOptions]) -> Table[Any, Any]: ...
+    def table(
+        self, topic: str, *, key: Any = ..., value: Any = ..., **options: Unpack[TableOptions]
+    ) -> Table[Any, Any]: ...
     def table(
         self, topic: str, *, key: Any = None, value: Any = None, **options: Unpack[TableOptions]
     ) -> Table[Any, Any]:
@@ -178,7 +189,7 @@ class App:
             on_invalid_timestamp: As for `stream`.
             name: Name of the operator.
         """
-        check_options("table", options, TableOptions)
+        check_options("table", options, TableOptions, "key", "value")
         check_name(topic, "topic")
         source = sources.Source(
             name=self._builder.name(None, "source", base=topic),
@@ -186,7 +197,12 @@ class App:
             topics=(topic,),
             key=self._builder.serde(self._serde(key, "key"), "key"),
             value=self._builder.serde(self._serde(value, "value"), "value"),
-            timestamps=_timestamps(options.get("timestamp"), options.get("on_invalid_timestamp", "fail")),
+            timestamps=_timestamps(
+                self._builder,
+                self._builder.serde(self._serde(value, "value"), "value"),
+                options.get("timestamp"),
+                options.get("on_invalid_timestamp", "fail"),
+            ),
         )
         self._builder.reserve_topic(topic, source)
         self._builder.add(source, lineage=topic)
@@ -325,7 +341,7 @@ class App:
         return None if hint is None else serde_for(hint, part)
 
 
-def _timestamps(option: TimestampOption, on_invalid: OnInvalid) -> Timestamps:
+def _timestamps(builder: Builder, value: Serde[Any], option: TimestampOption, on_invalid: OnInvalid) -> Timestamps:
     if on_invalid not in {"fail", "skip", "partition_time"}:
         raise TopologyError(
             f"on_invalid_timestamp: {on_invalid!r} is not known", hint="use 'fail', 'skip' or 'partition_time'"
@@ -335,8 +351,7 @@ def _timestamps(option: TimestampOption, on_invalid: OnInvalid) -> Timestamps:
     if isinstance(option, str):
         if option == "wall_clock":
             return Timestamps("wall_clock")
-        field = option
-        return Timestamps("function", Function(lambda value: _field(value, field), ("key", "value"), "timestamp"))
+        return Timestamps("function", builder.function(col(option), ("key", "value"), "timestamp", value=value))
     roles: tuple[str, ...] = ("key", "value")
     if isinstance(option, Expr):
         roles = ("key", "value", "timestamp")
@@ -344,7 +359,3 @@ def _timestamps(option: TimestampOption, on_invalid: OnInvalid) -> Timestamps:
     if count is not None and count[0] > 2:
         roles = ("key", "value", "timestamp", "partition_time")
     return Timestamps("function", Function(option, roles, "timestamp"))
-
-
-def _field(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)

@@ -30,6 +30,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 A = TypeVar("A")
 VO = TypeVar("VO")
+T = TypeVar("T")
 
 Emit = Literal["update", "close"]
 _ADD = ("key", "value", "agg")
@@ -37,7 +38,7 @@ _REDUCE = ("agg", "value")
 _MERGE = ("key", "left", "right")
 
 
-class _Groups(ReadyAggregations[K, V]):
+class _Groups(ReadyAggregations[K, V, T]):
     """What grouped and windowed streams have in common: how an aggregation is added to the topology."""
 
     _stream: Stream[K, V]
@@ -62,7 +63,7 @@ class _Groups(ReadyAggregations[K, V]):
 
 
 @suggesting_methods
-class GroupedStream(_Groups[K, V]):
+class GroupedStream(_Groups[K, V, "Table[K, Any]"]):
     """A stream grouped by key; made by `Stream.group_by_key` and `Stream.group_by`."""
 
     def __init__(self, stream: Stream[K, V], name: str | None) -> None:
@@ -197,7 +198,7 @@ class GroupedStream(_Groups[K, V]):
 
 
 @suggesting_methods
-class WindowedStream(_Groups[K, V]):
+class WindowedStream(_Groups[K, V, "WindowedTable[Windowed[K], Any]"]):
     """A grouped stream in windows; made by `GroupedStream.windowed_by`."""
 
     def __init__(self, grouped: GroupedStream[K, V], window: Window, emit: Emit) -> None:
@@ -284,11 +285,7 @@ class WindowedStream(_Groups[K, V]):
             name: Name of the operator.
         """
         aggregation = self._aggregate(initializer, aggregator, merger)
-        if isinstance(self._window, SessionWindow) != (merger is not None):
-            raise TopologyError(
-                "aggregate: session windows need a merger, and only they do",
-                hint="merger(left, right) gives the aggregate of two sessions that have become one",
-            )
+        check_merger("aggregate", self._window, merger)
         serde = self._grouped._aggregate_serde(value, aggregation)
         return self._add("aggregate", aggregation, serde, store, name)
 
@@ -329,6 +326,10 @@ class CogroupedStream(Generic[K, A]):
         self, grouped: GroupedStream[K, VO], aggregator: Callable[[K, VO, A], A] | Callable[[VO, A], A]
     ) -> CogroupedStream[K, A]:
         """Adds another grouped stream and its aggregator."""
+        if not isinstance(grouped, GroupedStream):
+            raise TopologyError(
+                f"cogroup: expected a grouped stream, got {grouped!r}", hint="group it first: stream.group_by_key()"
+            )
         function = grouped._function(aggregator, _ADD, "aggregator")
         return type(self)((*self._parts, (grouped, function)), self._window)
 
@@ -354,11 +355,7 @@ class CogroupedStream(Generic[K, A]):
             store: Name of the store, or `Materialized`.
             name: Name of the operator.
         """
-        if isinstance(self._window, SessionWindow) != (merger is not None):
-            raise TopologyError(
-                "cogroup: session windows need a merger, and only they do",
-                hint="merger(left, right) gives the aggregate of two sessions that have become one",
-            )
+        check_merger("cogroup", self._window, merger)
         first = self._parts[0][0]
         builder = first._stream._builder
         options = Materialized.of(store)
@@ -552,6 +549,13 @@ def check_window(window: Window, emit: Emit) -> Window:
             hint="leave emit out, or use windows that end",
         )
     return window
+
+
+def check_merger(call: str, window: Window | None, merger: Any) -> None:
+    """Sessions that become one need a merger; other windows never do."""
+    if isinstance(window, SessionWindow) != (merger is not None):
+        hint = "leave the merger out" if merger is not None else "merger(left, right) gives the aggregate of both"
+        raise TopologyError(f"{call}: session windows need a merger, and only they do", hint=hint)
 
 
 def windowed_key(key: Serde[Any], window: Window) -> Serde[Any]:

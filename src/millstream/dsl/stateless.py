@@ -261,6 +261,9 @@ class StatelessOperators(StreamBase[K, V]):
 
     def merge(self, *others: Stream[K, V], name: str | None = None) -> Stream[K, V]:
         """The records of this stream and of others. There is no order between records of different streams."""
+        for other in others:
+            if not isinstance(other, streams.Stream):
+                raise TopologyError(f"merge: expected streams, got {other!r}", hint="to_stream() makes one of a table")
         parents = tuple(dict.fromkeys([self._node, *(other._node for other in others)]))
         rekeyed = self._rekeyed or any(other._rekeyed for other in others)
         key = self._key if all(_same(self._key, o._key) for o in others) else None

@@ -16,6 +16,7 @@ from millstream.expr import Expr
 from millstream.names import check_name
 from millstream.plan import process as process_nodes, stateless
 from millstream.plan.functions import Function, arity, describe_callable
+from millstream.plan.joins import StreamTableJoin
 from millstream.plan.node import Node
 
 if TYPE_CHECKING:
@@ -301,6 +302,11 @@ class JoinedStream(Stream[K, V]):
         Of a join with a versioned table that waits (``grace=…``): records that came after the grace period; they were
         joined at once.
         """
+        if isinstance(self._node, StreamTableJoin) and self._node.grace is None:
+            raise TopologyError(
+                "late: a join with a table has no late records unless it waits for the table",
+                hint="give the join a grace=… and the table a history, or leave late() out",
+            )
         label = self._builder.name(name, "late", self._node, base=self._node.name)
         node = self._builder.add(stateless.Late(name=label, at=caller(), parent=self._node))
         return Stream(self._builder, node, self._key, self._late_value)

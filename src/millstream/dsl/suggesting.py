@@ -55,11 +55,12 @@ def _builder_of(caller: Any) -> Any:
     return found if found is not None else getattr(getattr(caller, "_stream", None), "_builder", None)
 
 
-def check_options(call: str, options: Mapping[str, object], known: type) -> None:
+def check_options(call: str, options: Mapping[str, object], known: type, *others: str) -> None:
     """Refuses options that a typed dict does not have."""
+    names = (*others, *known.__annotations__)
     for option in options:
-        if option not in known.__annotations__:
-            hint = suggestion(option, known.__annotations__) or f"it takes: {', '.join(known.__annotations__)}"
+        if option not in names:
+            hint = suggestion(option, names) or f"it takes: {', '.join(names)}"
             raise TopologyError(f"{call}: unknown option {option!r}", hint=hint)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from millstream.engine.context import Drop, Failure, Getter, TaskContext
+from millstream.errors import SerdeError
 from millstream.plan.functions import Function
 from millstream.plan.node import Node
 from millstream.plan.stateless import BranchOutput, Late
@@ -19,6 +20,7 @@ from millstream.plan.walk import history
 Process: TypeAlias = Callable[..., None]
 Operator: TypeAlias = Callable[[Any, "Build"], "Process | tuple[Process, ...]"]
 
+_STREAM = 4  # parts of a record of a stream; a change of a table has more
 OPERATORS: dict[type[Node], Operator] = {}
 GETTERS: dict[type[Node], Callable[[Any, Build], Getter]] = {}
 
@@ -58,7 +60,22 @@ class Build:
                 self._children.setdefault(parent, []).append((node, port))
         for node in reversed(nodes):
             made = OPERATORS[type(node)](node, self)
-            self._processes[node] = made if isinstance(made, tuple) else (made,)
+            ports = made if isinstance(made, tuple) else (made,)
+            self._processes[node] = tuple(self._guarded(node, port) for port in ports)
+
+    def _guarded(self, node: Node, process: Process) -> Process:
+        """Handles what a store cannot keep, where stores turn rows into bytes when they are put."""
+        if all(spec.key.hashable and spec.value.immutable for spec in node.stores):
+            return process
+        fail = self.failure(node, getattr(getattr(node, "aggregation", None), "add", None))
+
+        def guarded(*record: Any) -> None:
+            try:
+                process(*record)
+            except SerdeError as error:
+                fail(error, record[0], record[1], record[2 if len(record) == _STREAM else 3], ())
+
+        return guarded
 
     def entry(self, node: Node) -> Process:
         """The process that takes what comes in at a node."""

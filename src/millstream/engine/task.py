@@ -13,7 +13,7 @@ from millstream.engine.context import DroppedRecord, InputRecord, OutputRecord, 
 from millstream.engine.errors import Fatal
 from millstream.engine.heap import JavaHeap
 from millstream.engine.queues import Queue
-from millstream.errors import MillstreamError, ProductionError, SerdeError
+from millstream.errors import ProcessingError, ProductionError, SerdeError
 from millstream.plan.functions import describe_callable
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
@@ -203,8 +203,11 @@ class Task:
 
     def close(self) -> None:
         """Closes the processors."""
-        for _node, processor in self.context.processors:
-            getattr(processor, "close", lambda: None)()
+        for node, processor in self.context.processors:
+            try:
+                getattr(processor, "close", lambda: None)()
+            except Exception as error:
+                raise self.context.start_failure(node, describe_callable(processor.close), error) from error
 
     # ----- inside ----------------------------------------------------------------------------------------------
 
@@ -253,5 +256,8 @@ class Task:
             call(*arguments)
         except Fatal as fatal:
             raise fatal.error from fatal.__cause__
-        except MillstreamError:
-            raise
+        except RecursionError as error:
+            raise ProcessingError(
+                "the chain of operators below a record is too long for Python's stack",
+                hint="put a repartition in between, or raise sys.setrecursionlimit",
+            ) from error

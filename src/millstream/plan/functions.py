@@ -46,7 +46,9 @@ class Function:
         else:
             raise TopologyError(
                 f"{what}: expected a function or an expression, got {target!r} ({type(target).__name__})",
-                hint=f"pass a function of {', '.join(roles)}, or an expression such as col('amount') * 2",
+                hint=f"pass a function of {', '.join(roles)}, or an expression such as col('amount') * 2"
+                if roles
+                else f"pass a function without arguments, such as lambda: {target!r}",
             )
 
     @property

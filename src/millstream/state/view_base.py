@@ -74,6 +74,10 @@ class View:
         self._store = store
         self._row = _with_timestamp if self._timestamped else _value if spec.timestamped else _as_is
 
+    def _check_key(self, key: object) -> None:
+        if key is None:
+            raise StateError(f"store {self._store.spec.name!r}: a row needs a key, and None is none")
+
     @property
     def name(self) -> str:
         """The name of the store."""

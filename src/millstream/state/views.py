@@ -57,6 +57,7 @@ class KeyValueView(View, Generic[K, V]):
 
     def put(self, key: K, value: V | None) -> None:
         """Puts the value of a key; None deletes it."""
+        self._check_key(key)
         self._store.put(key, value)
 
     def put_if_absent(self, key: K, value: V) -> V | None:

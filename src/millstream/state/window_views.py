@@ -39,6 +39,7 @@ class WindowView(View, Generic[K, V]):
 
     def put(self, key: K, value: V | None, start: int) -> None:
         """Puts the value of a key in the window that begins at ``start``; None deletes it."""
+        self._check_key(key)
         self._store.put(key, start, value)
 
     @overload

@@ -74,6 +74,8 @@ class TestDriver:
         wall_clock: int = 0,
         config: Mapping[str, Any] | None = None,
     ) -> None:
+        if not isinstance(app, App):
+            raise TopologyError(f"TestDriver: expected an App, got {app!r}")
         if partitions < 1:
             raise TopologyError(f"a topic has at least one partition, got {partitions}")
         self._app = app
@@ -202,6 +204,8 @@ class TestDriver:
     def restart(self, *, compact: bool = False) -> None:
         """Stops the application and starts it again, from the changelogs of its stores, as after a crash.
 
+        Stores that were asked for before are those of the stopped application: ask for them again.
+
         Args:
             compact: Compact the changelogs first, as a log does in time: only the last record of each key stays.
                 (Those of versioned stores keep all.)
@@ -308,6 +312,10 @@ class TestDriver:
         self, topic: str, record: Record[Any, Any], partition: int | None, key: Serde[Any], value: Serde[Any]
     ) -> None:
         self._check_running()
+        if type(record.timestamp) is not int or not -(2**63) <= record.timestamp < 2**63:
+            raise TopologyError(
+                f"input {topic!r}: {record.timestamp!r} is no timestamp", hint="timestamps are milliseconds, as an int"
+            )
         try:
             key_bytes, value_bytes = key.serialize(record.key), value.serialize(record.value)
         except SerdeError as error:

@@ -39,7 +39,7 @@ class TestInput(Generic[K, V]):
         headers: HeadersLike = (),
         partition: int | None = None,
     ) -> None:
-        """Pipes a record: ``pipe(value)``, or ``pipe(key, value)``.
+        """Pipes a record: ``pipe(value)``, ``pipe(key, value)``, or ``pipe(Record(…))``.
 
         Args:
             *key_and_value: The value, or the key and the value.
@@ -47,6 +47,9 @@ class TestInput(Generic[K, V]):
             headers: A mapping, or pairs; values as strings or bytes.
             partition: Where it goes; by default the key decides.
         """
+        if len(key_and_value) == 1 and isinstance(key_and_value[0], Record):
+            self.pipe_records(key_and_value)
+            return
         if len(key_and_value) not in {1, 2}:
             raise TypeError(f"pipe() takes a value, or a key and a value, got {len(key_and_value)} arguments")
         key, value = key_and_value if len(key_and_value) == 2 else (None, key_and_value[0])
@@ -58,6 +61,8 @@ class TestInput(Generic[K, V]):
     def pipe_records(self, records: Iterable[Record[K, V]]) -> None:
         """Pipes records one after the other."""
         for record in records:
+            if not isinstance(record, Record):
+                raise TypeError(f"pipe_records() takes records, got {record!r}: write Record(key, value, timestamp)")
             self._send(record, None)
 
     def pipe_values(self, values: Iterable[V]) -> None:

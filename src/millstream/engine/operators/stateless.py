@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.engine.compile import Build, Process, operator
 from millstream.engine.context import OutputRecord
-from millstream.errors import ProductionError, SerializationError
+from millstream.errors import ProcessingError, ProductionError, SerializationError
 from millstream.names import check_name
 from millstream.plan import stateless as plan
 from millstream.plan.functions import Function
@@ -28,12 +28,12 @@ def filter_(node: plan.Filter, build: Build) -> Process:  # noqa: C901  (one for
 
         def process_with_time(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
-                passes = holds(key, value, timestamp)
+                if not holds(key, value, timestamp):
+                    return
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
-            if passes:
-                forward(key, value, timestamp, headers)
+            forward(key, value, timestamp, headers)
 
         return process_with_time
 
@@ -41,23 +41,23 @@ def filter_(node: plan.Filter, build: Build) -> Process:  # noqa: C901  (one for
 
         def process_with_key(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
-                passes = holds(key, value)
+                if not holds(key, value):
+                    return
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
-            if passes:
-                forward(key, value, timestamp, headers)
+            forward(key, value, timestamp, headers)
 
         return process_with_key
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
-            passes = holds(value)
+            if not holds(value):
+                return
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return
-        if passes:
-            forward(key, value, timestamp, headers)
+        forward(key, value, timestamp, headers)
 
     return process
 
@@ -142,14 +142,25 @@ def map_(node: plan.Map, build: Build) -> Process:
     function = node.function.full()
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        pair = None
         try:
-            new_key, new_value = function(key, value)
+            pair = function(key, value)
+            new_key, new_value = pair
         except Exception as error:
-            fail(error, key, value, timestamp, headers)
+            fail(no_pair(error, pair), key, value, timestamp, headers)
             return
         forward(new_key, new_value, timestamp, headers)
 
     return process
+
+
+def no_pair(error: Exception, given: Any) -> Exception:
+    """Says so if a function gave something else than a key and a value."""
+    if isinstance(error, TypeError | ValueError) and given is not None and not isinstance(given, tuple | list):
+        return ProcessingError(
+            f"the function gave {given!r} ({type(given).__name__})", hint="it must give a pair: (key, value)"
+        )
+    return error
 
 
 @operator(plan.FlatMap)
@@ -159,10 +170,14 @@ def flat_map(node: plan.FlatMap, build: Build) -> Process:
     function = node.function.full()
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        pair = None
+        pairs = []
         try:
-            pairs = [(new_key, new_value) for new_key, new_value in function(key, value)]
+            for pair in function(key, value):
+                new_key, new_value = pair
+                pairs.append((new_key, new_value))
         except Exception as error:
-            fail(error, key, value, timestamp, headers)
+            fail(no_pair(error, pair), key, value, timestamp, headers)
             return
         for new_key, new_value in pairs:
             forward(new_key, new_value, timestamp, headers)
@@ -216,7 +231,7 @@ def branch(node: plan.Branch, build: Build) -> Process:
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         for holds, fail, output in choices:
             try:
-                chosen = holds(key, value)
+                chosen = bool(holds(key, value))
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
