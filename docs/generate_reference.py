@@ -462,8 +462,8 @@ REASONS = {
     "before the window": "The record is older than the start of an unlimited window.",
     "older than the history": "The record is older than what a versioned table keeps.",
     "older version": "A join of versioned tables looks at the latest versions only, and this change is an older one.",
-    "stale answer": "An answer to a foreign-key join came when the left row had changed again, so it is about a row that "
-    "is no longer so.",
+    "stale answer": "An answer to a foreign-key join came when the left row had changed again, so it is about a row "
+    "that is no longer so.",
     "invalid timestamp": "The timestamp is negative and `on_invalid_timestamp` is `skip`; or the function or field "
     "that gives timestamps gave none, or a negative one.",
     "no branch": "No branch of `split` takes the record, and there is no default.",
