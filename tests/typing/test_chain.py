@@ -11,8 +11,10 @@ from millstream import (
     GroupedStream,
     GroupedTable,
     JoinedStream,
+    Record,
     Stream,
     Table,
+    TestDriver,
     Windowed,
     WindowedStream,
     WindowedTable,
@@ -20,6 +22,7 @@ from millstream import (
     join_window,
     tumbling,
 )
+from millstream.testing import TestInput, TestOutput
 
 
 @dataclass
@@ -84,3 +87,16 @@ def test_expressions_stand_for_functions() -> None:
     assert_type(orders.filter(col("amount") > 3), Stream[str, Order])
     countries: GlobalTable[str, str] = app.global_table("countries", key=str, value=str)
     orders.join(countries, lambda order, name: (order, name), on=col("customer"))
+
+
+def test_the_driver() -> None:
+    app = App("types")
+    app.stream("in", key=str, value=int).to("out")
+    with TestDriver(app) as driver:
+        numbers = driver.input("in", key=str, value=int)
+        assert_type(numbers, TestInput[str, int])
+        numbers.pipe("k", 5)
+        results = driver.output("out", key=str, value=int)
+        assert_type(results, TestOutput[str, int])
+        assert_type(results.read(), Record[str, int])
+        assert_type(driver.input("in"), TestInput[Any, Any])

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar, overload
 
 from millstream.config import Config
 from millstream.dsl.app import App
@@ -33,6 +33,8 @@ from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.testing.stores import read_store
 from millstream.testing.topics import TestInput, TestOutput
 
+K = TypeVar("K")
+V = TypeVar("V")
 Batches = int | list[int] | Literal["random"] | None
 
 
@@ -114,6 +116,14 @@ class TestDriver:
 
     # ----- topics ----------------------------------------------------------------------------------------------
 
+    @overload
+    def input(
+        self, topic: str, *, key: type[K], value: type[V], start: int = ..., advance: Duration = ...
+    ) -> TestInput[K, V]: ...
+    @overload
+    def input(
+        self, topic: str, *, key: Any = ..., value: Any = ..., start: int = ..., advance: Duration = ...
+    ) -> TestInput[Any, Any]: ...
     def input(
         self, topic: str, *, key: Any = None, value: Any = None, start: int = 0, advance: Duration = 0
     ) -> TestInput[Any, Any]:
@@ -135,6 +145,10 @@ class TestDriver:
 
         return TestInput(send, start, to_ms(advance))
 
+    @overload
+    def output(self, topic: str, *, key: type[K], value: type[V]) -> TestOutput[K, V]: ...
+    @overload
+    def output(self, topic: str, *, key: Any = ..., value: Any = ...) -> TestOutput[Any, Any]: ...
     def output(self, topic: str, *, key: Any = None, value: Any = None) -> TestOutput[Any, Any]:
         """Returns a reader of a topic that the application writes to, from its beginning.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast, overload
 
 from millstream.durations import Duration, to_ms
 from millstream.records import Headers, Record
@@ -32,6 +32,27 @@ class TestInput(Generic[K, V]):
         self._time = start
         self._advance = advance
 
+    @overload
+    def pipe(
+        self,
+        value: V | Record[K, V] | None,
+        /,
+        *,
+        timestamp: int | None = ...,
+        headers: HeadersLike = ...,
+        partition: int | None = ...,
+    ) -> None: ...
+    @overload
+    def pipe(
+        self,
+        key: K | None,
+        value: V | None,
+        /,
+        *,
+        timestamp: int | None = ...,
+        headers: HeadersLike = ...,
+        partition: int | None = ...,
+    ) -> None: ...
     def pipe(
         self,
         *key_and_value: Any,
@@ -101,7 +122,7 @@ class TestOutput(Generic[K, V]):
         """Whether there is nothing to read."""
         return len(self) == 0
 
-    def read(self) -> Record[Any, Any]:
+    def read(self) -> Record[K, V]:
         """Reads the next record.
 
         Raises:
@@ -111,21 +132,22 @@ class TestOutput(Generic[K, V]):
             raise LookupError("there is no record to read; is_empty tells before")
         raw = self._log[self._position]
         self._position += 1
-        return Record(self._key.deserialize(raw.key), self._value.deserialize(raw.value), raw.timestamp, raw.headers)
+        key, value = cast("K", self._key.deserialize(raw.key)), cast("V", self._value.deserialize(raw.value))
+        return Record(key, value, raw.timestamp, raw.headers)
 
-    def read_all(self) -> list[Record[Any, Any]]:
+    def read_all(self) -> list[Record[K, V]]:
         """Reads all records that have not been read."""
         return [self.read() for _ in range(len(self))]
 
-    def read_values(self) -> list[Any]:
+    def read_values(self) -> list[V]:
         """Reads the values of all records that have not been read."""
         return [record.value for record in self.read_all()]
 
-    def read_pairs(self) -> list[tuple[Any, Any]]:
+    def read_pairs(self) -> list[tuple[K, V]]:
         """Reads the (key, value) pairs of all records that have not been read."""
         return [(record.key, record.value) for record in self.read_all()]
 
-    def read_table(self) -> dict[Any, Any]:
+    def read_table(self) -> dict[K, V]:
         """Reads all that has not been read, as a table: the last value of each key, without the deleted ones."""
         rows = dict(self.read_pairs())
         return {key: value for key, value in rows.items() if value is not None}
