@@ -12,10 +12,11 @@ from typing import Any, TypeAlias
 from millstream.engine.context import Drop, Failure, Getter, TaskContext
 from millstream.errors import SerdeError
 from millstream.plan.functions import Function
-from millstream.plan.node import Node
+from millstream.plan.node import Edge, Node
 from millstream.plan.stateless import BranchOutput, Late
 from millstream.plan.tables import ToStream
 from millstream.plan.walk import history
+from millstream.records import Headers
 
 Process: TypeAlias = Callable[..., None]
 Operator: TypeAlias = Callable[[Any, "Build"], "Process | tuple[Process, ...]"]
@@ -83,7 +84,8 @@ class Build:
 
     def forward(self, node: Node) -> Process:
         """Passes on what a node gives to all operators below it, in their order."""
-        return fan_out([self._port(c, p) for c, p in self._below(node) if not isinstance(c, Late | BranchOutput)])
+        below = [self._port(c, p) for c, p in self._below(node) if not isinstance(c, Late | BranchOutput)]
+        return fan_out(below, node.edge)
 
     def only_stream(self, node: Node) -> Process | None:
         """Passes on what a table gives to what is below its stream, if there is nothing else below the table."""
@@ -137,24 +139,23 @@ def nowhere(*_record: Any) -> None:
     """Takes what nobody wants."""
 
 
-def fan_out(below: list[Process]) -> Process:
+def fan_out(below: list[Process], edge: Edge = "stream") -> Process:
     """Calls several processes in order; one is called directly."""
     if not below:
         return nowhere
     if len(below) == 1:
         return below[0]
-    if len(below) == 2:
-        first, second = below
-
-        def both(*record: Any) -> None:
-            first(*record)
-            second(*record)
-
-        return both
     every = tuple(below)
+    if edge == "table":
 
-    def each(*record: Any) -> None:
+        def each_change(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, latest: bool) -> None:
+            for process in every:
+                process(key, new, old, timestamp, headers, latest)
+
+        return each_change
+
+    def each_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         for process in every:
-            process(*record)
+            process(key, value, timestamp, headers)
 
-    return each
+    return each_record
