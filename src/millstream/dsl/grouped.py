@@ -298,7 +298,6 @@ class WindowedStream(_Groups[K, V, "WindowedTable[Windowed[K], Any]"]):
         label = builder.name(name, kind, self._stream._node)
         parent = self._grouped._partitioned(options.name if options.name is not None else name, stem)
         lineage = options.name if options.name is not None else stem
-        options = options.called(store_name(builder, options, name, stem))
         node = add_window_aggregate(
             builder,
             parent,
@@ -307,6 +306,7 @@ class WindowedStream(_Groups[K, V, "WindowedTable[Windowed[K], Any]"]):
             options,
             value,
             label,
+            store=store_name(builder, options, name, stem),
             lineage=lineage,
             emit_on_close=self._emit == "close",
         )
@@ -363,7 +363,7 @@ class CogroupedStream(Generic[K, A]):
         given = options.name if options.name is not None else name
         stem = builder.stem("cogroup", *(g._stream._node for g, _ in self._parts)) if name is None else name
         lineage = options.name if options.name is not None else stem
-        options = options.called(store_name(builder, options, name, stem))
+        rows = store_name(builder, options, name, stem)
         init = first._function(initializer, (), "initializer")
         merge = None if merger is None else first._function(merger, _MERGE, "merger")
         inputs = [
@@ -378,7 +378,7 @@ class CogroupedStream(Generic[K, A]):
             owner = None if index == 0 else nodes[0]
             if self._window is None:
                 key = builder.serde(parent._key, "key")
-                spec = key_value(options, stem, key, builder.serde(serde, "value"))
+                spec = key_value(options, rows, key, builder.serde(serde, "value"))
                 node: Node = Aggregate(
                     name=part,
                     at=caller(),
@@ -390,7 +390,16 @@ class CogroupedStream(Generic[K, A]):
                 builder.add(node, lineage=lineage)
             else:
                 node = add_window_aggregate(
-                    builder, parent, aggregation, self._window, options, serde, part, lineage=lineage, shared=owner
+                    builder,
+                    parent,
+                    aggregation,
+                    self._window,
+                    options,
+                    serde,
+                    part,
+                    store=rows,
+                    lineage=lineage,
+                    shared=owner,
                 )
             nodes.append(node)
         merged = Cogroup(name=label, at=caller(), inputs=tuple(nodes))
@@ -576,13 +585,14 @@ def add_window_aggregate(
     value: Serde[Any] | None,
     label: str,
     *,
+    store: str,
     lineage: str,
     emit_on_close: bool = False,
     shared: Node | None = None,
 ) -> WindowAggregate:
     """Adds an aggregate in windows to the topology."""
     key = builder.serde(parent._key, "key")
-    spec = windowed(options, label, key, builder.serde(value, "value"), window, emit_on_close=emit_on_close)
+    spec = windowed(options, store, key, builder.serde(value, "value"), window, emit_on_close=emit_on_close)
     node = WindowAggregate(
         name=label,
         at=caller(),

@@ -7,14 +7,8 @@ from typing import Any, Literal
 from millstream.dsl.suggesting import suggesting
 from millstream.durations import Duration, show_ms, to_ms
 from millstream.errors import TopologyError
-from millstream.frozen import Value, replace
+from millstream.frozen import Value
 from millstream.names import check_name
-
-
-class Derived(str):
-    """A name that the user did not give."""
-
-    __slots__ = ()
 
 
 class Materialized(Value):
@@ -39,10 +33,6 @@ class Materialized(Value):
     logging: bool = True
     key: Any = None
     value: Any = None
-
-    def called(self, name: str) -> Materialized:
-        """The same options for a store of this name; one that the user gave stays the user's."""
-        return self if self.name is not None else replace(self, name=Derived(name))
 
     def __post_init__(self) -> None:
         if self.name is not None:

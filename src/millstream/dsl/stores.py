@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.dsl.options import Derived, Materialized
+from millstream.dsl.options import Materialized
 from millstream.durations import show_ms, to_ms
 from millstream.errors import TopologyError
 from millstream.plan.windows import END_OF_TIME, SessionWindow, SlidingWindow, TimeWindow, UnlimitedWindow, Window
@@ -31,11 +31,11 @@ def key_value(options: Materialized, name: str, key: Serde[Any], value: Serde[An
             )
         shape = {"kind": "versioned", "retention_ms": history}
     return StoreSpec(
-        name=str(options.name if options.name is not None else name),
+        name=options.name if options.name is not None else name,
         key=serde_for(options.key, "key") if options.key is not None else key,
         value=serde_for(options.value, "value") if options.value is not None else value,
         logged=options.logging,
-        named=is_given(options.name),
+        named=options.name is not None,
         **shape,
     )
 
@@ -43,7 +43,7 @@ def key_value(options: Materialized, name: str, key: Serde[Any], value: Serde[An
 def windowed(
     options: Materialized, name: str, key: Serde[Any], value: Serde[Any], window: Window, *, emit_on_close: bool
 ) -> StoreSpec:
-    """The store of a windowed table: one row for each key and window."""
+    """The store of a windowed table: one row for each key and window. ``name`` is as for `key_value`."""
     if options.history is not None:
         raise TopologyError(
             "history is for plain tables; a windowed table cannot be versioned",
@@ -57,7 +57,7 @@ def windowed(
         )
     session = isinstance(window, SessionWindow)
     return StoreSpec(
-        name=str(options.name if options.name is not None else name),
+        name=options.name if options.name is not None else name,
         kind="session" if session else "window",
         key=serde_for(options.key, "key") if options.key is not None else key,
         value=serde_for(options.value, "value") if options.value is not None else value,
@@ -67,13 +67,8 @@ def windowed(
         inclusive=isinstance(window, SlidingWindow),
         held=emit_on_close,
         logged=options.logging,
-        named=is_given(options.name),
+        named=options.name is not None,
     )
-
-
-def is_given(name: str | None) -> bool:
-    """Whether it is the user's own name."""
-    return name is not None and not isinstance(name, Derived)
 
 
 def window_length(window: Window) -> int | None:
