@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from millstream.dsl.app import App
-from millstream.dsl.grouped import CogroupedStream, GroupedStream, GroupedTable, WindowedStream
+from millstream.dsl.cogrouped import CogroupedStream
+from millstream.dsl.grouped import GroupedStream, GroupedTable
 from millstream.dsl.options import Materialized, Suppressed, until_time_limit, until_window_closes
 from millstream.dsl.processors import Cancellable, FixedKeyProcessor, Processor, ProcessorContext, RecordMetadata
 from millstream.dsl.stream import JoinedStream, Stream
 from millstream.dsl.table import GlobalTable, Table, WindowedTable
+from millstream.dsl.windowed import WindowedStream
 from millstream.dsl.windows import hopping, join_window, session, sliding, tumbling, unlimited
 from millstream.errors import MillstreamError, TopologyError
 from millstream.expr import Expr, agg, array, col, functions, key, left, lit, right, struct, timestamp, value, when

@@ -3,67 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from millstream.callsite import caller
-from millstream.dsl import table as tables
-from millstream.dsl.aggregations import ReadyAggregations, ReadyTableAggregations
+from millstream.dsl import cogrouped, table as tables, windowed
+from millstream.dsl.aggregations import ReadyTableAggregations
+from millstream.dsl.grouping import ADD, REDUCE, Groups, store_name
 from millstream.dsl.options import Materialized
-from millstream.dsl.stores import key_value, windowed
+from millstream.dsl.stores import key_value
 from millstream.dsl.suggesting import suggesting_methods
-from millstream.errors import TopologyError
-from millstream.plan.aggregates import Aggregate, Aggregation, Cogroup, TableAggregate, WindowAggregate
+from millstream.plan.aggregates import Aggregate, Aggregation, TableAggregate
 from millstream.plan.node import Node
-from millstream.plan.windows import END_OF_TIME, SessionWindow, SlidingWindow, UnlimitedWindow, Window
-from millstream.serde import LONG, session_windowed, time_windowed
+from millstream.plan.windows import Window
+from millstream.serde import LONG
 from millstream.serde.changes import change
 
 if TYPE_CHECKING:
     from millstream.dsl.builder import Builder
+    from millstream.dsl.cogrouped import CogroupedStream
     from millstream.dsl.stream import Stream
-    from millstream.dsl.table import Table, WindowedTable
+    from millstream.dsl.table import Table
+    from millstream.dsl.windowed import Emit, WindowedStream
     from millstream.expr import Expr
-    from millstream.records import Windowed
     from millstream.serde import Serde
 
 K = TypeVar("K")
 V = TypeVar("V")
 A = TypeVar("A")
-VO = TypeVar("VO")
-T = TypeVar("T")
-
-Emit = Literal["update", "close"]
-_ADD = ("key", "value", "agg")
-_REDUCE = ("agg", "value")
-_MERGE = ("key", "left", "right")
-
-
-class _Groups(ReadyAggregations[K, V, T]):
-    """What grouped and windowed streams have in common: how an aggregation is added to the topology."""
-
-    _stream: Stream[K, V]
-
-    def _function(self, target: Any, roles: tuple[str, ...], what: str) -> Any:
-        key, value = self._stream._key, self._stream._value
-        return self._stream._builder.function(target, roles, what, key=key, value=value)
-
-    def _count(self) -> Aggregation:
-        return Aggregation("count")
-
-    def _reduce(self, reducer: Any) -> Aggregation:
-        return Aggregation("reduce", add=self._function(reducer, _REDUCE, "reducer"))
-
-    def _aggregate(self, initializer: Any, aggregator: Any, merger: Any = None) -> Aggregation:
-        return Aggregation(
-            "aggregate",
-            init=self._function(initializer, (), "initializer"),
-            add=self._function(aggregator, _ADD, "aggregator"),
-            merge=None if merger is None else self._function(merger, _MERGE, "merger"),
-        )
 
 
 @suggesting_methods
-class GroupedStream(_Groups[K, V, "Table[K, Any]"]):
+class GroupedStream(Groups[K, V, "Table[K, Any]"]):
     """A stream grouped by key; made by `Stream.group_by_key` and `Stream.group_by`."""
 
     def __init__(self, stream: Stream[K, V], name: str | None) -> None:
@@ -160,11 +130,11 @@ class GroupedStream(_Groups[K, V, "Table[K, Any]"]):
             emit: ``update``: every update of a window comes out. ``close``: each window comes out once, when it has
                 closed.
         """
-        return WindowedStream(self, window, emit)
+        return windowed.WindowedStream(self, window, emit)
 
     def cogroup(self, aggregator: Callable[[K, V, A], A] | Callable[[V, A], A]) -> CogroupedStream[K, A]:
         """Begins an aggregate over several grouped streams; see `CogroupedStream.cogroup`."""
-        return CogroupedStream(((self, self._function(aggregator, _ADD, "aggregator")),))
+        return cogrouped.CogroupedStream(((self, self._function(aggregator, ADD, "aggregator")),))
 
     def _aggregate_serde(self, declared: Any, aggregation: Aggregation) -> Serde[Any] | None:
         assert aggregation.add is not None
@@ -198,238 +168,6 @@ class GroupedStream(_Groups[K, V, "Table[K, Any]"]):
 
 
 @suggesting_methods
-class WindowedStream(_Groups[K, V, "WindowedTable[Windowed[K], Any]"]):
-    """A grouped stream in windows; made by `GroupedStream.windowed_by`."""
-
-    def __init__(self, grouped: GroupedStream[K, V], window: Window, emit: Emit) -> None:
-        self._grouped = grouped
-        self._stream = grouped._stream
-        self._window = check_window(window, emit)
-        self._emit = emit
-
-    def count(
-        self, *, store: str | Materialized | None = None, name: str | None = None
-    ) -> WindowedTable[Windowed[K], int]:
-        """Counts the records of each key and window.
-
-        Records without a key are dropped. Records without a value are counted, except in sliding windows.
-        """
-        merge = None
-        if isinstance(self._window, SessionWindow):
-            merge = self._function(lambda left, right: left + right, _MERGE, "merger")
-        return self._add("count", Aggregation("count", merge=merge), LONG, store, name)
-
-    def reduce(
-        self,
-        reducer: Callable[[V, V], V],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> WindowedTable[Windowed[K], V]:
-        """Combines the values of each key and window: ``reducer(aggregate, value)``."""
-        serde = self._stream._given(value, "value") or self._stream._value
-        return self._add("reduce", self._reduce(reducer), serde, store, name)
-
-    @overload
-    def aggregate(
-        self,
-        initializer: Callable[[], A],
-        aggregator: Callable[[V, A], A | None],
-        merger: Callable[[A, A], A] | Callable[[K, A, A], A] | None = None,
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> WindowedTable[Windowed[K], A]: ...
-    @overload
-    def aggregate(
-        self,
-        initializer: Callable[[], A],
-        aggregator: Callable[[K, V, A], A | None],
-        merger: Callable[[A, A], A] | Callable[[K, A, A], A] | None = None,
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> WindowedTable[Windowed[K], A]: ...
-    @overload
-    def aggregate(
-        self,
-        initializer: Callable[[], A] | Expr,
-        aggregator: Expr,
-        merger: Callable[..., Any] | Expr | None = None,
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> WindowedTable[Windowed[K], Any]: ...
-    def aggregate(
-        self,
-        initializer: Any,
-        aggregator: Any,
-        merger: Any = None,
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> WindowedTable[Windowed[K], Any]:
-        """Combines the values of each key and window into an aggregate of any type.
-
-        Args:
-            initializer: Makes the first aggregate of a window.
-            aggregator: Of value and aggregate, or of key, value and aggregate. None deletes the row.
-            merger: For session windows, where a record may join two sessions: gives the aggregate of both.
-            value: Serde of the aggregate.
-            store: Name of the store, or `Materialized` (with ``retention=…``).
-            name: Name of the operator.
-        """
-        aggregation = self._aggregate(initializer, aggregator, merger)
-        check_merger("aggregate", self._window, merger)
-        serde = self._grouped._aggregate_serde(value, aggregation)
-        return self._add("aggregate", aggregation, serde, store, name)
-
-    def _add(
-        self, kind: str, aggregation: Aggregation, value: Serde[Any] | None, store: Any, name: str | None
-    ) -> WindowedTable[Any, Any]:
-        builder = self._stream._builder
-        options = Materialized.of(store)
-        stem = builder.stem(kind, self._stream._node) if name is None else name
-        label = builder.name(name, kind, self._stream._node)
-        parent = self._grouped._partitioned(options.name if options.name is not None else name, stem)
-        lineage = options.name if options.name is not None else stem
-        node = add_window_aggregate(
-            builder,
-            parent,
-            aggregation,
-            self._window,
-            options,
-            value,
-            label,
-            store=store_name(builder, options, name, stem),
-            lineage=lineage,
-            emit_on_close=self._emit == "close",
-        )
-        key = windowed_key(node.store.key, self._window)
-        return tables.WindowedTable(builder, node, key, node.store.value, ((node, parent._key, parent._value),))
-
-
-@suggesting_methods
-class CogroupedStream(Generic[K, A]):
-    """An aggregate over several grouped streams, each with an aggregator of its own; the rows are shared."""
-
-    def __init__(self, parts: tuple[tuple[GroupedStream[K, Any], Any], ...], window: Window | None = None) -> None:
-        self._parts = parts
-        self._window = window
-
-    def cogroup(
-        self, grouped: GroupedStream[K, VO], aggregator: Callable[[K, VO, A], A] | Callable[[VO, A], A]
-    ) -> CogroupedStream[K, A]:
-        """Adds another grouped stream and its aggregator."""
-        if not isinstance(grouped, GroupedStream):
-            raise TopologyError(
-                f"cogroup: expected a grouped stream, got {grouped!r}", hint="group it first: stream.group_by_key()"
-            )
-        function = grouped._function(aggregator, _ADD, "aggregator")
-        return type(self)((*self._parts, (grouped, function)), self._window)
-
-    def windowed_by(self, window: Window) -> WindowedCogroupedStream[K, A]:
-        """Aggregates in windows of time."""
-        return WindowedCogroupedStream(self._parts, check_window(window, "update"))
-
-    def aggregate(
-        self,
-        initializer: Callable[[], A],
-        merger: Callable[[K, A, A], A] | Callable[[A, A], A] | None = None,
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> Table[Any, A]:
-        """Makes the table.
-
-        Args:
-            initializer: Makes the first aggregate of a row.
-            merger: For session windows: gives the aggregate of two sessions that have become one.
-            value: Serde of the aggregate.
-            store: Name of the store, or `Materialized`.
-            name: Name of the operator.
-        """
-        check_merger("cogroup", self._window, merger)
-        first = self._parts[0][0]
-        builder = first._stream._builder
-        options = Materialized.of(store)
-        label = builder.name(name, "cogroup", *(g._stream._node for g, _ in self._parts))
-        given = options.name if options.name is not None else name
-        stem = builder.stem("cogroup", *(g._stream._node for g, _ in self._parts)) if name is None else name
-        lineage = options.name if options.name is not None else stem
-        rows = store_name(builder, options, name, stem)
-        init = first._function(initializer, (), "initializer")
-        merge = None if merger is None else first._function(merger, _MERGE, "merger")
-        inputs = [
-            grouped._partitioned(None if given is None else f"{given}-{index}", f"{stem}-{index}")
-            for index, (grouped, _) in enumerate(self._parts, start=1)
-        ]
-        serde = first._stream._given(value, "value") or builder.result_serde(None, init, "value")
-        nodes: list[Node] = []
-        for index, (parent, (_, add)) in enumerate(zip(inputs, self._parts, strict=True)):
-            aggregation = Aggregation("aggregate", init=init, add=add, merge=merge)
-            part = builder.name(None, f"part-{index + 1}", base=label)
-            owner = None if index == 0 else nodes[0]
-            if self._window is None:
-                key = builder.serde(parent._key, "key")
-                spec = key_value(options, rows, key, builder.serde(serde, "value"))
-                node: Node = Aggregate(
-                    name=part,
-                    at=caller(),
-                    parent=parent._node,
-                    aggregation=aggregation,
-                    store=spec,
-                    shared=owner,
-                )
-                builder.add(node, lineage=lineage)
-            else:
-                node = add_window_aggregate(
-                    builder,
-                    parent,
-                    aggregation,
-                    self._window,
-                    options,
-                    serde,
-                    part,
-                    store=rows,
-                    lineage=lineage,
-                    shared=owner,
-                )
-            nodes.append(node)
-        merged = Cogroup(name=label, at=caller(), inputs=tuple(nodes))
-        builder.add(merged, lineage=lineage)
-        spec = nodes[0].store  # type: ignore[attr-defined]
-        if self._window is None:
-            return tables.Table(builder, merged, spec.key, spec.value)
-        late = tuple((node, parent._key, parent._value) for node, parent in zip(nodes, inputs, strict=True))
-        return tables.WindowedTable(builder, merged, windowed_key(spec.key, self._window), spec.value, late)
-
-
-@suggesting_methods
-class WindowedCogroupedStream(CogroupedStream[K, A]):
-    """An aggregate over several grouped streams in windows; made by `CogroupedStream.windowed_by`."""
-
-    def aggregate(
-        self,
-        initializer: Callable[[], A],
-        merger: Callable[[K, A, A], A] | Callable[[A, A], A] | None = None,
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> WindowedTable[Windowed[K], A]:
-        """Makes the table; see `CogroupedStream.aggregate`."""
-        table = super().aggregate(initializer, merger, value=value, store=store, name=name)
-        return cast("WindowedTable[Windowed[K], A]", table)
-
-
-@suggesting_methods
 class GroupedTable(ReadyTableAggregations[K, V]):
     """The rows of a table under new keys; made by `Table.group_by`."""
 
@@ -457,8 +195,8 @@ class GroupedTable(ReadyTableAggregations[K, V]):
         """Combines the values of each group: ``adder(aggregate, value)``, and ``subtractor`` takes an old one away."""
         aggregation = Aggregation(
             "reduce",
-            add=self._function(adder, _REDUCE, "adder"),
-            subtract=self._function(subtractor, _REDUCE, "subtractor"),
+            add=self._function(adder, REDUCE, "adder"),
+            subtract=self._function(subtractor, REDUCE, "subtractor"),
         )
         serde = self._builder.result_serde(value, aggregation.add, "value") if value is not None else self._value  # type: ignore[arg-type]
         return self._add("reduce", aggregation, serde, store, name)
@@ -510,12 +248,12 @@ class GroupedTable(ReadyTableAggregations[K, V]):
 
         When a row changes, its old value is subtracted and its new value is added.
         """
-        add = self._function(adder, _ADD, "adder")
+        add = self._function(adder, ADD, "adder")
         aggregation = Aggregation(
             "aggregate",
             init=self._function(initializer, (), "initializer"),
             add=add,
-            subtract=self._function(subtractor, _ADD, "subtractor"),
+            subtract=self._function(subtractor, ADD, "subtractor"),
         )
         serde = self._builder.result_serde(value, add, "value")
         return self._add("aggregate", aggregation, serde, store, name)
@@ -538,78 +276,3 @@ class GroupedTable(ReadyTableAggregations[K, V]):
         node = TableAggregate(name=label, at=caller(), parent=self._shared, aggregation=aggregation, store=spec)
         self._builder.add(node, lineage=options.name if options.name is not None else stem)
         return tables.Table(self._builder, node, spec.key, spec.value)
-
-
-def check_window(window: Window, emit: Emit) -> Window:
-    """Refuses what cannot be aggregated by."""
-    if not hasattr(window, "close_delay"):
-        raise TopologyError(
-            f"windowed_by: expected windows, got {window!r}",
-            hint='use tumbling("1m"), hopping("10s", "5s"), sliding("10s"), session("30s") or unlimited()',
-        )
-    if emit not in {"update", "close"}:
-        raise TopologyError(
-            f"windowed_by: emit={emit!r} is neither 'update' nor 'close'",
-            hint="'update' sends every update of a window, 'close' each window once",
-        )
-    if emit == "close" and isinstance(window, UnlimitedWindow):
-        raise TopologyError(
-            "windowed_by: an unlimited window never closes, so emit='close' would give nothing",
-            hint="leave emit out, or use windows that end",
-        )
-    return window
-
-
-def check_merger(call: str, window: Window | None, merger: Any) -> None:
-    """Sessions that become one need a merger; other windows never do."""
-    if isinstance(window, SessionWindow) != (merger is not None):
-        hint = "leave the merger out" if merger is not None else "merger(left, right) gives the aggregate of both"
-        raise TopologyError(f"{call}: session windows need a merger, and only they do", hint=hint)
-
-
-def windowed_key(key: Serde[Any], window: Window) -> Serde[Any]:
-    """Serde of the keys of a table in such windows."""
-    if isinstance(window, SessionWindow):
-        return session_windowed(key)
-    if isinstance(window, UnlimitedWindow):
-        return time_windowed(key, END_OF_TIME)
-    return time_windowed(key, window.difference if isinstance(window, SlidingWindow) else window.size)
-
-
-def add_window_aggregate(
-    builder: Builder,
-    parent: Stream[Any, Any],
-    aggregation: Aggregation,
-    window: Window,
-    options: Materialized,
-    value: Serde[Any] | None,
-    label: str,
-    *,
-    store: str,
-    lineage: str,
-    emit_on_close: bool = False,
-    shared: Node | None = None,
-) -> WindowAggregate:
-    """Adds an aggregate in windows to the topology."""
-    key = builder.serde(parent._key, "key")
-    spec = windowed(options, store, key, builder.serde(value, "value"), window, emit_on_close=emit_on_close)
-    node = WindowAggregate(
-        name=label,
-        at=caller(),
-        parent=parent._node,
-        aggregation=aggregation,
-        window=window,
-        store=spec,
-        emit_on_close=emit_on_close,
-        shared=shared,
-    )
-    return builder.add(node, lineage=lineage)
-
-
-def store_name(builder: Builder, options: Materialized, name: str | None, stem: str) -> str:
-    """The name of an aggregate's store: the user's, or after the operator's if the user named that, or derived."""
-    if options.name is not None:
-        return options.name
-    if name is None:
-        builder.check_explicit(stem)
-    return f"{stem}-store"
