@@ -5,7 +5,11 @@ A vector is a topology in JSON, with inputs; `vectors/README.md` beside this fil
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be loaded from anywhere
 
 from millstream import (
     App,
