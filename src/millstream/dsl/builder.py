@@ -204,6 +204,16 @@ class Builder:
         """Returns the serde that is known, or the application's default for keys or values."""
         return known if known is not None else serde_for(self.config[f"default.{part}.serde"], part)
 
+    def check_same_keys(self, call: str, left: Serde[Any] | None, right: Serde[Any] | None) -> None:
+        """Refuses a join of keys that can never be equal, because their bytes are made differently."""
+        mine, theirs = self.serde(left, "key"), self.serde(right, "key")
+        if mine.name != theirs.name:
+            raise TopologyError(
+                f"{call}: the keys on the left are {mine.name}, those on the right {theirs.name}",
+                hint="declare the same key=… on both sides; select_key(…, key=…) changes those of a stream, and tables "
+                "can be joined by a foreign key (on=…)",
+            )
+
     def function(
         self,
         target: Callable[..., Any] | Expr,

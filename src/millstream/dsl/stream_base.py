@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from millstream.callsite import caller
 from millstream.dsl import stream as streams
-from millstream.errors import TopologyError
 from millstream.plan.node import Node
 from millstream.serde import serde_for
 
@@ -63,15 +62,6 @@ class StreamBase(Generic[K, V]):
         if not self._rekeyed:
             return streams.Stream(self._builder, self._node, self._key, self._value)
         return self._repartitioned(given if given is not None else self._builder.topic_name(stem))
-
-    def _same_keys(self, call: str, other: Any) -> None:
-        """Refuses a join of keys that can never be equal, because their bytes are made differently."""
-        mine, theirs = (self._builder.serde(side._key, "key") for side in (self, other))
-        if mine.name != theirs.name:
-            raise TopologyError(
-                f"{call}: the keys on the left are {mine.name}, those on the right {theirs.name}",
-                hint="declare the same key=… on both sides, or change one with select_key(…, key=…)",
-            )
 
     def _joinable(self, given: str | None) -> Stream[K, V]:
         """The same for a join; joins that the user does not name share one topic for each stream."""

@@ -235,13 +235,13 @@ def join(left: Any, other: Any, how: JoinKind, joiner: Any, window: JoinWindow |
                 hint='add join_window("5s") after the joiner',
             )
         _allow(call, options, "value", "name", "left_value", "right_value")
-        left._same_keys(call, other)
+        left._builder.check_same_keys(call, left._key, other._key)
         return _stream_stream(left, other, how, joiner, window, **options)
     if window is not None:
         raise TopologyError(f"{call}: only a join of two streams takes a window", hint="leave the window out")
     if isinstance(other, tables.Table):
         _allow(call, options, "value", "name", "grace")
-        left._same_keys(call, other)
+        left._builder.check_same_keys(call, left._key, other._key)
         return _stream_table(left, other, how, joiner, **options)
     if isinstance(other, tables.GlobalTable):
         _allow(call, options, "value", "name", "on")

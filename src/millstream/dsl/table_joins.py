@@ -43,12 +43,8 @@ def join(
             hint = "join the stream of the changes (to_stream()) with the global table, or read its topic as a table"
         raise TopologyError(f"{call}: expected a table, got {right!r}", hint=hint)
     builder = left._builder
-    mine, theirs = builder.serde(left._key, "key"), builder.serde(right._key, "key")
-    if on is None and mine.name != theirs.name:
-        raise TopologyError(
-            f"{call}: the keys on the left are {mine.name}, those on the right {theirs.name}",
-            hint="declare the same key=… on both sides; for another key, use on=…",
-        )
+    if on is None:
+        builder.check_same_keys(call, left._key, right._key)
     kind = ("join" if how == "inner" else f"{how}-join") if on is None else "foreign-key-join"
     label = builder.name(name, kind, left._node, right._node)
     function = builder.function(joiner, _JOINER, "joiner", key=left._key, left=left._value, right=right._value)
