@@ -6,6 +6,18 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from millstream.state.api import LATEST, NOT_PUT
+from millstream.state.spec import StoreSpec
+
+
+def value_check(spec: StoreSpec) -> tuple[object, Callable[[Any], object]]:
+    """How to find, before it is put, a value that a store could not write to its changelog.
+
+    A store that keeps objects takes them as they are, so the type is looked at: a value whose type is not the first of
+    what this returns is given to the second, which raises. A store that keeps bytes finds out by itself.
+    """
+    if spec.value.immutable:
+        return spec.value.python_type, spec.value.serialize
+    return None, lambda _value: None
 
 
 class TableStore(NamedTuple):

@@ -48,6 +48,34 @@ def test_the_application_may_go_on_without_it(what: str) -> None:
         assert driver.output("out").read_all()[-1].value is not None
 
 
+OF_NUMBERS: dict[str, Make] = {
+    "aggregate": lambda s: s.group_by_key().aggregate(lambda: 0, lambda v, agg: v, value=int),
+    "tumbling": lambda s: s.group_by_key().windowed_by(tumbling(10)).aggregate(lambda: 0, lambda v, agg: v, value=int),
+    "sliding": lambda s: s.group_by_key().windowed_by(sliding(10)).aggregate(lambda: 0, lambda v, agg: v, value=int),
+    "session": lambda s: (
+        s.group_by_key().windowed_by(session(10)).aggregate(lambda: 0, lambda v, a: v, lambda a, b: b, value=int)
+    ),
+    "to_table": lambda s: s.to_table(store="rows", value=int),
+    "table map_values": lambda s: s.to_table().map_values(lambda v: v, value=int, store="rows"),
+    "table aggregate": lambda s: (
+        s.to_table()
+        .group_by(lambda k, v: (k, v), key=str)
+        .aggregate(lambda: 0, lambda v, agg: v, lambda v, agg: agg, value=int)
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OF_NUMBERS)
+def test_a_wrong_type_is_found_at_the_record_though_the_store_keeps_objects(what: str) -> None:
+    app = App("test", processing_exception_handler="continue")
+    OF_NUMBERS[what](app.stream("in", key=str)).to_stream().to("out")
+    with TestDriver(app) as driver:
+        for value in (1, "text", 2):
+            driver.input("in").pipe("k", value)
+        assert list(driver.dropped.values()) == [1]
+        assert driver.output("out").read_all()[-1].value == 2
+
+
 class Ambiguous:
     def __bool__(self) -> bool:
         raise ValueError("ambiguous")

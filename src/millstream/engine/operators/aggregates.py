@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.context import Getter
-from millstream.engine.tables import table_store
+from millstream.engine.tables import table_store, value_check
 from millstream.errors import ProcessingError
 from millstream.plan import aggregates as plan
 from millstream.records import Headers
@@ -53,6 +53,7 @@ def aggregate(node: plan.Aggregate, build: Build) -> Process:
     rows = table_store(store)
     get, put = rows.get, rows.put
     fresh = wants_fresh_copy(node, build)
+    kind, check = value_check(node.store)
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         if key is None or value is None:
@@ -68,6 +69,8 @@ def aggregate(node: plan.Aggregate, build: Build) -> Process:
                 new = following(key, value, _again(get, key) if fresh else old)
                 if before > timestamp:
                     timestamp = before
+            if type(new) is not kind and new is not None:
+                check(new)
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return
@@ -176,6 +179,7 @@ def table_aggregate(node: plan.TableAggregate, build: Build) -> Process:
     expired = build.drop(node, "older than the history")
     add, subtract, begin = _table_functions(node.aggregation)
     fresh = wants_fresh_copy(node, build)
+    kind, check = value_check(node.store)
 
     def process(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
         new_value, old_value = change
@@ -187,6 +191,8 @@ def table_aggregate(node: plan.TableAggregate, build: Build) -> Process:
                 result = subtract(key, old_value, result)
             if new_value is not None:
                 result = begin(key, new_value) if result is None else add(key, new_value, result)
+            if type(result) is not kind and result is not None:
+                check(result)
         except Exception as error:
             fail(error, key, new_value, timestamp, headers)
             return

@@ -7,13 +7,14 @@ from typing import Any
 
 from millstream.engine.compile import Build, Process
 from millstream.engine.operators.aggregates import first_and_next
+from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
 from millstream.plan import aggregates as plan
 from millstream.plan.windows import SessionWindow
 from millstream.records import Headers, Windowed
 
 
-def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noqa: C901  (two closures)
+def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noqa: C901, PLR0915  (two closures)
     """Keeps the sessions of each key: a record joins those that it is near to into one."""
     assert isinstance(node.window, SessionWindow)
     gap, grace = node.window.gap, node.window.grace
@@ -27,6 +28,7 @@ def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noq
     late = build.late(node)
     fail = build.failure(node, node.aggregation.add)
     begin, merge, add = _functions(node.aggregation)
+    kind, check = value_check(node.store)
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         if key is None:
@@ -66,6 +68,8 @@ def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noq
                     forward(Windowed(key, first, last), None, former, last, (), True)
         try:
             agg = add(key, value, agg)
+            if type(agg) is not kind and agg is not None:
+                check(agg)
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return False

@@ -7,6 +7,7 @@ from typing import Any
 from millstream.engine.compile import Build, Process
 from millstream.engine.operators.aggregates import first_and_next
 from millstream.engine.operators.time_windows import close_windows
+from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
 from millstream.plan import aggregates as plan
 from millstream.plan.windows import SlidingWindow
@@ -48,6 +49,7 @@ class SlidingWindows:
         self.fail = build.failure(node, node.aggregation.add)
         self.first, self.following = first_and_next(node.aggregation)
         self.serde = node.store.value
+        self.kind, self.check = value_check(node.store)
 
     def process(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Takes a record."""
@@ -161,6 +163,8 @@ class SlidingWindows:
                     agg = self.serde.deserialize(self.serde.serialize(agg))
                 new = self.following(key, value, agg)
                 timestamp = max(timestamp, before)
+            if type(new) is not self.kind and new is not None:
+                self.check(new)
         except Exception as error:
             self.fail(error, key, value, timestamp, headers)
             raise _Failed from error

@@ -6,7 +6,8 @@ from typing import Any
 
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.context import Getter
-from millstream.engine.tables import table_store
+from millstream.engine.tables import table_store, value_check
+from millstream.errors import SerdeError
 from millstream.plan import sources as plan
 from millstream.plan.process import Store
 from millstream.records import Headers
@@ -41,12 +42,19 @@ def to_table(node: plan.ToTable, build: Build) -> Process:
 
     rows = table_store(build.context.store(node.store))
     get, put = rows.get, rows.put
-    expired = build.drop(node, "older than the history")
+    expired, fail = build.drop(node, "older than the history"), build.failure(node)
+    kind, check = value_check(node.store)
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         if key is None:
             drop(key, value, timestamp, headers)
             return
+        if type(value) is not kind and value is not None:
+            try:
+                check(value)
+            except SerdeError as error:
+                fail(error, key, value, timestamp, headers)
+                return
         row = get(key)
         latest = put(key, value, timestamp)
         if latest is None:

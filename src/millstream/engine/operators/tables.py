@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.context import Getter
-from millstream.engine.tables import table_store
+from millstream.engine.tables import table_store, value_check
 from millstream.plan import tables as plan
 from millstream.records import Headers
 
@@ -74,10 +74,13 @@ def _mapped(
     forward, fail = _kept(node, build), build.failure(node, node.function)
     tells_old = node in build.facts.sends_old
     old_of = _old_value(node, build)
+    kind, check = (None, _anything) if node.store is None else value_check(node.store)
 
     def process(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, latest: bool) -> None:
         try:
             result = function(key, new)
+            if type(result) is not kind and result is not None:
+                check(result)
             former = None
             if tells_old:
                 former = old_of(key) if old_of is not None else function(key, old)
@@ -135,6 +138,10 @@ def _kept(node: plan.TableFilter | plan.TableMapValues | plan.TableTransformValu
             forward(key, new, old, timestamp, headers, latest)
 
     return keep
+
+
+def _anything(_value: Any) -> None:
+    """Without a store, anything goes."""
 
 
 def _old_value(

@@ -8,6 +8,7 @@ from typing import Any
 from millstream.engine.compile import Build, Process, getter
 from millstream.engine.context import Getter
 from millstream.engine.operators.aggregates import first_and_next, wants_fresh_copy
+from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
 from millstream.plan import aggregates as plan
 from millstream.plan.windows import END_OF_TIME, SessionWindow, TimeWindow, UnlimitedWindow
@@ -128,6 +129,7 @@ def _updater(node: plan.WindowAggregate, build: Build) -> Update:
     fail = build.failure(node, node.aggregation.add)
     first, following = first_and_next(node.aggregation)
     fresh = wants_fresh_copy(node, build)
+    kind, check = value_check(node.store)
 
     def update(key: Any, value: Any, start: int, timestamp: int, headers: Headers) -> bool:
         row = get(key, start)
@@ -140,6 +142,8 @@ def _updater(node: plan.WindowAggregate, build: Build) -> Update:
                 new = following(key, value, get(key, start)[0] if fresh else old)
                 if before > timestamp:
                     timestamp = before
+            if type(new) is not kind and new is not None:
+                check(new)
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return True
