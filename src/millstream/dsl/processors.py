@@ -124,7 +124,7 @@ class Processor(Generic[KIn, VIn, KOut, VOut]):
 
     def process(self, record: Record[KIn, VIn]) -> None:
         """Called for each record."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no process() of its own")
 
     def close(self) -> None:
         """Called once, at the end."""
@@ -140,7 +140,7 @@ class FixedKeyProcessor(Generic[KIn, VIn, VOut]):
 
     def process(self, record: Record[KIn, VIn]) -> None:
         """Called for each record."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no process() of its own")
 
     def close(self) -> None:
         """Called once, at the end."""

@@ -117,14 +117,18 @@ class TaskContext:
 
     def drop(self, node: Node, reason: str) -> Drop:
         """Returns a function that counts a dropped record."""
-        where = (node.name, reason)
+        operator = node.name
 
         def dropped(key: Any, value: Any, timestamp: int, _headers: Headers) -> None:
-            self.dropped[where] = self.dropped.get(where, 0) + 1
-            if self.on_drop is not None:
-                self.on_drop(DroppedRecord(*where, key, value, timestamp))
+            self._count(DroppedRecord(operator, reason, key, value, timestamp))
 
         return dropped
+
+    def _count(self, record: DroppedRecord) -> None:
+        where = (record.operator, record.reason)
+        self.dropped[where] = self.dropped.get(where, 0) + 1
+        if self.on_drop is not None:
+            self.on_drop(record)
 
     def failure(self, node: Node, function: Function | str | None = None, phase: Phase = "processing") -> Failure:
         """Returns a function that handles an error in an operator: it raises, or the record is dropped."""
@@ -161,10 +165,8 @@ class TaskContext:
             ),
             error,
         )
-        where = (operator, "deserialization error")
-        self.dropped[where] = self.dropped.get(where, 0) + 1
-        if self.on_drop is not None:
-            self.on_drop(DroppedRecord(*where, record.key, record.value, record.timestamp))
+        reason = "deserialization error"
+        self._count(DroppedRecord(operator, reason, record.key, record.value, record.timestamp))
 
     def _error_context(self, operator: str, function: str | None, phase: Phase, timestamp: int) -> ErrorContext:
         source, entry = self.source, self.current()

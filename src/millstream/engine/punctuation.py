@@ -50,17 +50,14 @@ class Punctuators:
 
     def __init__(self, context: TaskContext) -> None:
         self._context = context
-        self._clocks: dict[str, JavaHeap[Punctuator]] = {
-            "stream": JavaHeap(lambda p: p.next),
-            "wall": JavaHeap(lambda p: p.next),
-        }
+        self._clocks: dict[str, JavaHeap[Punctuator]] = {"stream": JavaHeap(), "wall": JavaHeap()}
 
     def schedule(self, clock: str, first: int, interval: int, call: Callable[[int], None], name: str) -> Punctuator:
         """Adds a punctuator; after a restart it goes on from where it was."""
         cell = self._context.cells.setdefault(f"{name}.punctuator", [(first, False)])
         punctuator = Punctuator(call, interval, cell)
         if not punctuator.cancelled:
-            self._clocks[clock].offer(punctuator)
+            self._clocks[clock].offer(punctuator.next, punctuator)
         return punctuator
 
     def any(self, clock: str) -> bool:
@@ -71,7 +68,7 @@ class Punctuators:
         """Calls those that are due, each once; returns whether there were any."""
         heap = self._clocks[clock]
         called = False
-        while len(heap) and heap.peek().next <= now:
+        while len(heap) and heap.least <= now:
             punctuator = heap.poll()
             if punctuator.cancelled:
                 continue
@@ -82,6 +79,6 @@ class Punctuators:
                 self._context.source = source
             if not punctuator.cancelled:
                 punctuator.reschedule(now)
-                heap.offer(punctuator)
+                heap.offer(punctuator.next, punctuator)
             called = True
         return called

@@ -57,11 +57,6 @@ class Queue:
         timestamps = Timestamps() if isinstance(node, Repartition) else node.timestamps
         self._extract = _extractor(timestamps, context.cell(node, f"partition-time.{topic}.{partition}", -1), context)
 
-    @property
-    def head_time(self) -> int:
-        """Timestamp of the record at the head."""
-        return self.entries[0][0]
-
     def add(self, records: Iterable[InputRecord]) -> None:
         """Reads records and appends them; those that cannot be read go to the error handler."""
         for record in records:

@@ -55,7 +55,9 @@ class Task:
         self._queues: dict[str, Queue] = {}
         self._globals: dict[str, Queue] = {}
         self._patterns: list[tuple[re.Pattern[str], Source]] = []
-        self._heap: JavaHeap[Queue] = JavaHeap(lambda queue: queue.head_time)
+        self._heap: JavaHeap[Queue] = JavaHeap()
+        self._entry: Any = None
+        self.context.current = lambda: self._entry
         if state is not None:
             self._restore(*state)
         try:
@@ -97,7 +99,7 @@ class Task:
             raise fatal.error from fatal.__cause__
         finally:
             if topic not in self._globals and was_empty and queue.entries:
-                self._heap.offer(queue)
+                self._heap.offer(queue.entries[0][0], queue)
         if topic in self._globals:
             self._drain_global(queue)
 
@@ -107,7 +109,7 @@ class Task:
         was_empty = not queue.entries
         queue.entries.extend(entries)
         if was_empty and queue.entries:
-            self._heap.offer(queue)
+            self._heap.offer(queue.entries[0][0], queue)
 
     # ----- work ------------------------------------------------------------------------------------------------
 
@@ -123,29 +125,40 @@ class Task:
             return False
         if more is not None and any(len(q.entries) < 2 and more(q.topic) for q in self._queues.values()):
             return False
-        queue = self._heap.poll()
-        entry = queue.entries.popleft()
-        if queue.entries:
-            self._heap.offer(queue)
-        self._guard(self._take, queue, entry)
+        self._guard(self._take_next)
         return True
 
     def run(self, more: Callable[[str], bool] | None = None) -> None:
         """Takes all records that it has been given, or as many as it may; see `step`."""
+        if more is not None:
+            while self.step(more):
+                pass
+            return
+        self._guard(self._run)
+
+    def _run(self) -> None:
         heap = self._heap
-        if more is None and not self.context.punctuators.any("stream"):
-            while len(heap) == 1:
+        simple = not self.context.punctuators.any("stream")
+        while len(heap):
+            if simple and len(heap) == 1:
                 queue = heap.poll()
                 entries, queue.entries = queue.entries, type(queue.entries)()
-                self._guard(self._take_all, queue, entries)
-        while self.step(more):
-            pass
+                self._take_all(queue, entries)
+            else:
+                self._take_next()
 
-    def _take(self, queue: Queue, entry: Any) -> None:
-        context = self.context
-        timestamp, key, value, headers = entry[:4]
-        context.source, context.current = queue, lambda: entry
-        context.stream_time = max(context.stream_time, timestamp)
+    def _take_next(self) -> None:
+        """Takes the record that is next in time, and runs the stream-time punctuators that are then due."""
+        context, heap = self.context, self._heap
+        queue = heap.poll()
+        entries = queue.entries
+        self._entry = entry = entries.popleft()
+        if entries:
+            heap.offer(entries[0][0], queue)
+        timestamp, key, value, headers, _offset, _raw = entry
+        context.source = queue
+        if timestamp > context.stream_time:
+            context.stream_time = timestamp
         queue.process(key, value, timestamp, headers)
         context.punctuators.run("stream", context.stream_time)
 
@@ -153,7 +166,8 @@ class Task:
         """The loop for a single input: nothing is done per record but what the operators do."""
         context, process = self.context, queue.process
         entry: Any = None
-        context.source, context.current = queue, lambda: entry
+        usual, context.current = context.current, lambda: entry
+        context.source = queue
         latest = context.stream_time
         watched = bool(context.processors)  # which may ask for the time
         for entry in entries:
@@ -163,7 +177,7 @@ class Task:
                 if watched:
                     context.stream_time = latest
             process(key, value, timestamp, headers)
-        context.stream_time = latest
+        context.stream_time, context.current = latest, usual
 
     def advance_wall_clock(self, now: int) -> None:
         """Sets the wall clock, and runs the wall-clock punctuators that are due, each once."""

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from millstream.stages.subtopology import (
-    SubTopology,
-    Topology,
-    changelog_topic,
-    cut,
-    output_topics,
-    repartition_topic,
-)
+from millstream.stages.subtopology import SubTopology, Topology, cut
 
-__all__ = ["SubTopology", "Topology", "changelog_topic", "cut", "output_topics", "repartition_topic"]
+__all__ = ["SubTopology", "Topology", "cut"]

@@ -9,13 +9,13 @@ from millstream.plan.analysis import Facts
 from millstream.plan.joins import ForeignKeyResolve, StreamTableJoin
 from millstream.plan.node import Node, Plan
 from millstream.plan.sources import GlobalTable, Source
-from millstream.plan.stateless import Repartition, Sink
+from millstream.plan.stateless import Repartition
 from millstream.state.spec import StoreSpec
 
 
 @dataclass(frozen=True, slots=True)
 class SubTopology:
-    """A part of the topology that runs as a unit; a task is one partition of it.
+    """A part of the topology that runs as a unit; a task runs one partition of it.
 
     Attributes:
         index: Its number.
@@ -49,7 +49,7 @@ class Topology:
 
     def topic_of(self, node: Repartition) -> str:
         """The whole name of an internal topic."""
-        return repartition_topic(self.application_id, node)
+        return f"{self.application_id}-{node.topic}-repartition"
 
     @property
     def global_tables(self) -> tuple[GlobalTable, ...]:
@@ -146,19 +146,9 @@ def cut(plan: Plan) -> Topology:
     )
 
 
-def repartition_topic(application_id: str, node: Repartition) -> str:
-    """The whole name of an internal topic."""
-    return f"{application_id}-{node.topic}-repartition"
-
-
 def changelog_topic(application_id: str, store: StoreSpec) -> str:
     """The whole name of a store's changelog."""
     return f"{application_id}-{store.name}-changelog"
-
-
-def output_topics(plan: Plan) -> tuple[str, ...]:
-    """The topics that a plan is known to write to."""
-    return tuple(dict.fromkeys(node.topic for node in plan.of_type(Sink) if isinstance(node.topic, str)))
 
 
 class _Reader:

@@ -95,6 +95,7 @@ class TestDriver:
         self._offsets: Counter[tuple[str, int]] = Counter()
         self._logs: dict[str, list[OutputRecord]] = {}
         self._waiting: list[tuple[str, int, InputRecord]] = []
+        self._changelog_topics = {t.source_topic for t in self.topology.plan.of_type(ToTable) if t.reuse_source}
         self._delivered: dict[tuple[str, int], list[InputRecord]] = {}
         self._turns: Counter[str] = Counter()
         self._closed = False
@@ -360,7 +361,8 @@ class TestDriver:
         return self._offsets[topic, partition] - 1
 
     def _deliver(self, topic: str, partition: int, records: list[InputRecord]) -> None:
-        self._delivered.setdefault((topic, partition), []).extend(records)
+        if topic in self._changelog_topics:
+            self._delivered.setdefault((topic, partition), []).extend(records)
         for task in self._tasks if topic in self._global_topics else [self._tasks[partition]]:
             self._guard(task.add, topic, records)
             self._route(task)

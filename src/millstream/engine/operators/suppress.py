@@ -59,7 +59,8 @@ class Suppressed:
         self.leaving: tuple[bytes, Any] | None = None
         for time, order, entry in self.buffer.all():
             self.times[order] = time
-            self.bytes += self._size(order, entry)
+            if node.max_bytes is not None:
+                self.bytes += self._size(order, entry)
 
     def process(self, key: Any, new: Any, old: Any, timestamp: int, headers: Headers, _latest: bool) -> None:
         """Takes a change."""
