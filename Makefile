@@ -69,10 +69,11 @@ setup: ## Create or update .venv with the locked dependencies
 	printf '\n==> %s\n' "Set up $(VENV) with $$("$$uv" --version | cut -d ' ' -f 1-2)"; \
 	unset VIRTUAL_ENV; \
 	if [ -n '$(PYTHON)' ] || [ ! -e $(BIN)/python ]; then \
-	    "$$uv" sync --locked --no-python-downloads --python "$$python"; \
+	    "$$uv" sync --locked --compile-bytecode --no-python-downloads --python "$$python"; \
 	else \
-	    "$$uv" sync --locked --no-python-downloads; \
+	    "$$uv" sync --locked --compile-bytecode --no-python-downloads; \
 	fi; \
+	"$(BIN)/python" -m compileall -q src; \
 	"$(BIN)/python" --version
 
 lint: setup ## Check style (ruff) and the direction of imports (import-linter)

@@ -53,6 +53,31 @@ def _any(_key: str, value: Any) -> Any:
     return value
 
 
+def _number(least: int) -> Callable[[str, Any], Any]:
+    def check(key: str, value: Any) -> Any:
+        number = int(value) if isinstance(value, str) and value.strip().isdigit() else value
+        if type(number) is not int or number < least:
+            raise ConfigError(f"{key}: {value!r} is not a number it can have", hint=f"use a whole number from {least}")
+        return number
+
+    return check
+
+
+def _optional(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    return lambda key, value: None if value is None else check(key, value)
+
+
+def _text(key: str, value: Any) -> Any:
+    if isinstance(value, str) or hasattr(value, "__fspath__"):
+        return str(value)
+    raise ConfigError(f"{key}: {value!r} is not text")
+
+
+def _guarantee(key: str, value: Any) -> str:
+    known = "exactly_once" if value == "exactly_once_v2" else value
+    return str(_one_of("exactly_once", "at_least_once", "at_most_once")(key, known))
+
+
 OPTIMIZATIONS = ("reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
 
 
@@ -90,7 +115,60 @@ KEYS: dict[str, Key] = {
     "ensure.explicit.internal.resource.naming": Key(
         False, _flag, "Refuse a topology in which a store or a repartition topic has no name given by the user."
     ),
+    "processing.guarantee": Key(
+        "exactly_once",
+        _guarantee,
+        "`exactly_once` (also spelt `exactly_once_v2`), `at_least_once`, or `at_most_once`: a batch that was started "
+        "is not read again.",
+    ),
+    "state.dir": Key(
+        None,
+        _optional(_text),
+        "The data directory: log, views and checkpoints. Default: the environment's `MILLSTREAM_DATA`, else "
+        "`./.millstream`.",
+    ),
+    "checkpoint.location": Key(
+        None,
+        _optional(_text),
+        "Where Spark keeps the checkpoint, if not in the data directory: a file system that all executors reach.",
+    ),
+    "num.tasks": Key(
+        None,
+        _optional(_number(1)),
+        "How many tasks the keys are dealt to. Decided at the first start; by default the largest number of partitions "
+        "of the input topics.",
+    ),
+    "auto.offset.reset": Key(
+        "earliest", _one_of("earliest", "latest"), "Where an application begins to read a topic that is new to it."
+    ),
+    "target.batch.ms": Key(500, _number(10), "How long a batch should take; how many records it has follows from it."),
+    "min.batch.records": Key(1_000, _number(1), "A batch has no fewer records than this because of its target time."),
+    "max.batch.records": Key(500_000, _number(1), "A batch has no more records than this."),
+    "host.memory.max.bytes": Key(
+        2 * 1024**3,
+        _number(1024**2),
+        "How much memory a task host may use for the state of its tasks; what does not fit is read when it is needed.",
+    ),
+    "task.timeout.ms": Key(
+        300_000,
+        _number(100),
+        "How long a task may work on a batch; then the application stops and says where it hangs.",
+    ),
+    "restart.max.attempts": Key(
+        10, _number(0), "How often in a row an application is started again after a failure that may pass."
+    ),
+    "restart.backoff.ms": Key(500, _number(1), "How long it waits before that; twice as long each time."),
+    "store.views": Key(True, _flag, "Named stores can be queried; each change is then written to a view, too."),
+    "store.changelogs": Key(True, _flag, "Named stores have changelog topics."),
+    "status": Key(
+        "auto",
+        _one_of("auto", "line", "json", "none"),
+        "What a running application shows: a live `line`, `json` lines, `none`; `auto`: line or, if piped, json.",
+    ),
 }
+
+FREE_PREFIXES = ("spark.",)
+"""Keys that begin so are passed on as they are."""
 
 
 class Config(Mapping[str, Any]):
@@ -110,6 +188,9 @@ class Config(Mapping[str, Any]):
             dotted = name if not isinstance(name, str) or name in KEYS else name.replace("_", ".")
             if not isinstance(dotted, str):
                 raise ConfigError(f"unknown configuration key {name!r}: keys are text")
+            if dotted.startswith(FREE_PREFIXES):
+                self._values[name if name.startswith(FREE_PREFIXES) else dotted] = value
+                continue
             if dotted not in KEYS:
                 hint = suggestion(dotted, KEYS) or f"the keys are: {', '.join(KEYS)}"
                 raise ConfigError(f"unknown configuration key {name!r}", hint=hint)

@@ -97,6 +97,12 @@ class UnknownStoreError(StateError):
     code = "unknown-store"
 
 
+class StateConnectionError(StateError):
+    """Spark's state store refused a call, or did not answer it."""
+
+    code = "state-connection"
+
+
 class RunError(MillstreamError):
     """An application stopped because a record could not be read, processed or written."""
 
@@ -119,6 +125,104 @@ class ProductionError(RunError):
     """A record could not be written to its topic."""
 
     code = "production"
+
+
+class LogError(MillstreamError):
+    """The log of topics could not be opened, read or written."""
+
+    code = "log"
+
+
+class CorruptLogError(LogError):
+    """What the log holds is damaged."""
+
+    code = "corrupt-log"
+
+
+class LogFormatError(LogError):
+    """The file is no log, or one that this version of Millstream cannot read."""
+
+    code = "log-format"
+
+
+class LogFullError(LogError):
+    """There is no room for what was to be written. Nothing of it was."""
+
+    code = "log-full"
+
+
+class LogBusyError(LogError):
+    """Other processes kept the log locked for too long."""
+
+    code = "log-busy"
+
+
+class UnknownTopicError(LogError):
+    """There is no topic of that name, or it has no such partition."""
+
+    code = "unknown-topic"
+
+
+class UnknownGroupError(LogError):
+    """There is no consumer group of that name."""
+
+    code = "unknown-group"
+
+
+class TopicExistsError(LogError):
+    """There is a topic of that name already."""
+
+    code = "topic-exists"
+
+
+class OffsetOutOfRangeError(LogError):
+    """Records are asked for that retention has deleted."""
+
+    code = "offset-out-of-range"
+
+
+class RecordRefusedError(LogError):
+    """A record cannot be written to its topic as it is."""
+
+    code = "record-refused"
+
+
+class FencedError(LogError):
+    """Another instance of the application has taken over."""
+
+    code = "fenced"
+
+
+class NonDeterministicError(LogError):
+    """A batch that was published came again with other results.
+
+    Attributes:
+        names: The names under which the results differ.
+    """
+
+    code = "non-deterministic"
+
+    def __init__(self, message: str, *, hint: str | None = None, names: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.names = names
+
+
+class SetupError(MillstreamError):
+    """Something that an application needs is not there: a Java, a free directory, the right checkpoint."""
+
+    code = "setup"
+
+
+class AlreadyRunningError(SetupError):
+    """Another instance of the application is running."""
+
+    code = "already-running"
+
+
+class IncompatibleTopologyError(SetupError):
+    """The topology has changed so that it cannot go on with the state that there is."""
+
+    code = "incompatible-topology"
 
 
 def suggestion(word: str, known: Iterable[str]) -> str | None:

@@ -28,6 +28,7 @@ from millstream.serde import Serde, serde_for
 from millstream.state.spec import StoreSpec
 
 if TYPE_CHECKING:
+    from millstream.runtime.handle import Handle
     from millstream.stages import Topology
     from millstream.stages.describe import Format
 
@@ -336,6 +337,38 @@ class App:
         from millstream.plan.fingerprint import fingerprint  # noqa: PLC0415
 
         return fingerprint(self.topology().plan)
+
+    def start(self, *, until_caught_up: bool = False) -> Handle:
+        """Starts the application on Spark, in the background.
+
+        Args:
+            until_caught_up: Process what is in the topics now, then end.
+
+        Returns:
+            A handle: its state, its figures, its stores, and how to stop it.
+
+        Raises:
+            SetupError: It cannot start: another instance is running, a topic is missing, the topology cannot go on with
+                the state that there is.
+        """
+        from millstream.runtime.handle import Handle  # noqa: PLC0415  (only an application that runs needs it)
+
+        return Handle(self, until_caught_up=until_caught_up).start()
+
+    def run(self, *, until_caught_up: bool = False) -> None:
+        """Runs the application on Spark until it is interrupted, or, if so asked, has caught up.
+
+        Ctrl-C finishes the batch; a second one does not wait for that.
+
+        Raises:
+            MillstreamError: The application could not start, or failed.
+        """
+        handle = self.start(until_caught_up=until_caught_up)
+        try:
+            handle.wait()
+        except KeyboardInterrupt:
+            handle.stop()
+            handle.wait()
 
     def _serde(self, hint: Any, part: str) -> Serde[Any] | None:
         return None if hint is None else serde_for(hint, part)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from millstream.config import Config
 from millstream.engine.errors import ErrorContext, ErrorHandlers, Fatal, Phase, failure
 from millstream.engine.punctuation import Punctuators
+from millstream.engine.queues import InputRecord
 from millstream.errors import RunError, UnknownStoreError, suggestion
 from millstream.plan.functions import Function
 from millstream.plan.node import Node
@@ -37,16 +38,6 @@ class OutputRecord(NamedTuple):
     partition: int | None = None
 
 
-class InputRecord(NamedTuple):
-    """A record of a topic partition, as a task is given it."""
-
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = ()
-
-
 class DroppedRecord(NamedTuple):
     """A record that an operator dropped: which one, why, and the record as it was then."""
 
@@ -71,11 +62,20 @@ class TaskContext:
         on_drop: Told of each dropped record, if somebody wants to know more than how many.
     """
 
-    def __init__(self, topology: Topology, config: Config, partition: int, *, raw: bool = False) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        config: Config,
+        partition: int,
+        *,
+        raw: bool = False,
+        open_store: Callable[[StoreSpec], Any] = open_store,
+    ) -> None:
         self.topology = topology
         self.config = config
         self.partition = partition
         self.raw = raw
+        self.open_store = open_store
         self.stores: dict[str, Any] = {}
         self.cells: dict[str, list[Any]] = {}
         self.shared: dict[Node, Any] = {}
@@ -99,7 +99,7 @@ class TaskContext:
     def store(self, spec: StoreSpec) -> Any:
         """Returns a store, which is opened when it is first asked for."""
         if spec.name not in self.stores:
-            self.stores[spec.name] = open_store(spec)
+            self.stores[spec.name] = self.open_store(spec)
         return self.stores[spec.name]
 
     def store_named(self, name: str, allowed: tuple[str, ...], operator: str) -> Any:
@@ -171,6 +171,8 @@ class TaskContext:
     def _error_context(self, operator: str, function: str | None, phase: Phase, timestamp: int) -> ErrorContext:
         source, entry = self.source, self.current()
         raw = entry[5] if source is not None and entry is not None else None
+        if raw is None and source is not None and entry is not None and source.find is not None:
+            raw = source.find(entry[4])
         known = raw if raw is not None else InputRecord(-1, timestamp, None, None)
         return ErrorContext(
             phase=phase,

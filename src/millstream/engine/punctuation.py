@@ -64,6 +64,11 @@ class Punctuators:
         """Whether there are punctuators on a clock."""
         return len(self._clocks[clock]) > 0
 
+    def due(self, clock: str) -> int | None:
+        """When the next one of a clock is due; None if there is none."""
+        heap = self._clocks[clock]
+        return heap.least if len(heap) else None
+
     def run(self, clock: str, now: int) -> bool:
         """Calls those that are due, each once; returns whether there were any."""
         heap = self._clocks[clock]

@@ -7,32 +7,61 @@ Streams (see `millstream.engine.heap`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from millstream.engine.errors import Fatal
 from millstream.errors import RecordReadError
 from millstream.plan.sources import GlobalTable, Source, Timestamps
 from millstream.plan.stateless import Repartition
+from millstream.records import Headers
 
 if TYPE_CHECKING:
     from millstream.engine.compile import Process
-    from millstream.engine.context import InputRecord, TaskContext
+    from millstream.engine.context import TaskContext
 
 Entry: TypeAlias = tuple[int, Any, Any, Any, int, "InputRecord | None"]
-"""Timestamp, key, value, headers, offset, and the record as it came."""
+"""Timestamp, key, value, headers, offset, and the record as it came, if it is at hand."""
+
+
+class InputRecord(NamedTuple):
+    """A record of a topic partition, as a task is given it."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class Columns(NamedTuple):
+    """Records of a topic partition, by column; `repeat(())` will do for headers that nobody has."""
+
+    offsets: Sequence[int]
+    timestamps: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Iterable[Headers]
 
 
 class Queue:
-    """The records of one topic partition that a task has been given and has not taken yet."""
+    """The records of one topic partition that a task has been given and has not taken yet.
+
+    Attributes:
+        process: Takes a record.
+        find: Gives the record of an offset as it came, for a host that reads whole columns.
+    """
 
     __slots__ = (
         "_context",
         "_extract",
-        "_node",
+        "_plain_time",
         "_read_key",
         "_read_value",
         "entries",
+        "find",
+        "node",
         "partition",
         "process",
         "topic",
@@ -50,11 +79,13 @@ class Queue:
         self.partition = partition
         self.process = process
         self.entries: deque[Entry] = deque()
-        self._node = node
+        self.find: Callable[[int], InputRecord] | None = None
+        self.node = node
         self._context = context
         self._read_key = node.key.deserialize
         self._read_value = node.value.deserialize
         timestamps = Timestamps() if isinstance(node, Repartition) else node.timestamps
+        self._plain_time = timestamps.source == "record" and timestamps.on_invalid != "partition_time"
         self._extract = _extractor(timestamps, context.cell(node, f"partition-time.{topic}.{partition}", -1), context)
 
     def add(self, records: Iterable[InputRecord]) -> None:
@@ -63,19 +94,67 @@ class Queue:
             try:
                 key, value = self._read_key(record.key), self._read_value(record.value)
             except Exception as error:
-                self._context.read_failure(self._node.name, self.topic, self.partition, record, error)
+                self._context.read_failure(self.node.name, self.topic, self.partition, record, error)
                 continue
             self.append(record, key, value)
+
+    def read(self, columns: Columns) -> tuple[Iterable[Entry], dict[int, Process]]:
+        """Reads records that a host has as columns.
+
+        Returns:
+            An entry for each of them, and, by position, what is to be done with those that cannot be read or have no
+            valid time: such a record is dealt with when its turn comes, not before those that come first.
+        """
+        offsets, timestamps, keys, values, headers = columns
+        if self._plain_time and (not timestamps or min(timestamps) >= 0):
+            try:
+                read = map(self._read_key, keys), map(self._read_value, values)
+                return list(zip(timestamps, *read, headers, offsets, repeat(None))), {}
+            except Exception:  # noqa: S110  (one by one, to find out which)
+                pass
+        entries: list[Entry] = []
+        wrong: dict[int, Process] = {}
+        for record in map(InputRecord, offsets, timestamps, keys, values, headers):
+            failed: Process | None = None
+            key = value = time = None
+            try:
+                key, value = self._read_key(record.key), self._read_value(record.value)
+                time = self._extract(record.timestamp, key, value)
+            except Exception as error:
+                failed = self._failed(record, error)
+            else:
+                if time is None or time < 0:
+                    failed = self._untimed(record, time)
+            if failed is not None:
+                wrong[len(entries)] = failed
+            entries.append((time or 0, key, value, record.headers, record.offset, record))
+        return entries, wrong
+
+    def _failed(self, record: InputRecord, error: Exception) -> Process:
+        def process(*_record: Any) -> None:
+            self._context.read_failure(self.node.name, self.topic, self.partition, record, error)
+
+        return process
+
+    def _untimed(self, record: InputRecord, time: int | None) -> Process:
+        drop = self._context.drop(self.node, "invalid timestamp")
+
+        def process(key: Any, value: Any, _time: int, headers: Headers) -> None:
+            if time is not None:
+                raise Fatal(_invalid_time(self, record))
+            drop(key, value, record.timestamp, headers)
+
+        return process
 
     def append(self, record: InputRecord, key: Any, value: Any) -> None:
         """Appends a record that has been read; one without a valid time is dropped, or an error."""
         try:
             time = self._extract(record.timestamp, key, value)
         except Exception as error:
-            self._context.read_failure(self._node.name, self.topic, self.partition, record, error)
+            self._context.read_failure(self.node.name, self.topic, self.partition, record, error)
             return
         if time is None:
-            self._context.drop(self._node, "invalid timestamp")(key, value, record.timestamp, record.headers)
+            self._context.drop(self.node, "invalid timestamp")(key, value, record.timestamp, record.headers)
         elif time < 0:
             raise Fatal(_invalid_time(self, record))
         else:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 import millstream.engine.operators  # noqa: F401  (registers the operators)
 from millstream.config import Config
 from millstream.engine.compile import Build
-from millstream.engine.context import DroppedRecord, InputRecord, OutputRecord, TaskContext
+from millstream.engine.context import DroppedRecord, OutputRecord, TaskContext
 from millstream.engine.errors import Fatal
 from millstream.engine.heap import JavaHeap
-from millstream.engine.queues import Queue
+from millstream.engine.queues import Columns, InputRecord, Queue
 from millstream.errors import ProcessingError, ProductionError, SerdeError
 from millstream.plan.functions import describe_callable
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
 from millstream.stages import Topology
-from millstream.state.spec import ChangelogRecord
+from millstream.state.memory import open_store
+from millstream.state.spec import ChangelogRecord, StoreSpec
 
 __all__ = ["DroppedRecord", "InputRecord", "OutputRecord", "Task"]
 
@@ -36,6 +38,7 @@ class Task:
         now: The wall clock, in milliseconds.
         state: Changelogs by store, and cells, of an earlier task of this partition, from which to go on.
         raw: Values go in and come out as they are, without serdes.
+        open_store: Opens the stores.
     """
 
     def __init__(
@@ -47,13 +50,15 @@ class Task:
         now: int = 0,
         state: tuple[dict[str, list[ChangelogRecord]], dict[str, Any]] | None = None,
         raw: bool = False,
+        open_store: Callable[[StoreSpec], Any] = open_store,
     ) -> None:
         self.topology = topology
         self.partition = partition
-        self.context = TaskContext(topology, config, partition, raw=raw)
+        self.context = TaskContext(topology, config, partition, raw=raw, open_store=open_store)
         self.context.now = now
         self._queues: dict[str, Queue] = {}
         self._globals: dict[str, Queue] = {}
+        self._inputs: dict[tuple[str, int], Queue] = {}
         self._patterns: list[tuple[re.Pattern[str], Source]] = []
         self._heap: JavaHeap[Queue] = JavaHeap()
         self._entry: Any = None
@@ -102,6 +107,17 @@ class Task:
                 self._heap.offer(queue.entries[0][0], queue)
         if topic in self._globals:
             self._drain_global(queue)
+
+    def input(self, topic: str, partition: int) -> Queue:
+        """The queue of a partition of a topic, for a host that gives records of several with `take`."""
+        found = self._inputs.get((topic, partition))
+        if found is None:
+            queue = self.queue(topic)
+            assert queue is not None, topic
+            if partition != queue.partition:
+                queue = Queue(queue.node, topic, partition, queue.process, self.context)
+            found = self._inputs[topic, partition] = queue
+        return found
 
     def add_decoded(self, topic: str, entries: Iterable[Any]) -> None:
         """Gives the task records that have been read already: (timestamp, key, value, headers, offset, raw record)."""
@@ -178,6 +194,43 @@ class Task:
                     context.stream_time = latest
             process(key, value, timestamp, headers)
         context.stream_time, context.current = latest, usual
+
+    def take(self, inputs: list[tuple[Queue, Columns]], order: Sequence[int] | None = None) -> None:
+        """Takes records of several inputs at once, in an order that the host has decided.
+
+        Args:
+            inputs: The records of each input, in their order.
+            order: For each record, the input that it is of. None: one input after the other.
+        """
+        self._guard(self._take, inputs, order)
+
+    def _take(self, inputs: list[tuple[Queue, Columns]], order: Sequence[int] | None) -> None:
+        read = [(queue, *queue.read(columns)) for queue, columns in inputs]
+        simple = not self.context.punctuators.any("stream")
+        if simple and (order is None or len(read) == 1) and not any(wrong for _, _, wrong in read):
+            for queue, entries, _wrong in read:
+                self._take_all(queue, entries)
+            return
+        sources = [self._in_turn(*each) for each in read]
+        if order is None:
+            order = [number for number, (_, entries, _) in enumerate(read) for _ in entries]
+        context = self.context
+        for number in order:
+            queue, self._entry, process = next(sources[number])
+            timestamp, key, value, headers, _offset, _raw = self._entry
+            context.source = queue
+            if timestamp > context.stream_time:
+                context.stream_time = timestamp
+            process(key, value, timestamp, headers)
+            if not simple:
+                context.punctuators.run("stream", context.stream_time)
+
+    @staticmethod
+    def _in_turn(queue: Queue, entries: Iterable[Any], wrong: dict[int, Any]) -> Iterator[tuple[Queue, Any, Any]]:
+        process = queue.process
+        if not wrong:
+            return zip(repeat(queue), entries, repeat(process))
+        return ((queue, entry, wrong.get(place, process)) for place, entry in enumerate(entries))
 
     def advance_wall_clock(self, now: int) -> None:
         """Sets the wall clock, and runs the wall-clock punctuators that are due, each once."""

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from millstream.state.absent import Absent
 from millstream.state.codec import FOREVER, Codec, discard, expiry_width, segment_width, split_window_key, window_key
 from millstream.state.ordered import TimeIndex
 from millstream.state.spec import ChangelogRecord, StoreSpec
@@ -19,12 +20,13 @@ class MemoryDuplicatesStore:
 
     __slots__ = (
         "_codec", "_expire_at", "_horizon", "_index", "_log", "_mark", "_retention", "_rows", "_segment", "_sequence",
-        "_time", "_width", "spec",
+        "_time", "_width", "absent", "spec",
     )  # fmt: skip
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         retention = FOREVER if spec.retention_ms is None else spec.retention_ms
         self.spec = spec
+        self.absent: Absent | None = None
         self._codec = codec
         self._rows: dict[Any, list[tuple[int, int, Any]]] = {}
         self._log: list[tuple[Any, int, int, Any]] = []
@@ -38,7 +40,8 @@ class MemoryDuplicatesStore:
         self._set_time(-1)
 
     def __len__(self) -> int:
-        return sum(map(len, self._rows.values()))
+        rows = sum(map(len, self._rows.values()))
+        return rows if self.absent is None else rows + self.absent.rows
 
     @property
     def time(self) -> int:
@@ -90,11 +93,13 @@ class MemoryDuplicatesStore:
         self._mark((key, start, sequence, row))
 
     def fetch(self, key: Any, from_: int, to: int, reverse: bool = False) -> list[tuple[int, Any]]:
+        if from_ <= self._horizon:
+            from_ = self._horizon + 1
+        if self.absent is not None:
+            self.absent.load_key(key, from_, to)
         rows = self._rows.get(key)
         if rows is None:
             return []
-        if from_ <= self._horizon:
-            from_ = self._horizon + 1
         if rows[-1][0] < from_:
             return []
         found = [(start, row) for start, _, row in rows[bisect_left(rows, (from_,)) : bisect_left(rows, (to + 1,))]]
@@ -113,6 +118,8 @@ class MemoryDuplicatesStore:
         least = b"" if low is None else key_out(low)
         greatest = None if high is None else key_out(high)
         from_ = max(from_, self._horizon + 1)
+        if self.absent is not None:
+            self.absent.load_between(from_, to)
         found: list[tuple[int, bytes, int, int, Any, Any]] = []
         for key in self._index.between(from_, to):
             name = key_out(key)

@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from millstream.state.absent import Absent
 from millstream.state.codec import Codec, discard
 from millstream.state.ordered import SortedKeys, after_prefix
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
 
-def _putter(
+def putter(
     rows: dict[Any, Any], delete: Callable[[Any], None], mark: Callable[[Any], Any]
 ) -> Callable[[Any, Any], None]:
+    """Returns a function that puts a row, or deletes it, and notes the key."""
+
     def put(key: Any, row: Any, /) -> None:
         if row is None:
             delete(key)
@@ -32,28 +35,31 @@ class MemoryKeyValueStore:
     order at once), so that the read finds them.
     """
 
-    __slots__ = ("_codec", "_dirty", "_index", "_rows", "get", "put", "spec")
+    __slots__ = ("_codec", "_dirty", "_index", "_rows", "absent", "get", "put", "spec")
 
     get: Callable[[Any], Any]
     put: Callable[[Any, Any], None]
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         self.spec = spec
+        self.absent: Absent | None = None
         self._codec = codec
         self._rows: dict[Any, Any] = {}
         self._index: SortedKeys | None = None
         self._dirty: dict[Any, None] = {}
         self.get = self._rows.get
-        self.put = _putter(self._rows, self._delete, self._dirty.setdefault if spec.logged else discard())
+        self.put = putter(self._rows, self._delete, self._dirty.setdefault if spec.logged else discard())
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows) if self.absent is None else len(self._rows) + self.absent.rows
 
     def _delete(self, key: Any) -> None:
         if self._rows.pop(key, None) is not None and self._index is not None:
             self._index.discard(self._codec.key_out(key))
 
     def range(self, low: Any = None, high: Any = None, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
+        if self.absent is not None:
+            self.absent.load_between(0, 0)
         key_out = self._codec.key_out
         keys = self._ordered().between(
             None if low is None else key_out(low), None if high is None else key_out(high) + b"\0"
@@ -64,6 +70,8 @@ class MemoryKeyValueStore:
         return iter([(key, rows[key]) for key in keys])
 
     def prefix(self, prefix: bytes, /) -> Iterator[tuple[Any, Any]]:
+        if self.absent is not None:
+            self.absent.load_prefix(prefix)
         rows = self._rows
         return iter([(key, rows[key]) for key in self._ordered().between(prefix, after_prefix(prefix))])
 
@@ -76,7 +84,7 @@ class MemoryKeyValueStore:
         return index
 
     def changes(self) -> list[ChangelogRecord]:
-        codec, get = self._codec, self.get
+        codec, get = self._codec, self._rows.get
         records = [codec.record(codec.key_out(key), get(key)) for key in self._dirty]
         self._dirty.clear()
         return records

@@ -64,6 +64,18 @@ def open_store(spec: StoreSpec, kind: str | None = None) -> AnyStore:
     """
     if kind is not None and kind != spec.kind:
         raise StateError(f"store {spec.name!r} is a {spec.kind} store, not a {kind} store")
+    check_spec(spec)
+    cls = MemoryDuplicatesStore if spec.duplicates else _CLASSES[spec.kind]
+    store: AnyStore = coded(spec, cls(spec, Codec(spec)))
+    return store
+
+
+def check_spec(spec: StoreSpec) -> None:
+    """Checks that there can be such a store.
+
+    Raises:
+        StateError: There cannot.
+    """
     if spec.kind not in _CLASSES:
         raise StateError(f"store {spec.name!r}: there are no {spec.kind!r} stores", hint=f"one of {list(_CLASSES)}")
     if spec.duplicates and (spec.kind != "window" or spec.held):
@@ -72,6 +84,3 @@ def open_store(spec: StoreSpec, kind: str | None = None) -> AnyStore:
         raise StateError(f"store {spec.name!r}: the retention is negative: {spec.retention_ms} ms")
     if spec.timestamped and spec.kind in ("versioned", "buffer"):
         raise StateError(f"store {spec.name!r}: the rows of a {spec.kind} store cannot be timestamped")
-    cls = MemoryDuplicatesStore if spec.duplicates else _CLASSES[spec.kind]
-    store: AnyStore = coded(spec, cls(spec, Codec(spec)))
-    return store

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Collection
 from typing import Any, TypeAlias
 
 _Pair: TypeAlias = tuple[bytes, Any]
@@ -131,6 +132,17 @@ class TimeIndex:
             keys.discard(key)
             if not keys:
                 del self._buckets[time]
+
+    def forget(self, low: int, high: int, keys: Collection[Any]) -> None:
+        """Notes that keys have no rows from ``low`` to ``high`` any more, as far as whole stretches are concerned."""
+        order, buckets = self._order, self._buckets
+        begin, end = bisect_left(order, -(-low // self._width)), bisect_left(order, (high + 1) // self._width)
+        for bucket in order[begin:end]:
+            held = buckets.get(bucket)
+            if held is not None:
+                held.difference_update(keys)
+                if not held:
+                    del buckets[bucket]
 
     def between(self, low: int, high: int) -> set[Any]:
         """Returns the keys that may have rows from ``low`` to ``high``."""

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from millstream.state.absent import Absent
 from millstream.state.codec import FOREVER, Codec, discard, expiry_width, segment_width, session_key, split_session_key
 from millstream.state.ordered import TimeIndex
 from millstream.state.spec import ChangelogRecord, StoreSpec
@@ -22,12 +23,13 @@ class MemorySessionStore:
 
     __slots__ = (
         "_codec", "_dirty", "_expire_at", "_floor", "_horizon", "_index", "_mark", "_release_at", "_released",
-        "_retention", "_rows", "_segment", "_time", "_width", "spec",
+        "_retention", "_rows", "_segment", "_time", "_width", "absent", "spec",
     )  # fmt: skip
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         retention = FOREVER if spec.retention_ms is None else spec.retention_ms
         self.spec = spec
+        self.absent: Absent | None = None
         self._codec = codec
         self._rows: dict[Any, list[tuple[int, int, Any]]] = {}
         self._dirty: dict[tuple[Any, int, int], None] = {}
@@ -42,7 +44,8 @@ class MemorySessionStore:
         self._set_time(-1)
 
     def __len__(self) -> int:
-        return sum(map(len, self._rows.values()))
+        rows = sum(map(len, self._rows.values()))
+        return rows if self.absent is None else rows + self.absent.rows
 
     @property
     def time(self) -> int:
@@ -71,8 +74,12 @@ class MemorySessionStore:
                 del rows[: bisect_left(rows, (limit + 1,))]
 
     def get(self, key: Any, start: int, end: int, /) -> Any:
+        if end <= self._horizon:
+            return None
+        if self.absent is not None:
+            self.absent.load_key(key, end, end)
         rows = self._rows.get(key)
-        if rows is None or end <= self._horizon:
+        if rows is None:
             return None
         place = bisect_left(rows, (end, start))
         if place < len(rows):
@@ -125,11 +132,13 @@ class MemorySessionStore:
             self._index.discard(end, key)
 
     def find(self, key: Any, earliest_end: int, latest_start: int, reverse: bool = False) -> list[tuple[int, int, Any]]:
+        if earliest_end <= self._horizon:
+            earliest_end = self._horizon + 1
+        if self.absent is not None:
+            self.absent.load_key(key, earliest_end, self._time)
         rows = self._rows.get(key)
         if rows is None:
             return []
-        if earliest_end <= self._horizon:
-            earliest_end = self._horizon + 1
         place = bisect_left(rows, (earliest_end,))
         found = [(start, end, row) for end, start, row in rows[place:] if start <= latest_start]
         if reverse:
@@ -151,8 +160,11 @@ class MemorySessionStore:
         least = b"" if low is None else key_out(low)
         greatest = None if high is None else key_out(high)
         latest = FOREVER if latest_start is None else latest_start
+        earliest_end = max(earliest_end, self._horizon + 1)
+        if self.absent is not None:
+            self.absent.load_between(earliest_end, self._time)
         found: list[tuple[int, bytes, int, int, Any, Any]] = []
-        for key in self._index.between(max(earliest_end, self._horizon + 1), self._time):
+        for key in self._index.between(earliest_end, self._time):
             name = key_out(key)
             if least <= name and (greatest is None or name <= greatest):
                 for start, end, row in self.find(key, earliest_end, latest):
@@ -168,6 +180,8 @@ class MemorySessionStore:
         return self._ending(max(low, self._floor) + 1, high)
 
     def _ending(self, from_: int, to: int) -> list[tuple[Any, int, int, Any]]:
+        if self.absent is not None:
+            self.absent.load_between(from_, to)
         found: list[tuple[int, int, bytes, Any, Any]] = []
         for key in self._index.between(from_, to):
             name = self._codec.key_out(key)

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from millstream.state.absent import Absent
 from millstream.state.api import LATEST, NOT_PUT
 from millstream.state.codec import FOREVER, Codec, discard, expiry_width
 from millstream.state.ordered import TimeIndex
@@ -23,12 +24,13 @@ class MemoryVersionedStore:
 
     __slots__ = (
         "_codec", "_ended", "_expire_at", "_index", "_log", "_mark", "_oldest", "_retention", "_time", "_versions",
-        "_width", "spec",
+        "_width", "absent", "spec",
     )  # fmt: skip
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         retention = FOREVER if spec.retention_ms is None else spec.retention_ms
         self.spec = spec
+        self.absent: Absent | None = None
         self._codec = codec
         self._versions: dict[Any, list[tuple[int, Any]]] = {}
         self._ended: set[Any] = set()
@@ -41,7 +43,8 @@ class MemoryVersionedStore:
         self._set_time(-1)
 
     def __len__(self) -> int:
-        return sum(map(len, self._versions.values()))
+        versions = sum(map(len, self._versions.values()))
+        return versions if self.absent is None else versions + self.absent.rows
 
     @property
     def time(self) -> int:
@@ -78,6 +81,8 @@ class MemoryVersionedStore:
         if timestamp > self._time:
             self._set_time(timestamp)
         versions = self._versions.get(key)
+        if versions is None and self.absent is not None:
+            versions = self._load(self.absent, key)
         if versions is None:
             self._versions[key] = [(timestamp, value)]
             if value is None:
@@ -144,6 +149,8 @@ class MemoryVersionedStore:
 
     def get(self, key: Any, /) -> tuple[Any, int] | None:
         versions = self._versions.get(key)
+        if versions is None and self.absent is not None:
+            versions = self._load(self.absent, key)
         if versions is None:
             return None
         timestamp, value = versions[-1]
@@ -151,6 +158,8 @@ class MemoryVersionedStore:
 
     def get_as_of(self, key: Any, as_of: int, /) -> tuple[Any, int] | None:
         versions = self._versions.get(key)
+        if versions is None and self.absent is not None:
+            versions = self._load(self.absent, key)
         if versions is None:
             return None
         timestamp, value = versions[-1]
@@ -162,9 +171,17 @@ class MemoryVersionedStore:
         return None if value is None else (value, timestamp)
 
     def valid_to(self, key: Any, timestamp: int, /) -> int | None:
-        versions = self._versions.get(key, [])
+        versions = self._versions.get(key)
+        if versions is None and self.absent is not None:
+            versions = self._load(self.absent, key)
+        if versions is None:
+            return None
         place = bisect_left(versions, (timestamp + 1,))
         return versions[place][0] if place < len(versions) else None
+
+    def _load(self, absent: Absent, key: Any) -> list[tuple[int, Any]] | None:
+        absent.load_key(key, 0, 0)
+        return self._versions.get(key)
 
     def changes(self) -> list[ChangelogRecord]:
         codec = self._codec

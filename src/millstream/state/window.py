@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from millstream.state.absent import Absent
 from millstream.state.codec import FOREVER, Codec, discard, expiry_width, segment_width, split_window_key, window_key
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
@@ -24,12 +25,13 @@ class MemoryWindowStore:
 
     __slots__ = (
         "_codec", "_dirty", "_expire_at", "_floor", "_horizon", "_index", "_lag", "_mark", "_release_at", "_released",
-        "_rows", "_segment", "_starts", "_time", "_width", "spec",
+        "_rows", "_segment", "_starts", "_time", "_width", "absent", "spec",
     )  # fmt: skip
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         retention = FOREVER if spec.retention_ms is None else spec.retention_ms
         self.spec = spec
+        self.absent: Absent | None = None
         self._codec = codec
         self._rows: dict[int, dict[Any, Any]] = {}
         self._starts: list[int] = []
@@ -46,7 +48,8 @@ class MemoryWindowStore:
         self._set_time(-1)
 
     def __len__(self) -> int:
-        return sum(map(len, self._rows.values()))
+        rows = sum(map(len, self._rows.values()))
+        return rows if self.absent is None else rows + self.absent.rows
 
     @property
     def time(self) -> int:
@@ -65,10 +68,17 @@ class MemoryWindowStore:
             self._expire_at = horizon + self._width
 
     def get(self, key: Any, start: int, /) -> Any:
-        rows = self._rows.get(start)
-        if rows is None or start <= self._horizon:
+        if start <= self._horizon:
             return None
-        return rows.get(key)
+        rows = self._rows.get(start)
+        if rows is not None:
+            row = rows.get(key)
+            if row is not None:
+                return row
+        if self.absent is None:
+            return None
+        self.absent.load_key(key, start, start)
+        return self._rows.get(start, {}).get(key)
 
     def put(self, key: Any, start: int, row: Any, /) -> None:
         if start > self._time:
@@ -137,6 +147,8 @@ class MemoryWindowStore:
     def fetch(self, key: Any, from_: int, to: int, reverse: bool = False) -> list[tuple[int, Any]]:
         if from_ <= self._horizon:
             from_ = self._horizon + 1
+        if self.absent is not None:
+            self.absent.load_key(key, from_, to)
         rows = self._rows
         index = self._index
         if index is None:
@@ -172,10 +184,13 @@ class MemoryWindowStore:
         key_out, segment = self._codec.key_out, self._segment
         least = b"" if low is None else key_out(low)
         greatest = None if high is None else key_out(high)
+        from_ = max(from_, self._horizon + 1)
+        if self.absent is not None:
+            self.absent.load_between(from_, to)
         names: dict[Any, bytes] = {}
         found: list[tuple[int, bytes, int, Any, Any]] = []
         starts = self._starts
-        for start in starts[bisect_left(starts, max(from_, self._horizon + 1)) : bisect_right(starts, to)]:
+        for start in starts[bisect_left(starts, from_) : bisect_right(starts, to)]:
             for key, row in self._rows[start].items():
                 name = names.get(key)
                 if name is None:
@@ -187,9 +202,12 @@ class MemoryWindowStore:
         return [(key, start, row) for _, _, start, key, row in found]
 
     def rows_between(self, low: int, high: int, /) -> list[tuple[Any, int, Any]]:
+        low = max(low, self._floor)
+        if self.absent is not None:
+            self.absent.load_between(low + 1, high)
         starts, key_out = self._starts, self._codec.key_out
         found: list[tuple[Any, int, Any]] = []
-        for start in starts[bisect_right(starts, max(low, self._floor)) : bisect_right(starts, high)]:
+        for start in starts[bisect_right(starts, low) : bisect_right(starts, high)]:
             rows = self._rows[start]
             found.extend([(key, start, rows[key]) for key in sorted(rows, key=key_out)])
         return found

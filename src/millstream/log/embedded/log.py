@@ -1,0 +1,258 @@
+"""The embedded log: the protocol of `millstream.log.api` over one SQLite database."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from millstream.failpoints import declare, reach
+from millstream.log.api import Append, Offsets, Produced, ProducerRecord, Publication, Published, Removed, Topic
+from millstream.log.embedded import (
+    applications,
+    compaction,
+    groups,
+    positions,
+    publish,
+    records as stored_records,
+    retention,
+    times as stored_times,
+    topics as stored_topics,
+    waiting,
+)
+from millstream.log.embedded.database import Database, now_ms
+from millstream.log.embedded.directory import data_directory
+from millstream.log.embedded.producing import deal
+from millstream.log.embedded.schema import open_database
+
+APPEND_BEFORE_BEGIN = declare("log.append.before-begin")
+APPEND_BEFORE_COMMIT = declare("log.append.before-commit")
+APPEND_AFTER_COMMIT = declare("log.append.after-commit")
+PUBLISH_BEFORE_COMMIT = declare("log.publish.before-commit")
+PUBLISH_AFTER_COMMIT = declare("log.publish.after-commit")
+
+
+def open_log(
+    path: str | os.PathLike[str] | None = None, *, create: bool = True, max_size: int | None = None
+) -> EmbeddedLog:
+    """Opens the log in a data directory.
+
+    Several processes may have it open at once.
+
+    Args:
+        path: The data directory. Without it, ``$MILLSTREAM_DATA``, or ``.millstream`` in the working directory.
+        create: Whether to make the directory and the log if they are not there.
+        max_size: Bytes above which the log must not grow through this object.
+
+    Raises:
+        LogError: There is no log, or it cannot be opened. Subclasses say more.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory, open_log(directory) as log:
+    ...     topic = log.create_topic("words", partitions=2)
+    ...     produced = log.produce("words", [ProducerRecord(b"k", b"v", 5)])
+    ...     log.read("words", 0, 0, 10)["value"].to_pylist()
+    [b'v']
+    """
+    return EmbeddedLog(open_database(data_directory(path), create=create, max_size=max_size))
+
+
+class EmbeddedLog:
+    """A `Log` in a SQLite database. `open_log` makes it.
+
+    Objects may be shared by threads, and by a process and the children that it forks.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._calls = itertools.count()
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        internal: bool = False,
+        exist_ok: bool = False,
+    ) -> Topic:
+        """Makes a topic, or returns the one that exists if that is allowed."""
+        with self._database.write() as connection:
+            if exist_ok and stored_topics.exists(connection, name):
+                return stored_topics.find(connection, name).topic
+            return stored_topics.create(connection, name, partitions, config or {}, internal=internal).topic
+
+    def topic(self, name: str) -> Topic:
+        """Returns the topic of that name."""
+        with self._database.read() as connection:
+            return stored_topics.find(connection, name).topic
+
+    def topics(self) -> list[Topic]:
+        """Returns all topics, by name."""
+        with self._database.read() as connection:
+            return [stored.topic for stored in stored_topics.find_all(connection)]
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic and all that belongs to it."""
+        with self._database.write() as connection:
+            stored_topics.delete(connection, name)
+
+    def add_partitions(self, name: str, total: int) -> Topic:
+        """Gives a topic more partitions."""
+        with self._database.write() as connection:
+            return stored_topics.add_partitions(connection, name, total).topic
+
+    def alter_topic(self, name: str, config: Mapping[str, str | None]) -> Topic:
+        """Changes some keys of a topic's configuration."""
+        with self._database.write() as connection:
+            return stored_topics.alter(connection, name, config).topic
+
+    def produce(self, topic: str, records: Iterable[ProducerRecord], *, partition: int | None = None) -> list[Produced]:
+        """Writes records, all of them at once."""
+        with self._database.read() as connection:
+            stored = stored_topics.find(connection, topic)
+        sticky = next(self._calls) % stored.topic.partitions
+        dealt = deal(stored, records, partition, sticky, now_ms())
+        bases = self.append([Append(topic, number, block) for number, block in dealt]) if dealt else []
+        result: list[Produced] = []
+        for (number, block), base in zip(dealt, bases, strict=True):
+            if result and result[-1].partition == number:
+                result[-1] = result[-1]._replace(count=result[-1].count + block.count)
+            else:
+                result.append(Produced(number, base, block.count))
+        return result
+
+    def append(self, appends: Sequence[Append]) -> list[int]:
+        """Writes blocks as they are, all of them at once."""
+        reach(APPEND_BEFORE_BEGIN)
+        with self._database.write() as connection:
+            bases = stored_records.append_all(connection, appends, now_ms())
+            reach(APPEND_BEFORE_COMMIT)
+        reach(APPEND_AFTER_COMMIT)
+        return bases
+
+    def starts(self, topics: Iterable[str]) -> dict[str, list[int]]:
+        """Returns the offset of the first record of each partition, by topic."""
+        return {name: [head.start for head in heads] for name, heads in self._heads(topics).items()}
+
+    def ends(self, topics: Iterable[str]) -> dict[str, list[int]]:
+        """Returns the offset that the next record of each partition will have, by topic."""
+        return {name: [head.next for head in heads] for name, heads in self._heads(topics).items()}
+
+    def _heads(self, topics: Iterable[str]) -> dict[str, list[stored_topics.Head]]:
+        with self._database.read() as connection:
+            return {name: stored_topics.heads(connection, stored_topics.find(connection, name)) for name in topics}
+
+    def read(self, topic: str, partition: int, start: int, end: int, *, max_bytes: int | None = None) -> pa.Table:
+        """Returns the records with `start <= offset < end`, in order."""
+        with self._database.read() as connection:
+            stored = stored_topics.find(connection, topic)
+            return stored_records.read(connection, stored, partition, (start, end), max_bytes)
+
+    def offsets_for_times(self, times: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """Returns the offset of the first record whose timestamp is at least the given one, by partition."""
+        with self._database.read() as connection:
+            return {
+                (name, partition): stored_times.offset_for_time(
+                    connection, stored_topics.find(connection, name), partition, timestamp
+                )
+                for (name, partition), timestamp in times.items()
+            }
+
+    def time_bounds(self, topic: str, partition: int, start: int, end: int) -> tuple[int, int] | None:
+        """Returns the least and the greatest timestamp of a range of offsets."""
+        with self._database.read() as connection:
+            stored = stored_topics.find(connection, topic)
+            return stored_times.time_bounds(connection, stored, partition, start, end)
+
+    def wait(self, positions: Offsets, timeout: float) -> bool:
+        """Waits until some partition has records at its position or beyond."""
+        return waiting.wait(self._database, positions, timeout)
+
+    def commit_offsets(self, group: str, offsets: Offsets) -> None:
+        """Remembers how far a consumer group has read."""
+        with self._database.write() as connection:
+            groups.commit(connection, group, positions.resolve(connection, offsets))
+
+    def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """Returns how far a consumer group has read."""
+        with self._database.read() as connection:
+            return groups.committed(connection, group)
+
+    def groups(self) -> list[str]:
+        """Returns the names of all consumer groups."""
+        with self._database.read() as connection:
+            return groups.names(connection)
+
+    def delete_group(self, group: str) -> None:
+        """Forgets a consumer group."""
+        with self._database.write() as connection:
+            groups.delete(connection, group)
+
+    def acquire(self, application: str) -> int:
+        """Makes the caller the one instance of an application, and returns its epoch."""
+        with self._database.write() as connection:
+            return applications.acquire(connection, application)
+
+    def publish(self, publication: Publication) -> bool:
+        """Writes all that a batch changes, once. Returns whether it was written by this call."""
+        with self._database.write() as connection:
+            written = publish.publish(connection, publication, now_ms())
+            reach(PUBLISH_BEFORE_COMMIT)
+        reach(PUBLISH_AFTER_COMMIT)
+        return written
+
+    def published(self, application: str) -> Published | None:
+        """Returns the last batch that an application published, if any."""
+        with self._database.read() as connection:
+            return applications.published(connection, application)
+
+    def state(self, application: str) -> dict[str, bytes]:
+        """Returns the small things that an application remembers, by name."""
+        with self._database.read() as connection:
+            return applications.state(connection, application)
+
+    def set_state(self, application: str, state: Mapping[str, bytes], epoch: int) -> None:
+        """Remembers small things outside of any batch."""
+        with self._database.write() as connection:
+            known = applications.check_epoch(connection, application, epoch)
+            applications.store(connection, applications.put_state(connection, known, state))
+
+    def hold(self, application: str, offsets: Offsets) -> None:
+        """Says which records an application may still read again."""
+        with self._database.write() as connection:
+            applications.hold(connection, application, offsets)
+
+    def release(self, application: str) -> None:
+        """Takes back what `hold` said."""
+        with self._database.write() as connection:
+            applications.release(connection, application)
+
+    def delete_application(self, application: str) -> None:
+        """Forgets an application."""
+        with self._database.write() as connection:
+            applications.delete(connection, application)
+
+    def apply_retention(self, now: int | None = None) -> Removed:
+        """Deletes the records that are older, or more, than their topics keep."""
+        return retention.apply(self._database, now_ms() if now is None else now)
+
+    def compact(self, topic: str, now: int | None = None) -> Removed:
+        """Deletes the records of a compacted topic that a later one with the same key has replaced."""
+        return compaction.compact(self._database, topic, now_ms() if now is None else now)
+
+    def close(self) -> None:
+        """Closes the database in all threads."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

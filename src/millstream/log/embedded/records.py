@@ -1,0 +1,276 @@
+"""The records of partitions: writing blocks behind one another, and reading ranges of offsets.
+
+The rows of a partition lie edge to edge from its start to its end: where one ends, the next one begins. Compaction
+leaves holes within rows, never between them, so a row that is lost is noticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Generator, Iterable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.errors import CorruptLogError, OffsetOutOfRangeError, RecordRefusedError
+from millstream.failpoints import declare, reach
+from millstream.log.api import SCHEMA, Append
+from millstream.log.arrays import from_integers
+from millstream.log.blocks import SCHEMA as BLOCK_SCHEMA, Block, decode, facts
+from millstream.log.embedded.checksums import checksum, verify
+from millstream.log.embedded.topics import Head, StoredTopic, find, head, set_head
+
+AFTER_INSERT = declare("log.append.after-insert")
+
+# Tables of many small chunks are slow to work with: below so many records a chunk, copying them together pays.
+_SMALL_CHUNK = 512
+
+_COLUMNS = (
+    "base, next, count, min_timestamp, max_timestamp, append_timestamp, tombstones_until, size, data, data_checksum, "
+    "offsets, checksum"
+)
+_INSERT = "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+# From the block that holds the first offset on.
+_RANGE = """
+    FROM blocks WHERE topic = :topic AND partition = :partition AND base < :end AND base >= coalesce((
+        SELECT max(base) FROM blocks WHERE topic = :topic AND partition = :partition AND base <= :start), :start)
+    ORDER BY base
+"""
+
+Places: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class BlockRow(NamedTuple):
+    """What the database knows of a block.
+
+    Attributes:
+        base: The first offset that it stands for.
+        next: The offset after the last one.
+        count: How many records it has: fewer than offsets, once compaction has removed some.
+        min_timestamp: The least timestamp of its records.
+        max_timestamp: The greatest one.
+        append_timestamp: The timestamp of all its records if the topic had log-append time, else None.
+        tombstones_until: When the tombstones that compaction has met in it can go; None if it has met none.
+        size: The size of the block.
+        data: Where the block is.
+        data_checksum: The block's own checksum.
+        offsets: What to add to `base` for each record, as 32-bit numbers; None if there are no holes.
+        checksum: That of this row.
+    """
+
+    base: int
+    next: int
+    count: int  # type: ignore[assignment]  # hides a method of tuple that nobody needs
+    min_timestamp: int
+    max_timestamp: int
+    append_timestamp: int | None = None
+    tombstones_until: int | None = None
+    size: int = 0
+    data: int = 0
+    data_checksum: int = 0
+    offsets: bytes | None = None
+    checksum: int = 0
+
+
+class Appender:
+    """Appends blocks within one transaction.
+
+    Args:
+        connection: A connection that is in a write transaction.
+        now: The log-append time.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, now: int) -> None:
+        self._connection = connection
+        self._now = now
+        self._topics: dict[str, StoredTopic] = {}
+        self._heads: dict[tuple[str, int], Head] = {}
+
+    def _topic(self, name: str) -> StoredTopic:
+        if name not in self._topics:
+            self._topics[name] = find(self._connection, name)
+        return self._topics[name]
+
+    def append(self, append: Append) -> int:
+        """Appends a block and returns its base offset. A block without records leaves no trace."""
+        topic, (_, partition, block) = self._topic(append.topic), append
+        at = append.topic, partition
+        if at not in self._heads:
+            topic.check_partition(partition)
+            self._heads[at] = head(self._connection, topic, partition)
+        start, base = self._heads[at]
+        if block.count:
+            _check(topic, block)
+            append_timestamp = None
+            if topic.settings.append_time:
+                append_timestamp = self._now
+                block = block._replace(min_timestamp=self._now, max_timestamp=self._now)
+            row = BlockRow(
+                base=base,
+                next=base + block.count,
+                count=block.count,
+                min_timestamp=block.min_timestamp,
+                max_timestamp=block.max_timestamp,
+                append_timestamp=append_timestamp,
+                size=len(block.data),
+            )
+            insert(self._connection, topic, partition, row, block.data)
+            self._heads[at] = Head(start, row.next)
+        return base
+
+    def finish(self) -> None:
+        """Moves the ends of the partitions. Without this call nothing that was appended can be read."""
+        reach(AFTER_INSERT)
+        for (name, partition), moved in self._heads.items():
+            set_head(self._connection, self._topics[name], partition, moved)
+
+
+def append_all(connection: sqlite3.Connection, appends: Iterable[Append], now: int) -> list[int]:
+    """Appends blocks and returns their base offsets."""
+    appender = Appender(connection, now)
+    bases = [appender.append(append) for append in appends]
+    appender.finish()
+    return bases
+
+
+def _check(topic: StoredTopic, block: Block) -> None:
+    null_key, largest = facts(block.data)
+    if largest > topic.settings.max_message_bytes:
+        limit = topic.settings.max_message_bytes
+        message = f"a record for topic {topic.name!r} has {largest} bytes; at most {limit} are allowed"
+        raise RecordRefusedError(message, hint="max.message.bytes of the topic's configuration allows more")
+    if null_key and topic.settings.compact:
+        message = f"a record for topic {topic.name!r} has no key, but the topic is compacted"
+        raise RecordRefusedError(message, hint="compaction keeps the last record of each key, so each must have one")
+    if block.min_timestamp < 0 and not topic.settings.append_time:
+        raise RecordRefusedError(f"a record for topic {topic.name!r} has a negative timestamp: {block.min_timestamp}")
+
+
+def insert(connection: sqlite3.Connection, topic: StoredTopic, partition: int, row: BlockRow, data: bytes) -> None:
+    """Writes a block and its row, which need not say yet where the block is nor have a checksum."""
+    number = connection.execute("INSERT INTO block_data (data) VALUES (?)", (data,)).lastrowid
+    assert number is not None
+    row = row._replace(data=number, data_checksum=int.from_bytes(data[4:8], "little"))
+    row = row._replace(checksum=checksum(topic.id, partition, *row[:-1]))
+    connection.execute(_INSERT, (topic.id, partition, *row))
+
+
+def delete(connection: sqlite3.Connection, topic: StoredTopic, partition: int, rows: Iterable[BlockRow]) -> None:
+    """Deletes blocks and their rows."""
+    for row in rows:
+        connection.execute("DELETE FROM block_data WHERE id = ?", (row.data,))
+        statement = "DELETE FROM blocks WHERE topic = ? AND partition = ? AND base = ?"
+        connection.execute(statement, (topic.id, partition, row.base))
+
+
+def rows(
+    connection: sqlite3.Connection, topic: StoredTopic, partition: int, start: int, end: int
+) -> Generator[BlockRow]:
+    """Yields the rows that stand for a range of offsets, in order, without their blocks."""
+    if start >= end:
+        return
+    values = {"topic": topic.id, "partition": partition, "start": start, "end": end}
+    with contextlib.closing(connection.execute(f"SELECT {_COLUMNS} {_RANGE}", values)) as cursor:
+        edge = None
+        for columns in cursor:
+            row = BlockRow(*columns)
+            verify(_place(topic, partition, row.base), row.checksum, topic.id, partition, *row[:-1])
+            if edge is not None and edge != row.base:
+                raise _gap(topic, partition, edge)
+            edge = row.next
+            if edge > start:
+                yield row
+
+
+def load(connection: sqlite3.Connection, topic: StoredTopic, partition: int, row: BlockRow) -> pa.RecordBatch:
+    """Returns the records of a row, with the columns of a block.
+
+    Raises:
+        CorruptLogError: The block is damaged, or is not the one that belongs to the row.
+    """
+    found = connection.execute("SELECT data FROM block_data WHERE id = ?", (row.data,)).fetchone()
+    place = _place(topic, partition, row.base)
+    if found is None or not isinstance(found[0], bytes):
+        raise CorruptLogError(f"the records of {place} are missing", hint="restore the log from a copy")
+    try:
+        batch = decode(found[0])
+    except CorruptLogError as error:
+        message = f"the records of {place} are damaged: {error.message}"
+        raise CorruptLogError(message, hint=error.hint or "restore the log from a copy") from error
+    if len(batch) != row.count or int.from_bytes(found[0][4:8], "little") != row.data_checksum:
+        raise CorruptLogError(f"the records of {place} are not those that were written there")
+    if row.append_timestamp is not None:
+        timestamps = from_integers(np.full(row.count, row.append_timestamp, np.int64))
+        return pa.RecordBatch.from_arrays([timestamps, *batch.columns[1:]], schema=BLOCK_SCHEMA)
+    return batch
+
+
+def offsets(row: BlockRow) -> Places:
+    """Returns the offsets of the records of a row."""
+    if row.offsets is None:
+        return np.arange(row.base, row.next, dtype=np.int64)
+    return np.frombuffer(row.offsets, "<u4").astype(np.int64) + row.base
+
+
+def read(
+    connection: sqlite3.Connection, topic: StoredTopic, partition: int, span: tuple[int, int], max_bytes: int | None
+) -> pa.Table:
+    """Returns the records of a range of offsets."""
+    topic.check_partition(partition)
+    start, end = span
+    edges = head(connection, topic, partition)
+    if 0 <= start < edges.start and start < end:
+        gone = f"{start} to {min(end, edges.start) - 1}"
+        message = f"topic {topic.name!r}, partition {partition}: the records of offsets {gone} are deleted"
+        raise OffsetOutOfRangeError(message, hint=f"the first record that is there now has offset {edges.start}")
+    if start < 0:
+        raise OffsetOutOfRangeError(f"topic {topic.name!r}, partition {partition}: there is no offset {start}")
+    end = min(end, edges.next)
+    batches: list[pa.RecordBatch] = []
+    places: list[Places] = []
+    size, edge = 0, start
+    with contextlib.closing(rows(connection, topic, partition, start, end)) as found:
+        for row in found:
+            if row.base > edge:
+                raise _gap(topic, partition, edge)
+            edge = row.next
+            batch, place = _within(load(connection, topic, partition, row), row, start, end)
+            if not len(batch):
+                continue
+            if max_bytes is not None:
+                size += batch.nbytes
+                if batches and size > max_bytes:
+                    return _table(batches, places)
+            batches.append(batch)
+            places.append(place)
+    if edge < end:
+        raise _gap(topic, partition, edge)
+    return _table(batches, places)
+
+
+def _within(batch: pa.RecordBatch, row: BlockRow, start: int, end: int) -> tuple[pa.RecordBatch, Places]:
+    """Returns the records of a row that lie in a range of offsets, and their offsets."""
+    place = offsets(row)
+    if start <= row.base and row.next <= end:
+        return batch, place
+    first, last = np.searchsorted(place, (start, end)).tolist()
+    return batch.slice(first, last - first), place[first:last]
+
+
+def _table(batches: list[pa.RecordBatch], places: list[Places]) -> pa.Table:
+    table = pa.Table.from_batches(batches, BLOCK_SCHEMA)
+    if len(table) < _SMALL_CHUNK * len(batches):
+        table = table.combine_chunks()
+    column = np.concatenate(places) if places else np.empty(0, np.int64)
+    return table.add_column(0, SCHEMA.field(0), from_integers(column))
+
+
+def _place(topic: StoredTopic, partition: int, offset: int) -> str:
+    return f"topic {topic.name!r}, partition {partition}, offset {offset}"
+
+
+def _gap(topic: StoredTopic, partition: int, offset: int) -> CorruptLogError:
+    message = f"the records from {_place(topic, partition, offset)} on are missing"
+    return CorruptLogError(message, hint="restore the log from a copy")

@@ -1,0 +1,86 @@
+"""Retention: deleting what is older, or more, than a topic keeps."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+
+from millstream.failpoints import declare, reach
+from millstream.log.api import Removed
+from millstream.log.embedded import applications
+from millstream.log.embedded.database import Database
+from millstream.log.embedded.records import BlockRow, delete, rows
+from millstream.log.embedded.topics import Head, StoredTopic, find_all, head, set_head
+
+AFTER_DELETE = declare("log.retention.after-delete")
+BEFORE_COMMIT = declare("log.retention.before-commit")
+
+# The file shrinks when more than a quarter of it is unused, and by so many pages at a time, so that nobody waits long.
+_UNUSED_PART = 4
+_SHRINK_PAGES = 4096
+
+
+def apply(database: Database, now: int) -> Removed:
+    """Deletes what no topic keeps any longer, partition by partition."""
+    records = size = 0
+    with database.read() as connection:
+        topics = [topic for topic in find_all(connection) if topic.settings.delete]
+        due = [
+            (topic, partition)
+            for topic in topics
+            for partition in range(topic.topic.partitions)
+            if _expired(connection, topic, partition, now)
+        ]
+    for topic, partition in due:
+        with database.write() as connection:
+            # Others may have written since, or deleted the topic: what is deleted is decided here.
+            if not any(known.id == topic.id for known in find_all(connection)):
+                continue
+            expired = _expired(connection, topic, partition, now)
+            _delete(connection, topic, partition, expired)
+            reach(BEFORE_COMMIT)
+        records += sum(row.count for row in expired)
+        size += sum(row.size for row in expired)
+    if due:
+        _shrink(database)
+    return Removed(records, size)
+
+
+def _expired(connection: sqlite3.Connection, topic: StoredTopic, partition: int, now: int) -> list[BlockRow]:
+    """Returns the blocks at the beginning of a partition that can go."""
+    edges = head(connection, topic, partition)
+    floor = applications.floors(connection).get((topic.id, partition), edges.next)
+    retention_ms, retention_bytes = topic.settings.retention_ms, topic.settings.retention_bytes
+    size = 0 if retention_bytes is None else _size(connection, topic, partition)
+    result = []
+    with contextlib.closing(rows(connection, topic, partition, edges.start, edges.next)) as known:
+        for row in known:
+            too_old = retention_ms is not None and row.max_timestamp < now - retention_ms
+            too_much = retention_bytes is not None and size - row.size >= retention_bytes
+            if row.next > floor or not (too_old or too_much or not row.count):
+                break
+            result.append(row)
+            size -= row.size
+    return result
+
+
+def _size(connection: sqlite3.Connection, topic: StoredTopic, partition: int) -> int:
+    statement = "SELECT coalesce(sum(size), 0) FROM blocks WHERE topic = ? AND partition = ?"
+    return int(connection.execute(statement, (topic.id, partition)).fetchone()[0])
+
+
+def _delete(connection: sqlite3.Connection, topic: StoredTopic, partition: int, expired: list[BlockRow]) -> None:
+    if expired:
+        delete(connection, topic, partition, expired)
+        reach(AFTER_DELETE)
+        edges = head(connection, topic, partition)
+        set_head(connection, topic, partition, Head(expired[-1].next, edges.next))
+
+
+def _shrink(database: Database) -> None:
+    with database.use() as connection:
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        (unused,) = connection.execute("PRAGMA freelist_count").fetchone()
+        if unused * _UNUSED_PART > pages:
+            # `execute` would free a single page: the pragma does one at each step, and returns rows for none.
+            connection.executescript(f"PRAGMA incremental_vacuum({_SHRINK_PAGES})")

@@ -1,0 +1,38 @@
+"""Records by time: which offsets belong to a timestamp, and which timestamps to offsets."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+
+from millstream.log.arrays import to_numbers
+from millstream.log.embedded.records import load, offsets, rows
+from millstream.log.embedded.topics import StoredTopic, head
+
+
+def offset_for_time(connection: sqlite3.Connection, topic: StoredTopic, partition: int, timestamp: int) -> int:
+    """Returns the offset of the first record that is not before a timestamp; the partition's end if there is none."""
+    topic.check_partition(partition)
+    edges = head(connection, topic, partition)
+    statement = """
+        SELECT base FROM blocks WHERE topic = ? AND partition = ? AND max_timestamp >= ? AND count > 0
+        ORDER BY base LIMIT 1
+    """
+    found = connection.execute(statement, (topic.id, partition, timestamp)).fetchone()
+    if found is None:
+        return edges.next
+    (row,) = rows(connection, topic, partition, found[0], found[0] + 1)
+    timestamps = to_numbers(load(connection, topic, partition, row).column("timestamp"))
+    return int(offsets(row)[np.argmax(timestamps >= timestamp)])
+
+
+def time_bounds(
+    connection: sqlite3.Connection, topic: StoredTopic, partition: int, start: int, end: int
+) -> tuple[int, int] | None:
+    """Returns the least and the greatest timestamp of the blocks that hold a range of offsets."""
+    topic.check_partition(partition)
+    found = [row for row in rows(connection, topic, partition, start, end) if row.count]
+    if not found:
+        return None
+    return min(row.min_timestamp for row in found), max(row.max_timestamp for row in found)

@@ -1,0 +1,164 @@
+"""Topics and their partitions."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from millstream.errors import ConfigError, TopicExistsError, UnknownTopicError, suggestion
+from millstream.failpoints import declare, reach
+from millstream.log.api import Topic
+from millstream.log.embedded import counters
+from millstream.log.embedded.checksums import checksum, verify
+from millstream.log.topic_config import TopicSettings, check_config, check_partitions, settings
+from millstream.names import check_name
+
+CREATE_BEFORE_COMMIT = declare("log.topic-create.before-commit")
+DELETE_BEFORE_COMMIT = declare("log.topic-delete.before-commit")
+
+_COLUMNS = "id, name, partitions, config, internal, checksum"
+
+
+class StoredTopic(NamedTuple):
+    """A topic with what only the database knows of it."""
+
+    id: int
+    topic: Topic
+    settings: TopicSettings
+
+    @property
+    def name(self) -> str:
+        """The topic's name."""
+        return self.topic.name
+
+    def check_partition(self, partition: int) -> None:
+        """Raises an `UnknownTopicError` if the topic has no such partition."""
+        if not isinstance(partition, int) or not 0 <= partition < self.topic.partitions:
+            last = self.topic.partitions - 1
+            hint = f"its partitions are 0 to {last}" if last else "it has partition 0 only"
+            raise UnknownTopicError(f"topic {self.name!r} has no partition {partition!r}", hint=hint)
+
+
+class Head(NamedTuple):
+    """Where a partition begins and where its next record goes."""
+
+    start: int
+    next: int
+
+
+def find(connection: sqlite3.Connection, name: str) -> StoredTopic:
+    """Returns the topic of that name, or raises an `UnknownTopicError`."""
+    row = connection.execute(f"SELECT {_COLUMNS} FROM topics WHERE name = ?", (name,)).fetchone()  # noqa: S608
+    if row is not None:
+        return _read(row)
+    counters.check(connection, "topics")
+    names = [known for (known,) in connection.execute("SELECT name FROM topics ORDER BY name")]
+    hint = suggestion(str(name), names) or (
+        "create it first" if len(names) > 20 else f"the topics are: {', '.join(names)}" if names else "there are none"
+    )
+    raise UnknownTopicError(f"there is no topic {name!r}", hint=hint)
+
+
+def find_all(connection: sqlite3.Connection) -> list[StoredTopic]:
+    """Returns all topics, by name."""
+    counters.check(connection, "topics")
+    return [_read(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM topics ORDER BY name")]  # noqa: S608
+
+
+def _read(row: tuple[int, str, int, str, int, int]) -> StoredTopic:
+    number, name, partitions, config, internal, stored = row
+    verify(f"topic {name!r}", stored, *row[:-1])
+    known = json.loads(config)
+    return StoredTopic(number, Topic(name, partitions, known, bool(internal)), settings(known))
+
+
+def create(
+    connection: sqlite3.Connection, name: str, partitions: int, config: Mapping[str, str], *, internal: bool
+) -> StoredTopic:
+    """Makes a topic that does not exist."""
+    check_name(name, "topic")
+    check_partitions(partitions)
+    text = json.dumps(check_config(config))
+    if exists(connection, name):
+        raise TopicExistsError(f"there is a topic {name!r} already", hint="exist_ok=True takes it as it is")
+    row = (name, partitions, text, int(internal))
+    statement = "INSERT INTO topics (name, partitions, config, internal, checksum) VALUES (?, ?, ?, ?, 0)"
+    number = connection.execute(statement, row).lastrowid
+    connection.execute("UPDATE topics SET checksum = ? WHERE id = ?", (checksum(number, *row), number))
+    for partition in range(partitions):
+        _add_head(connection, number, partition)
+    counters.add(connection, topics=1)
+    reach(CREATE_BEFORE_COMMIT)
+    return find(connection, name)
+
+
+def exists(connection: sqlite3.Connection, name: str) -> bool:
+    """Returns whether there is a topic of that name."""
+    counters.check(connection, "topics")
+    return connection.execute("SELECT 1 FROM topics WHERE name = ?", (name,)).fetchone() is not None
+
+
+def _add_head(connection: sqlite3.Connection, topic: int | None, partition: int) -> None:
+    row = (topic, partition, 0, 0)
+    connection.execute("INSERT INTO partitions VALUES (?, ?, ?, ?, ?)", (*row, checksum(*row)))
+
+
+def add_partitions(connection: sqlite3.Connection, name: str, total: int) -> StoredTopic:
+    """Gives a topic more partitions."""
+    stored = find(connection, name)
+    check_partitions(total)
+    if total <= stored.topic.partitions:
+        hint = "partitions can be added, never taken away"
+        raise ConfigError(f"topic {name!r} has {stored.topic.partitions} partitions already", hint=hint)
+    for partition in range(stored.topic.partitions, total):
+        _add_head(connection, stored.id, partition)
+    return _store(connection, stored.id, stored.topic._replace(partitions=total))
+
+
+def alter(connection: sqlite3.Connection, name: str, config: Mapping[str, str | None]) -> StoredTopic:
+    """Changes some keys of a topic's configuration."""
+    stored = find(connection, name)
+    merged = {**stored.topic.config, **config}
+    kept = check_config({key: value for key, value in merged.items() if value is not None})
+    return _store(connection, stored.id, stored.topic._replace(config=kept))
+
+
+def _store(connection: sqlite3.Connection, number: int, topic: Topic) -> StoredTopic:
+    row = (topic.name, topic.partitions, json.dumps(dict(topic.config)), int(topic.internal))
+    statement = "UPDATE topics SET name = ?, partitions = ?, config = ?, internal = ?, checksum = ? WHERE id = ?"
+    connection.execute(statement, (*row, checksum(number, *row), number))
+    return find(connection, topic.name)
+
+
+def delete(connection: sqlite3.Connection, name: str) -> None:
+    """Deletes a topic and its records. What others say about it means nothing then: its number does not come again."""
+    number = find(connection, name).id
+    connection.execute("DELETE FROM block_data WHERE id IN (SELECT data FROM blocks WHERE topic = ?)", (number,))
+    connection.execute("DELETE FROM blocks WHERE topic = ?", (number,))
+    connection.execute("DELETE FROM partitions WHERE topic = ?", (number,))
+    counters.add(connection, topics=-1)
+    connection.execute("DELETE FROM topics WHERE id = ?", (number,))
+    reach(DELETE_BEFORE_COMMIT)
+
+
+def head(connection: sqlite3.Connection, topic: StoredTopic, partition: int) -> Head:
+    """Returns where a partition begins and ends."""
+    statement = "SELECT start, next, checksum FROM partitions WHERE topic = ? AND partition = ?"
+    row = connection.execute(statement, (topic.id, partition)).fetchone()
+    start, end, stored = row or (0, 0, None)
+    verify(f"topic {topic.name!r}, partition {partition}", stored, topic.id, partition, start, end)
+    return Head(start, end)
+
+
+def heads(connection: sqlite3.Connection, topic: StoredTopic) -> list[Head]:
+    """Returns where each partition of a topic begins and ends."""
+    return [head(connection, topic, partition) for partition in range(topic.topic.partitions)]
+
+
+def set_head(connection: sqlite3.Connection, topic: StoredTopic, partition: int, moved: Head) -> None:
+    """Moves the beginning or the end of a partition."""
+    statement = "UPDATE partitions SET start = ?, next = ?, checksum = ? WHERE topic = ? AND partition = ?"
+    check = checksum(topic.id, partition, *moved)
+    connection.execute(statement, (*moved, check, topic.id, partition))

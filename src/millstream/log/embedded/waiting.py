@@ -1,0 +1,55 @@
+"""Waiting for records that another thread or process writes."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+
+from millstream.log.api import Offsets
+from millstream.log.embedded.database import Database
+from millstream.log.embedded.topics import find, head
+
+# How long to sleep between two looks: short at first, then longer while nothing comes.
+_FIRST_PAUSE = 0.0005
+_LAST_PAUSE = 0.02
+_GROWTH = 1.3
+
+
+def wait(database: Database, positions: Offsets, timeout: float) -> bool:
+    """Returns True as soon as some partition ends beyond its position, False when the time is over.
+
+    A look is one pragma, which says whether anything at all was committed: a few microseconds.
+    """
+    deadline = time.monotonic() + timeout
+    pause = _FIRST_PAUSE
+    seen = None
+    while True:
+        # In this order, so that a commit between the two is seen at the next look.
+        version = _version(database)
+        if version != seen:
+            seen = version
+            if _has_news(database, positions):
+                return True
+            pause = _FIRST_PAUSE
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(pause, left))
+        pause = min(pause * _GROWTH, _LAST_PAUSE)
+
+
+def _version(database: Database) -> tuple[sqlite3.Connection, int]:
+    """Returns something that is another when anybody else has committed. The number counts for its connection only."""
+    with database.use() as connection:
+        return connection, connection.execute("PRAGMA data_version").fetchone()[0]
+
+
+def _has_news(database: Database, positions: Offsets) -> bool:
+    with database.read() as connection:
+        return any(_end(connection, topic, partition) > offset for (topic, partition), offset in positions.items())
+
+
+def _end(connection: sqlite3.Connection, name: str, partition: int) -> int:
+    topic = find(connection, name)
+    topic.check_partition(partition)
+    return head(connection, topic, partition).next

@@ -1,0 +1,164 @@
+"""What can be done to an application that is not running: reset it, or give it a new checkpoint."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from millstream.config import Config
+from millstream.dsl.app import App
+from millstream.errors import IncompatibleTopologyError, SetupError
+from millstream.log import Log, Offsets, open_log
+from millstream.log.embedded.directory import data_directory
+from millstream.names import check_name
+from millstream.plan.compare import compare
+from millstream.plan.fingerprint import to_dict
+from millstream.runtime.application import lock_application
+from millstream.runtime.planner import Mark
+from millstream.runtime.program import Program
+
+Position = Literal["earliest", "latest"] | int
+
+
+def reset(
+    application_id: str, *, to: Position = "earliest", state_dir: str | None = None, dry_run: bool = False
+) -> list[str]:
+    """Makes an application forget everything: its state, its internal topics, its views and how far it has read.
+
+    Input and output topics stay as they are. At its next start the application begins anew.
+
+    Args:
+        application_id: The application.
+        to: Where it then begins to read its input: at the ``earliest`` record, at the ``latest``, or at the first
+            record of a time, in milliseconds.
+        state_dir: The data directory, if not the usual one.
+        dry_run: Only say what would be done.
+
+    Returns:
+        What was, or would be, deleted and changed: one sentence each.
+
+    Raises:
+        AlreadyRunningError: An instance of the application is running.
+        SetupError: There is no such application.
+    """
+    check_name(application_id, "application")
+    if not (to in {"earliest", "latest"} or (type(to) is int and to >= 0)):
+        raise SetupError(f"reset: cannot begin at {to!r}", hint="'earliest', 'latest' or a time in milliseconds")
+    data = data_directory(state_dir or Config()["state.dir"])
+    log = open_log(data, create=False)
+    directory = data / "applications" / application_id
+    known = log.state(application_id)
+    if not known and not directory.exists():
+        raise SetupError(f"there is no application {application_id!r} in {data}")
+    done = []
+    with lock_application(directory, application_id):
+        own = [
+            topic.name
+            for topic in log.topics()
+            if topic.internal
+            and topic.name.startswith(f"{application_id}-")
+            and topic.name.endswith(("-repartition", "-changelog"))
+        ]
+        for topic in own:
+            done.append(f"delete the internal topic {topic}")
+            if not dry_run:
+                log.delete_topic(topic)
+        done.append("delete its views, its committed offsets and what the log knows of it")
+        checkpoint = known.get("checkpoint.location", b"").decode() or str(directory / "checkpoint")
+        for path in {directory / "checkpoint", Path(checkpoint)}:
+            if path.exists():
+                done.append(f"delete the checkpoint {path}")
+                if not dry_run:
+                    shutil.rmtree(path)
+        done.append(f"begin to read at {'the ' if isinstance(to, str) else 'time '}{to}")
+        if not dry_run:
+            (directory / "identity").unlink(missing_ok=True)
+            log.delete_application(application_id)
+            epoch = log.acquire(application_id)
+            log.set_state(application_id, {"begin": json.dumps(to).encode()}, epoch)
+    log.close()
+    return done
+
+
+def migrate(app: App, *, dry_run: bool = False) -> list[str]:
+    """Gives an application a new checkpoint, in which its named stores are rebuilt from their changelogs.
+
+    It goes on reading where it was. Stores without a name begin empty: they have no changelog. For a topology that has
+    changed in the stores without a name, that has become stateful, or whose checkpoint is lost.
+
+    Args:
+        app: The application, as it is to run from now on.
+        dry_run: Only say what would be done.
+
+    Returns:
+        What was, or would be, done: one sentence each.
+
+    Raises:
+        AlreadyRunningError: An instance of the application is running.
+        IncompatibleTopologyError: A named store cannot be taken over.
+        SetupError: There is no such application, or it was stopped with records that wait for others.
+    """
+    data = data_directory(app.config["state.dir"])
+    log = open_log(data, create=False)
+    directory = data / "applications" / app.id
+    with lock_application(directory, app.id):
+        known, published = log.state(app.id), log.published(app.id)
+        if published is None:
+            raise SetupError(f"application {app.id!r} has nothing to migrate in {data}", hint="just start it")
+        if int(known.get("waiting", b"0")):
+            raise SetupError(
+                f"application {app.id!r} was stopped in the middle: {known['waiting'].decode()} records that were read "
+                "wait for others",
+                hint="run the former topology until it has caught up: app.run(until_caught_up=True)",
+            )
+        restores, empty = _rebuilt(app, log, known)
+        number = published.batch + 1
+        checkpoint = directory / f"checkpoint-{number}"
+        done = [f"rebuild store {name} from {topic}" for topic, name in restores.items()]
+        done += [f"begin with an empty store {name}" for name in empty]
+        done.append(f"begin a new checkpoint {checkpoint}")
+        if not dry_run:
+            mark = _restoring_mark(log, known, published.offsets, sorted(restores))
+            state = {
+                "first": json.dumps(mark).encode(),
+                "restores": json.dumps(restores).encode(),
+                "base": str(number).encode(),
+                "checkpoint.location": str(checkpoint).encode(),
+                "plan": json.dumps(to_dict(app.topology().plan)).encode(),
+                **{name.replace("cells.", "restored."): data for name, data in known.items() if name[:6] == "cells."},
+            }
+            log.set_state(app.id, state, log.acquire(app.id))
+    log.close()
+    return done
+
+
+def _rebuilt(app: App, log: Log, known: Mapping[str, bytes]) -> tuple[dict[str, str], list[str]]:
+    """The stores that can be rebuilt, by their changelogs, and those that begin empty though they were kept."""
+    topology = app.topology()
+    comparison = compare(json.loads(known["plan"]), topology.plan)
+    specs = {spec.name: spec for node in topology.plan.nodes for spec in node.stores}
+    lost = [change for change in comparison.stores if change.status == "incompatible" and specs[change.name].named]
+    if lost:
+        raise IncompatibleTopologyError(f"{lost[0].name}: {'; '.join(lost[0].reasons)}", hint=lost[0].remedy)
+    program = Program(topology, app.config, int(known["tasks"]), {}, "")
+    topics = {topic.name for topic in log.topics()}
+    kept = {name: program.changelog_of(specs[name]) for name in comparison.names("kept")}
+    restores = {topic: name for name, topic in kept.items() if topic is not None and topic in topics}
+    return restores, [name for name in kept if name not in restores.values()]
+
+
+def _restoring_mark(log: Log, known: Mapping[str, bytes], read: Offsets, changelogs: list[str]) -> Mark:
+    """Where an application begins that first rebuilds its stores, then goes on where it was."""
+    ends = log.ends(changelogs)
+    offsets: dict[str, list[int]] = json.loads(known["first"])["offsets"]
+    topics = {topic.name for topic in log.topics()}
+    for (topic, partition), offset in read.items():
+        if topic in topics:
+            row = offsets.setdefault(topic, [])
+            row += [0] * (partition + 1 - len(row))
+            row[partition] = offset
+    offsets |= {topic: [0] * len(stops) for topic, stops in ends.items()}
+    return {"offsets": offsets, "more": {}, "now": 0, "globals": ends}

@@ -1,0 +1,268 @@
+"""What comes before an application runs: its directory and lock, its topics, and whether it may go on where it was."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from millstream.config import Config
+from millstream.dsl.app import App
+from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError, UnknownTopicError
+from millstream.failpoints import declare, reach
+from millstream.log import open_log
+from millstream.log.api import Log
+from millstream.log.embedded.directory import FILE_NAME, data_directory
+from millstream.plan.compare import compare
+from millstream.plan.fingerprint import kept_stores, to_dict
+from millstream.plan.sources import Source
+from millstream.plan.stateless import Repartition, Sink
+from millstream.runtime.planner import Mark
+from millstream.runtime.program import Program
+from millstream.runtime.subscription import Subscription
+from millstream.state.spec import StoreSpec
+
+_FORMAT = 1
+
+LOCKED = declare("start.locked")
+ACQUIRED = declare("start.acquired")
+CREATED = declare("start.topics-created")
+RECORDED = declare("start.recorded")
+
+
+class Application:
+    """An application with its log and its directory, made ready to run; to be closed.
+
+    Attributes:
+        program: What is to run.
+        log: The log.
+        epoch: Which instance of the application this is.
+        first: Where its first batch begins.
+        directory: Its own directory in the data directory.
+        checkpoint: Where Spark keeps its checkpoint.
+        base: How many batches were published before that was made.
+        views: The database with the views of its stores.
+
+    Raises:
+        AlreadyRunningError: Another instance has the lock.
+        IncompatibleTopologyError: The topology cannot go on with the state that there is.
+        SetupError: The checkpoint and the log do not belong together, or a topic is missing.
+    """
+
+    def __init__(self, app: App) -> None:
+        config = app.config
+        data = data_directory(config["state.dir"])
+        self.log: Log = open_log(data)
+        self.directory = data / "applications" / app.id
+        self.views = data / FILE_NAME
+        self._lock = lock_application(self.directory, app.id)
+        try:
+            reach(LOCKED)
+            self._prepare(app, config)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Gives up the lock and the log."""
+        self.log.close()
+        self._lock.close()
+
+    def _prepare(self, app: App, config: Config) -> None:
+        topology = app.topology()
+        known = self.log.state(app.id)
+        self.checkpoint: str = checkpoint_of(known, config, self.directory)
+        self.base = int(known.get("base", b"0"))
+        counts = self._input_counts(topology)
+        if "tasks" in known:
+            tasks = int(known["tasks"])
+            wanted = config["num.tasks"]
+            if wanted is not None and wanted != tasks:
+                raise IncompatibleTopologyError(
+                    f"application {app.id!r} has {tasks} tasks, and num.tasks now says {wanted}",
+                    hint="that is decided at the first start: leave num.tasks out, or reset the application",
+                )
+        else:
+            tasks = config["num.tasks"] or max(counts.values(), default=1)
+        self.program = Program(
+            topology,
+            config,
+            tasks,
+            counts,
+            str(data_directory(config["state.dir"])),
+            restores=json.loads(known.get("restores", b"{}")),
+            cells={n: known[f"restored.{n}"] for n in range(tasks) if f"restored.{n}" in known},
+        )
+        self._check_plan(app, known)
+        self._check_checkpoint(app, known)
+        self.epoch = self.log.acquire(app.id)
+        reach(ACQUIRED)
+        self._create_topics(counts)
+        reach(CREATED)
+        self.first = json.loads(known["first"]) if "first" in known else self._first_mark(known)
+        self.log.set_state(
+            app.id,
+            {
+                "tasks": str(tasks).encode(),
+                "plan": json.dumps(to_dict(topology.plan)).encode(),
+                "first": json.dumps(self.first).encode(),
+                "checkpoint": self._identity.encode(),
+                "checkpoint.location": self.checkpoint.encode(),
+                "format": str(_FORMAT).encode(),
+            },
+            self.epoch,
+        )
+        reach(RECORDED)
+
+    # ----- topics ----------------------------------------------------------------------------------------------
+
+    def _input_counts(self, topology: Any) -> dict[str, int]:
+        """How many partitions the input topics have, which must be there."""
+        counts = {}
+        sources = list(topology.plan.of_type(Source))
+        named = [(topic, source.at) for source in sources for topic in source.topics]
+        named += [(table.topic, table.at) for table in topology.global_tables]
+        for topic, at in named:
+            try:
+                counts[topic] = self.log.topic(topic).partitions
+            except UnknownTopicError as error:
+                hint = (
+                    error.hint
+                    if error.hint and "did you mean" in error.hint
+                    else f"create it: log.create_topic({topic!r})"
+                )
+                raise UnknownTopicError(f"{at}: there is no topic {topic!r}", hint=hint) from None
+        return counts
+
+    def _create_topics(self, counts: dict[str, int]) -> None:
+        """Creates the topics that the application writes to, where they are not there yet."""
+        program, topology = self.program, self.program.topology
+        direct = program.placement.direct
+        for node in topology.plan.nodes:
+            if isinstance(node, Repartition) and node not in direct:
+                self._create(topology.topic_of(node), node.partitions or program.tasks, {}, internal=True)
+            elif isinstance(node, Sink) and isinstance(node.topic, str):
+                self._create(node.topic, program.tasks, {}, internal=False)
+        for spec in self.stores():
+            topic = program.changelog_of(spec)
+            if topic is not None:
+                self._create(topic, program.tasks, {"cleanup.policy": "compact"}, internal=True)
+        letters = program.config["errors.dead.letter.queue.topic.name"]
+        if letters is not None:
+            self._create(letters, 1, {}, internal=False)
+
+    def _create(self, topic: str, partitions: int, config: dict[str, str], *, internal: bool) -> None:
+        found = self.log.create_topic(topic, partitions, config, internal=internal, exist_ok=True)
+        self.program.counts[topic] = found.partitions
+
+    def stores(self) -> list[StoreSpec]:
+        """The stores that are kept."""
+        topology = self.program.topology
+        return [spec for specs in kept_stores(topology.plan, topology.facts).values() for spec in specs]
+
+    def _first_mark(self, known: Mapping[str, bytes]) -> Mark:
+        """Where an application begins: at the start of each topic, or at its end, as it or a reset says."""
+        topology, log = self.program.topology, self.log
+        subscription = Subscription(self.program, log)
+        starts, ends = log.starts(subscription.topics), log.ends(subscription.topics)
+        reset = self.program.config["auto.offset.reset"]
+        latest: set[str] = set()
+        for source in topology.plan.of_type(Source):
+            if "latest" in {source.offset_reset, reset}:
+                latest.update(source.topics)
+        offsets = {topic: ends[topic] if topic in latest else starts[topic] for topic in subscription.topics}
+        begin = json.loads(known["begin"]) if "begin" in known else None
+        if begin == "latest":
+            offsets = ends
+        elif begin == "earliest":
+            offsets = starts
+        elif begin is not None:
+            found = log.offsets_for_times({(t, p): begin for t in offsets for p in range(len(offsets[t]))})
+            offsets = {topic: [found[topic, p] for p in range(len(old))] for topic, old in offsets.items()}
+        tables = {topic: ends[topic] for topic in subscription.globals}
+        return {"offsets": offsets, "more": {}, "now": 0, "globals": tables}
+
+    def started_batch(self) -> Mark | None:
+        """Where the batch ends that Spark had begun and that was not published; None if there is none."""
+        offsets = Path(self.checkpoint) / "offsets"
+        number = max((int(path.name) for path in offsets.glob("[0-9]*")), default=None)
+        published = self.log.published(self.program.topology.application_id)
+        if number is None or (published is not None and published.batch >= number + self.base):
+            return None
+        mark: Mark = json.loads((offsets / str(number)).read_text(encoding="utf-8").splitlines()[-1])
+        return mark
+
+    # ----- going on where it was -------------------------------------------------------------------------------
+
+    def _check_plan(self, app: App, known: dict[str, bytes]) -> None:
+        if "plan" not in known:
+            return
+        comparison = compare(json.loads(known["plan"]), self.program.topology.plan)
+        if not comparison.compatible:
+            raise IncompatibleTopologyError(
+                f"application {app.id!r} cannot go on with the state that it has.\n{comparison}",
+                hint="nothing was changed; run the former topology to go on",
+            )
+
+    def _check_checkpoint(self, app: App, known: dict[str, bytes]) -> None:
+        """Makes sure that checkpoint and log belong together: else batches would be lost or doubled."""
+        own = self.directory / "identity"
+        found = own.read_text(encoding="ascii") if own.exists() else None
+        expected = known["checkpoint"].decode() if "checkpoint" in known else None
+        local = None if "://" in self.checkpoint else Path(self.checkpoint)
+        published = self.log.published(app.id)
+        started = published is not None and published.batch >= self.base
+        if started and local is not None and not (local / "metadata").exists():
+            raise SetupError(
+                f"the checkpoint of application {app.id!r} is gone: {self.checkpoint}",
+                hint="bring it back, or reset the application, so that it begins again from its input",
+            )
+        if expected is not None and found is not None and found != expected:
+            raise SetupError(
+                f"the checkpoint of application {app.id!r} belongs to another log",
+                hint="use the data directory in which both were made, or reset the application",
+            )
+        if expected is None and local is not None and (local / "metadata").exists():
+            raise SetupError(
+                f"there is a checkpoint of an application {app.id!r} that this log does not know: {self.checkpoint}",
+                hint="remove it, or use the data directory that it was made with",
+            )
+        self._identity = expected or found or secrets.token_hex(8)
+        if found is None:
+            own.write_text(self._identity, encoding="ascii")
+
+
+def checkpoint_of(known: Mapping[str, bytes], config: Config, directory: Path) -> str:
+    """Where the checkpoint of an application is: where it was made, else where the configuration says."""
+    made = known.get("checkpoint.location", b"").decode()
+    return made or config["checkpoint.location"] or str(directory / "checkpoint")
+
+
+def lock_application(directory: Path, application: str) -> IO[str]:
+    """Takes the lock of an application; it is given up when it is closed, or the process ends, however it ends.
+
+    Raises:
+        AlreadyRunningError: Another process has it.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = (directory / "lock").open("a+", encoding="ascii")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.seek(0)
+        holder = lock.read().strip()
+        lock.close()
+        raise AlreadyRunningError(
+            f"application {application!r} is running already (process {holder or 'unknown'})",
+            hint="stop that one first, or give this one another application id",
+        ) from None
+    with contextlib.suppress(OSError):
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+    return lock

@@ -1,0 +1,156 @@
+"""The commit: on the driver, once for each batch, one publication of all that the batch did."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from millstream import errors
+from millstream.errors import MillstreamError, NonDeterministicError, RunError
+from millstream.failpoints import declare, reach
+from millstream.log.api import Append, Log, Publication
+from millstream.log.blocks import Block, decode, decode_headers
+from millstream.plan.stateless import Repartition, Sink
+from millstream.runtime.messages import Failure, OutputBlock, Written, unpack
+from millstream.runtime.outputs import UNKNOWN, blocks_of
+from millstream.runtime.program import Program
+from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.views.changes import ViewChange, change_of
+
+RECEIVED = declare("driver.batch.received")
+PUBLISHED = declare("driver.batch.published")
+
+
+class Committer:
+    """Publishes the batches of an application.
+
+    Args:
+        program: The application.
+        log: Its log.
+        epoch: Which instance of the application this is.
+        base: How many batches were published before the checkpoint was made.
+    """
+
+    def __init__(self, program: Program, log: Log, epoch: int, base: int = 0) -> None:
+        self._program = program
+        self._base = base
+        self._log = log
+        self._epoch = epoch
+        self._specs: dict[str, StoreSpec] = {
+            spec.name: spec for node in program.topology.plan.nodes for spec in node.stores
+        }
+
+    def commit(self, batch: int, payloads: Iterable[bytes]) -> list[Written]:
+        """Publishes a batch, and returns what its tasks did.
+
+        Raises:
+            MillstreamError: A task failed, or the batch cannot be published. Nothing was.
+        """
+        results = sorted((unpack(payload, Written) for payload in payloads), key=lambda written: written.origin)
+        for written in results:
+            if written.failure is not None:
+                raise error_of(written.failure)
+        appends = [
+            append for written in results for block in written.blocks for append in self._appends(block, written)
+        ]
+        publication = Publication(
+            application=self._program.topology.application_id,
+            epoch=self._epoch,
+            batch=self._base + batch,
+            appends=appends,
+            offsets={(topic, partition): end for written in results for topic, partition, end in written.offsets},
+            views=[self._view(change) for written in results for change in written.changes],
+            fingerprints=self._fingerprints(appends, results),
+            state={
+                "waiting": str(sum(written.waiting for written in results)).encode(),
+                **{f"cells.{written.origin[2]}": written.cells for written in results if written.cells},
+            },
+        )
+        reach(RECEIVED)
+        try:
+            self._log.publish(publication)
+        except NonDeterministicError as error:
+            if self._program.config["processing.guarantee"] != "at_least_once":
+                raise self._explained(error) from None
+            self._log.append(appends)
+        reach(PUBLISHED)
+        return results
+
+    def _appends(self, block: OutputBlock, written: Written) -> Iterable[Append]:
+        if block.partition != UNKNOWN:
+            yield Append(
+                block.topic, block.partition, Block(block.data, block.count, block.min_timestamp, block.max_timestamp)
+            )
+            return
+        topic = self._log.create_topic(block.topic, self._program.tasks, exist_ok=True)
+        batch = decode(block.data).to_pydict()
+        columns = (batch[name] for name in ("key", "value", "timestamp", "headers"))
+
+        records = [
+            (block.topic, key, value, time, decode_headers(headers) if headers else (), None)
+            for key, value, time, headers in zip(*columns, strict=True)
+        ]
+        for known in blocks_of(records, lambda _topic: topic.partitions, written.origin[2]):
+            yield from self._appends(known, written)
+
+    def _view(self, change: Any) -> ViewChange:
+        spec = self._specs[change.store]
+        records = list(map(ChangelogRecord, change.keys, change.values, change.timestamps))
+        return change_of(spec, change.partition, records, change.time)
+
+    @staticmethod
+    def _fingerprints(appends: Sequence[Append], results: Sequence[Written]) -> dict[str, tuple[int, bytes]]:
+        """By topic and store, how much was written and a digest of it."""
+        digests: dict[str, tuple[int, Any]] = {}
+        for append in appends:
+            count, digest = digests.get(append.topic) or (0, hashlib.blake2b(digest_size=16))
+            digest.update(append.partition.to_bytes(4, "big") + append.block.data)
+            digests[append.topic] = (count + append.block.count, digest)
+        for change in (change for written in results for change in written.changes if change.keys):
+            name = f"view {change.store}"
+            count, digest = digests.get(name) or (0, hashlib.blake2b(digest_size=16))
+            digest.update(
+                b"".join(part for pair in zip(change.keys, change.values, strict=True) for part in pair if part)
+            )
+            digests[name] = (count + len(change.keys), digest)
+        return {name: (count, digest.digest()) for name, (count, digest) in digests.items()}
+
+    def _explained(self, error: NonDeterministicError) -> MillstreamError:
+        """Says which operators gave something else when the batch was run again."""
+        plan = self._program.topology.plan
+        topology = self._program.topology
+        names = []
+        for name in error.names:
+            for node in plan.nodes:
+                topics = [node.topic] if isinstance(node, Sink) else []
+                topics += [topology.topic_of(node)] if isinstance(node, Repartition) else []
+                topics += [f"view {spec.name}" for spec in node.stores]
+                topics += [topic for spec in node.stores if (topic := self._program.changelog_of(spec))]
+                if name in topics:
+                    above = node.parents[0].name if isinstance(node, Sink) and node.parents else node.name
+                    names.append(f"{above!r} ({node.at})")
+        listed = ", ".join(dict.fromkeys(names)) or ", ".join(error.names)
+        return NonDeterministicError(
+            f"{error.message}: look at operator {listed}, and those above",
+            names=error.names,
+            hint="a batch that is run again must give the same: functions must not use random numbers, the clock, or "
+            "anything outside; take the time of a record from the record",
+        )
+
+
+def error_of(failure: Failure) -> MillstreamError:
+    """The error that a failure was, with its trace as a note."""
+    kinds = {
+        kind.code: kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, MillstreamError)
+    }
+    kind = kinds.get(failure.code, RunError)
+    try:
+        error = kind(failure.message, hint=failure.hint)
+    except TypeError:
+        error = RunError(failure.message, hint=failure.hint)
+    if failure.trace:
+        error.add_note(failure.trace)
+    return error

@@ -1,0 +1,301 @@
+"""The handle of a running application: its state, its figures, its stores, and how to stop it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from millstream.dsl.app import App
+from millstream.errors import LogError, MillstreamError, RunError, UnknownStoreError
+from millstream.runtime.application import Application
+from millstream.runtime.commit import Committer
+from millstream.runtime.control import Control, Orders
+from millstream.runtime.host.client import stop_all
+from millstream.runtime.lifecycle import Lifecycle, Listener, State
+from millstream.runtime.messages import Written
+from millstream.runtime.metrics import Metrics
+from millstream.runtime.pacing import Pacing
+from millstream.runtime.status import Status
+from millstream.runtime.subscription import Subscription
+from millstream.views.reader import open_view
+
+if TYPE_CHECKING:
+    from millstream.runtime.spark.query import Query
+
+_POLL = 0.02
+_GRACE = 8.0
+_LOOK = "look at spark.log in the application's directory"
+
+
+class Handle:
+    """A started application. It runs in the background until it is stopped or fails.
+
+    Args:
+        app: The application.
+        until_caught_up: Process what is in the topics now, then end.
+    """
+
+    def __init__(self, app: App, *, until_caught_up: bool = False) -> None:
+        self._app = app
+        self._until_caught_up = until_caught_up
+        self._life = Lifecycle()
+        self._stopping = threading.Event()
+        self._error: MillstreamError | None = None
+        self._application = Application(app)
+        config = app.config
+        self._pacing = Pacing(config["target.batch.ms"], config["min.batch.records"], config["max.batch.records"])
+        self._control = Control(self._application.directory / "control.json")
+        self._orders = Orders(self._pacing.records, due=0, until=self._bounds() if until_caught_up else None)
+        self._control.write(self._orders)
+        self.metrics_ = Metrics(self._application)
+        self._status = Status(app, self.metrics_)
+        self._life.listen(self._status.state_changed)
+        self._batch_failure: MillstreamError | None = None
+        self._ordering = threading.Lock()
+        self._progressed = False
+        self._thread = threading.Thread(target=self._supervise, name=f"millstream-{app.id}", daemon=True)
+
+    # ----- what users call -------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """Where the application is in its life."""
+        return self._life.state
+
+    def on_state_change(self, listener: Listener) -> None:
+        """Has a function called with the new and the old state at each change."""
+        self._life.listen(listener)
+
+    def metrics(self) -> dict[str, Any]:
+        """Figures: per source, operator, store and phase of a batch."""
+        return {"state": self.state.value, **self.metrics_.read()}
+
+    def store(self, name: str, *, timestamped: bool = False) -> Any:
+        """Opens a named store for reading: what it was at the end of the last batch, from this process or any other.
+
+        Args:
+            name: The name of the store.
+            timestamped: Show the timestamps that are kept with the values, too.
+        """
+        program = self._application.program
+        for spec in self._application.stores():
+            if spec.name == name:
+                if not program.has_view(spec):
+                    raise UnknownStoreError(
+                        f"store {name!r} has no view", hint="only stores that were given a name can be queried"
+                    )
+                return open_view(self._application.views, self._app.id, spec, timestamped=timestamped)
+        known = [spec.name for spec in self._application.stores() if program.has_view(spec)]
+        raise UnknownStoreError(f"there is no store {name!r}", hint=f"the stores are: {', '.join(known) or 'none'}")
+
+    def pause(self) -> None:
+        """Finishes the batch, and begins no other until `resume`."""
+        self._order(paused=True)
+
+    def resume(self) -> None:
+        """Goes on after `pause`."""
+        self._order(paused=False)
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Finishes the batch and stops; returns whether it has, in the time given."""
+        self._stopping.set()
+        self._life.change(State.PENDING_SHUTDOWN)
+        return self.wait(timeout, check=False)
+
+    def wait(self, timeout: float | None = None, *, check: bool = True) -> bool:
+        """Waits until the application has stopped; returns whether it has, in the time given.
+
+        Raises:
+            MillstreamError: What it failed of, unless ``check`` is False.
+        """
+        self._life.wait(lambda state: state.is_over, timeout)
+        if self.state.is_over:
+            self._thread.join()
+        if check and self._error is not None:
+            raise self._error
+        return self.state.is_over
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # ----- the thread ------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Begins; `App.start` has done so already."""
+        self._life.change(State.STARTING)
+        self._thread.start()
+        return self
+
+    def _supervise(self) -> None:
+        try:
+            with self._status:
+                self._attempts()
+        except MillstreamError as error:
+            self._error = error
+        except Exception as error:  # noqa: BLE001  (whatever it is, it must be told)
+            self._error = RunError(f"the application stopped: {type(error).__name__}: {error}")
+            self._error.__cause__ = error
+        finally:
+            with contextlib.suppress(Exception):
+                self._application.close()
+            if self._error is None:
+                self._life.change(State.PENDING_SHUTDOWN)
+                self._life.change(State.NOT_RUNNING)
+            else:
+                self._life.change(State.PENDING_ERROR)
+                self._life.change(State.ERROR)
+
+    def _attempts(self) -> None:
+        """Runs the query, again after a failure that may pass."""
+        config = self._app.config
+        failures = 0
+        while True:
+            self._progressed = False
+            try:
+                self._attempt()
+                return
+            except MillstreamError as error:
+                if not _may_pass(error) or self._stopping.is_set():
+                    raise
+                failures = 1 if self._progressed else failures + 1
+                if failures > config["restart.max.attempts"]:
+                    raise
+                pause = min(60.0, config["restart.backoff.ms"] / 1000 * 2 ** (failures - 1))
+                self._status.failed(error, pause)
+                self._life.change(State.STARTING)
+                if self._stopping.wait(pause):
+                    return
+
+    def _attempt(self) -> None:
+        from millstream.runtime.spark.query import Query  # noqa: PLC0415  (it brings Spark)
+        from millstream.runtime.spark.session import open_session  # noqa: PLC0415
+
+        application = self._application
+        self._batch_failure = None
+        with self._status.waiting("starting Spark"):
+            session, _started = open_session(self._app.config, application.directory)
+        committer = Committer(application.program, application.log, application.epoch, application.base)
+
+        def commit(batch: int, payloads: list[bytes], seconds: float) -> None:
+            try:
+                self._commit(committer, batch, payloads, seconds)
+            except MillstreamError as error:
+                self._batch_failure = error
+                raise
+
+        at_most_once = self._app.config["processing.guarantee"] == "at_most_once"
+        with self._status.waiting("starting the query"):
+            query = Query(
+                session,
+                application.program,
+                application.first,
+                application.directory / "control.json",
+                application.checkpoint,
+                commit,
+                application.started_batch() if at_most_once else None,
+            )
+        self._life.change(State.RUNNING)
+        try:
+            self._watch(query)
+        finally:
+            with contextlib.suppress(Exception):
+                query.spark.stop()
+            stop_all(query.run)
+
+    def _watch(self, query: Query) -> None:
+        """Waits until the query ends, or may be ended."""
+        while query.spark.isActive:
+            if self._stopping.wait(_POLL) or (self._until_caught_up and self._is_caught_up()):
+                self._end(query)
+                return
+        if self._batch_failure is not None:
+            raise self._batch_failure
+        raise _spark_failure(query)
+
+    def _end(self, query: Query) -> None:
+        """Ends the query between two batches."""
+        self._life.change(State.PENDING_SHUTDOWN)
+        self._order(paused=True)
+        deadline = time.monotonic() + _GRACE
+        while query.spark.isActive and time.monotonic() < deadline and not self._control.is_acknowledged(self._orders):
+            time.sleep(_POLL)
+        if not query.spark.isActive and self._batch_failure is not None:
+            raise self._batch_failure
+
+    # ----- batches ---------------------------------------------------------------------------------------------
+
+    def _commit(self, committer: Committer, batch: int, payloads: list[bytes], seconds: float) -> None:
+        started = time.perf_counter()
+        results = committer.commit(batch, payloads)
+        took = time.perf_counter() - started
+        self._progressed = True
+        self.metrics_.add(batch, results, seconds, took)
+        self._pacing.learn(self.metrics_.last_records, seconds + took)
+        self._order(records=self._pacing.records, due=_due(results))
+        self._status.batch(results)
+
+    def _order(self, **changes: Any) -> None:
+        with self._ordering:
+            orders = msgspec.structs.replace(self._orders, **changes)
+            if orders != self._orders:
+                self._orders = msgspec.structs.replace(orders, number=orders.number + 1)
+                self._control.write(self._orders)
+
+    def _bounds(self) -> dict[str, list[int]]:
+        application = self._application
+        subscription = Subscription(application.program, application.log)
+        return application.log.ends([t for t in subscription.topics if t not in subscription.internal])
+
+    def _is_caught_up(self) -> bool:
+        """Whether all that was there at the start has been processed, and what came of it."""
+        if self.metrics_.waiting:
+            return False
+        application = self._application
+        published = application.log.published(self._app.id)
+        read = {} if published is None else published.offsets
+        subscription = Subscription(application.program, application.log)
+        bounds = {**(self._orders.until or {}), **application.log.ends(sorted(subscription.internal))}
+        first = application.first["offsets"]
+        return all(
+            read.get((topic, partition), first.get(topic, [0] * len(ends))[partition]) >= end
+            for topic, ends in bounds.items()
+            for partition, end in enumerate(ends)
+        )
+
+
+def _due(results: list[Written]) -> int | None:
+    return min((written.due for written in results if written.due is not None), default=None)
+
+
+def _may_pass(error: MillstreamError) -> bool:
+    """Whether it may be gone after a new start: what is wrong with the application or its records is not."""
+    return isinstance(error, QueryError) or (isinstance(error, LogError) and type(error) is LogError)
+
+
+class QueryError(RunError):
+    """Spark stopped the query: a worker or a host was lost, a disk was full, …"""
+
+    code = "spark"
+
+
+def _spark_failure(query: Query) -> MillstreamError:
+    error = query.spark.exception()
+    if error is None:
+        return QueryError(
+            "Spark stopped the query, and does not say why", hint="look at spark.log in the data directory"
+        )
+    text = str(error)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return QueryError(
+        f"Spark stopped the query: {lines[0] if lines else text}", hint="look at spark.log in the data directory"
+    )

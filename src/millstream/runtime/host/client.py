@@ -1,0 +1,95 @@
+"""The way to a task host: finds the one that a task belongs to, and starts it if it is not there."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from millstream.errors import RunError
+from millstream.runtime.host.wire import Wire
+from millstream.runtime.messages import Stop
+
+_START_SECONDS = 60.0
+
+
+def run_directory(run: str) -> Path:
+    """The private directory of the sockets of one run of an application on this machine."""
+    base = Path(tempfile.gettempdir()) / f"millstream-{os.getuid()}"
+    base.mkdir(mode=0o700, exist_ok=True)
+    found = base.stat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise RunError(f"{base} can be used by others", hint="remove it; it is made anew, for you alone")
+    return base / run
+
+
+def connect(run: str, executor: int, number: int) -> Wire:
+    """Connects with a host of an executor; starts it if it is not there.
+
+    Args:
+        run: The run of the application.
+        executor: The process from which the workers of this executor come: the host ends with it.
+        number: The number of the host.
+    """
+    directory = run_directory(run) / str(executor)
+    path = directory / f"h{number}"
+    wire = _try(path)
+    if wire is not None:
+        return wire
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(directory / f"l{number}", "w", encoding="ascii") as lock:  # noqa: PTH123
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        wire = _try(path)
+        if wire is not None:
+            return wire
+        process = subprocess.Popen(  # noqa: S603  (our own program)
+            [sys.executable, "-m", "millstream.runtime.host", str(path), str(executor)],
+            stdin=subprocess.DEVNULL,
+            stdout=sys.__stderr__,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline and process.poll() is None:
+            wire = _try(path)
+            if wire is not None:
+                return wire
+            time.sleep(0.005)
+    code = process.poll()
+    process.kill()
+    raise RunError(
+        f"a task host could not be started (exit code {code})" if code is not None else "a task host does not start",
+        hint=f"try it yourself: {sys.executable} -c 'import millstream.runtime.host.server'",
+    )
+
+
+def stop_all(run: str) -> None:
+    """Ends all hosts of a run on this machine."""
+    directory = run_directory(run)
+    for path in directory.glob("*/h*"):
+        wire = _try(path)
+        if wire is not None:
+            with contextlib.suppress(OSError):
+                wire.send(Stop())
+            wire.close()
+    for path in sorted(directory.glob("*/*"), reverse=True):
+        path.unlink(missing_ok=True)
+    for path in [*directory.glob("*"), directory]:
+        with contextlib.suppress(OSError):
+            path.rmdir()
+
+
+def _try(path: Path) -> Wire | None:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        return None
+    return Wire(connection)

@@ -1,0 +1,323 @@
+"""Runs the batches of one task: takes what was delivered, lets the engine work, and says what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from millstream.engine import InputRecord, Task
+from millstream.engine.queues import Columns
+from millstream.errors import MillstreamError
+from millstream.log.blocks import decode_headers
+from millstream.plan.sources import GlobalTable
+from millstream.runtime.messages import (
+    PIECE,
+    Delivery,
+    Drop,
+    End,
+    OutputBlock,
+    Piece,
+    StoreChange,
+    Written,
+    failure_of,
+    pack,
+)
+from millstream.runtime.ordering import Input, merge
+from millstream.runtime.outputs import block, blocks_of
+from millstream.runtime.program import Program
+from millstream.state.codec import split_session_key, split_window_key
+from millstream.state.paged import PagedState
+from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
+
+Place = tuple[str, int]
+FetchValues = Callable[[list[bytes]], list[bytes | None]]
+
+
+class Batch(NamedTuple):
+    """What a batch did: what is to be written to the state, and what goes to the commit."""
+
+    puts: list[tuple[bytes, bytes]]
+    deletes: list[bytes]
+    written: bytes
+    failed: bool = False
+
+
+class _Memory(msgspec.Struct, array_like=True):
+    """What a task remembers beside its stores."""
+
+    cells: list[dict[str, Any]]
+    bounds: list[tuple[str, int, int]]
+    waiting: list[Piece]
+
+
+class TaskRunner:
+    """One task of an application: the sub-topologies of one partition number, with their state.
+
+    Args:
+        program: The application.
+        number: The number of the task.
+        fetch: Reads values of Spark's state.
+        manifest: What the state has under `PagedState`'s own key; None for a new task.
+        now: The time of the batch.
+    """
+
+    def __init__(self, program: Program, number: int, fetch: FetchValues, manifest: bytes | None, now: int) -> None:
+        self._program = program
+        self._number = number
+        self.fetch = fetch
+        self.state = PagedState(self._fetch, memory_limit=program.config["host.memory.max.bytes"])
+        extra = self.state.load(manifest)
+        if extra is None and number in program.cells:
+            memory = _Memory(msgspec.msgpack.decode(program.cells[number]), [], [])
+        else:
+            memory = _Memory([], [], []) if extra is None else msgspec.msgpack.decode(extra, type=_Memory)
+        cells = {name: value for each in memory.cells for name, value in each.items()}
+        self._bounds: dict[Place, int] = {(topic, partition): bound for topic, partition, bound in memory.bounds}
+        self._waiting: dict[Place, pa.RecordBatch] = {(p.topic, p.partition): _records(p) for p in memory.waiting}
+        self._parts: list[_Part] = []
+        for topology in program.placement.tasks:
+            first = topology.plan.nodes[0].name if topology.plan.nodes else ""
+            own = {n: v for n, v in cells.items() if n != "task.stream-time"}
+            own["task.stream-time"] = cells.get(f"task.stream-time.{first}", -1)
+            task = Task(topology, program.config, number, now=now, state=({}, own), open_store=self.state.open)
+            task.context.partition_counts = self._partition_count
+            self._parts.append(_Part(first, task))
+        self._specs: dict[str, StoreSpec] = {
+            spec.name: spec for part in self._parts for node in part.task.topology.plan.nodes for spec in node.stores
+        }
+        self._known = False
+
+    def run(self, deliveries: Sequence[Delivery], printed: list[str]) -> Batch:
+        """Runs a batch. After an error the runner must not be used again."""
+        started = time.perf_counter()
+        try:
+            written, extra = self._run(deliveries)
+            changes = self.state.changes()
+            writes = self.state.commit(extra)
+        except MillstreamError as error:
+            return Batch([], [], pack(Written(self._origin, printed=printed, failure=failure_of(error))), failed=True)
+        if any(delivery.restores for delivery in deliveries):
+            changes = {}  # the changelogs and the views have them
+        written = msgspec.structs.replace(
+            written,
+            blocks=written.blocks + self._changelogs(changes),
+            changes=self._views(changes),
+            cells=msgspec.msgpack.encode(self._cells()),
+            printed=printed,
+            figures={"engine": time.perf_counter() - started, **self._figures()},
+        )
+        return Batch(writes.puts, writes.deletes, pack(written))
+
+    def _fetch(self, keys: list[bytes]) -> list[bytes | None]:
+        """Asks whoever asks for this batch: with each batch that is another one."""
+        return self.fetch(keys)
+
+    @property
+    def _origin(self) -> tuple[int, str, int]:
+        return (1, "", self._number)
+
+    def _run(self, deliveries: Sequence[Delivery]) -> tuple[Written, bytes]:
+        now = max((delivery.now for delivery in deliveries), default=0)
+        arrived = self._arrived(deliveries)
+        ends = {(end.topic, end.partition): end for delivery in deliveries for end in delivery.ends}
+        outputs: list[Any] = []
+        for piece in (piece for delivery in deliveries for piece in delivery.restores):
+            self._restore(piece)
+        for part in self._parts:
+            part.task.context.now = now
+            part.dropped = dict(part.task.context.dropped)
+            for delivery in deliveries:
+                for piece in delivery.globals:
+                    part.task.add(piece.topic, _input_records(_records(piece)))
+            outputs += part.task.take_outputs()
+        for part in self._parts:
+            self._take(part, arrived, ends)
+            part.task.advance_wall_clock(now)
+            outputs += part.task.take_outputs()
+        for place, end in ends.items():
+            if end.bound is not None:
+                self._bounds[place] = max(end.bound, self._bounds.get(place, end.bound))
+        written = Written(
+            self._origin,
+            blocks=list(blocks_of(outputs, self._program.counts.get, self._number)),
+            drops=[drop for part in self._parts for drop in part.drops()],
+            due=min((due for part in self._parts if (due := part.due()) is not None), default=None),
+            waiting=sum(len(batch) for batch in self._waiting.values()),
+        )
+        return written, self._extra()
+
+    def _arrived(self, deliveries: Sequence[Delivery]) -> dict[Place, pa.RecordBatch]:
+        """The records at hand by topic and partition: those that were left, and those that came."""
+        found = self._waiting
+        for delivery in deliveries:
+            for piece in delivery.pieces:
+                place = (piece.topic, piece.partition)
+                batch = self._ordered(place, _records(piece))
+                found[place] = pa.concat_batches([found[place], batch]) if place in found else batch
+        self._waiting = {}
+        return found
+
+    def _ordered(self, place: Place, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The running maximum of a partition goes on from batch to batch."""
+        before, orders = self._bounds.get(place), batch.column(2).to_numpy()
+        if before is None or not len(orders) or orders[0] >= before:
+            return batch
+        return batch.set_column(2, PIECE.field(2), pa.array(orders.clip(min=before)))
+
+    def _take(self, part: _Part, arrived: dict[Place, pa.RecordBatch], ends: dict[Place, End]) -> None:
+        task = part.task
+        places = sorted(place for place in arrived.keys() | ends.keys() if task.queue(place[0]) is not None)
+        inputs: list[Input] = []
+        for rank, place in enumerate(places):
+            end = ends.get(place)
+            before = self._bounds.get(place)
+            bound = None
+            if end is not None and end.more:
+                bound = max([b for b in (before, end.bound) if b is not None], default=-(2**63))
+            batch = arrived.get(place)
+            inputs.append(Input(rank, _NONE if batch is None else batch.column(2).to_numpy(), bound))
+        counts, order = merge(inputs)
+        taken = []
+        for place, count in zip(places, counts, strict=True):
+            batch = arrived.get(place)
+            if batch is not None and count < len(batch):
+                self._waiting[place] = batch.slice(count)
+                batch = batch.slice(0, count)
+            queue = task.input(*place)
+            columns = _NO_COLUMNS if batch is None else _columns(batch)
+            queue.find = _finder(columns)
+            taken.append((queue, columns))
+        task.take(taken, order)
+
+    def _restore(self, piece: Piece) -> None:
+        """Puts the records of a changelog into their store."""
+        spec = self._specs[self._program.restores[piece.topic]]
+        store: Any = self.state.open(spec)
+        key_in, value_in = spec.key.deserialize, spec.value.deserialize
+        for _offset, timestamp, data, value, _headers in zip(*_columns(_records(piece)), strict=False):
+            assert data is not None
+            row = None if value is None else value_in(value)
+            row = (row, timestamp) if spec.timestamped and row is not None else row
+            if spec.kind == "key-value":
+                store.put(key_in(data), row)
+            elif spec.kind == "window":
+                key, start, _sequence = split_window_key(data)
+                store.put(key_in(key), start, row)
+            elif spec.kind == "session":
+                key, start, end = split_session_key(data)
+                store.put(key_in(key), start, end, row)
+            else:
+                store.put(key_in(data), row, timestamp)
+
+    def _cells(self) -> list[dict[str, Any]]:
+        cells = []
+        for part in self._parts:
+            own = {n: v for n, v in part.task.cells().items() if not n.startswith("store.")}
+            own[f"task.stream-time.{part.name}"] = own.pop("task.stream-time")
+            cells.append(own)
+        return cells
+
+    def _extra(self) -> bytes:
+        waiting = [
+            Piece(topic, partition, pa.concat_batches([batch]).serialize().to_pybytes())
+            for (topic, partition), batch in self._waiting.items()
+        ]
+        bounds = [(*place, bound) for place, bound in self._bounds.items()]
+        return msgspec.msgpack.encode(_Memory(self._cells(), bounds, waiting))
+
+    # ----- stores ----------------------------------------------------------------------------------------------
+
+    def _changelogs(self, changes: dict[str, list[ChangelogRecord]]) -> list[OutputBlock]:
+        found = []
+        for name, records in changes.items():
+            topic = self._program.changelog_of(self._specs[name])
+            if topic is None or not self._owns(name):
+                continue
+            keys, values, timestamps = zip(*records, strict=True)
+            latest = max((part.task.context.stream_time for part in self._parts), default=0)
+            times = [latest if time == NO_TIMESTAMP else time for time in timestamps]
+            found.append(block(topic, self._number, times, keys, values, None))
+        return found
+
+    def _views(self, changes: dict[str, list[ChangelogRecord]]) -> list[StoreChange]:
+        """What changed in stores that can be queried; at first also those without a change, so that all are known."""
+        found = []
+        names = changes if self._known else self._specs
+        self._known = True
+        for name in names:
+            if self._program.has_view(self._specs[name]) and self._owns(name):
+                records = changes.get(name, [])
+                keys, values, timestamps = zip(*records, strict=True) if records else ((), (), ())
+                time = getattr(self.state.open(self._specs[name]), "time", None)
+                found.append(StoreChange(name, self._number, list(keys), list(values), list(timestamps), time))
+        return found
+
+    def _owns(self, store: str) -> bool:
+        """Whether this task tells others of a store: global tables are the same in all tasks."""
+        if self._number == 0:
+            return True
+        return not any(table.store.name == store for table in self._program.topology.plan.of_type(GlobalTable))
+
+    def _figures(self) -> dict[str, float]:
+        return {}
+
+    def _partition_count(self, topic: str) -> int:
+        return self._program.counts.get(topic, 1)
+
+
+class _Part:
+    """One sub-topology of the task."""
+
+    def __init__(self, name: str, task: Task) -> None:
+        self.name = name
+        self.task = task
+        self.dropped: dict[tuple[str, str], int] = {}
+
+    def drops(self) -> list[Drop]:
+        """What was dropped in this batch."""
+        now = self.task.context.dropped
+        return [Drop(*where, count - self.dropped.get(where, 0)) for where, count in now.items()]
+
+    def due(self) -> int | None:
+        """When a wall-clock punctuator is due."""
+        return self.task.context.punctuators.due("wall")
+
+
+# ----- columns -----------------------------------------------------------------------------------------------------
+
+_NONE = pa.array([], pa.int64()).to_numpy()
+_NO_COLUMNS = Columns([], [], [], [], repeat(()))
+
+
+def _records(piece: Piece) -> pa.RecordBatch:
+    return pa.ipc.read_record_batch(pa.py_buffer(piece.data), PIECE)
+
+
+def _columns(batch: pa.RecordBatch) -> Columns:
+    offsets, timestamps, _orders, keys, values, headers = batch.columns
+    return Columns(
+        offsets.to_pylist(),
+        timestamps.to_pylist(),
+        keys.to_pylist(),
+        values.to_pylist(),
+        repeat(()) if headers.null_count == len(headers) else [decode_headers(h) for h in headers.to_pylist()],
+    )
+
+
+def _input_records(batch: pa.RecordBatch) -> list[InputRecord]:
+    return list(map(InputRecord, *_columns(batch)))
+
+
+def _finder(columns: Columns) -> Callable[[int], InputRecord]:
+    def find(offset: int) -> InputRecord:
+        place = columns.offsets.index(offset)
+        headers = columns.headers
+        found = headers[place] if isinstance(headers, list) else ()
+        return InputRecord(offset, columns.timestamps[place], columns.keys[place], columns.values[place], found)
+
+    return find

@@ -1,0 +1,229 @@
+"""The task host: a process that runs tasks for Spark's workers, and keeps their state warm between batches.
+
+It holds nothing that cannot be lost: Spark's state is the truth, and a token tells whether what the host has is still
+that. The host ends when the process that Spark's workers come from ends, when it is told to, or when nobody has asked
+it for anything for a long time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+from millstream.errors import MillstreamError, RunError
+from millstream.failpoints import declare, reach
+from millstream.runtime.capture import captured
+from millstream.runtime.host.runner import FetchValues, TaskRunner
+from millstream.runtime.host.wire import Wire
+from millstream.runtime.messages import (
+    Delivery,
+    Done,
+    Fetch,
+    Fetched,
+    NeedProgram,
+    ProgramData,
+    Run,
+    Stop,
+    Written,
+    failure_of,
+    pack,
+    unpack,
+)
+from millstream.runtime.program import Program, digest, unpack_program
+
+BEFORE_RUN = declare("host.batch.before-run")
+AFTER_RUN = declare("host.batch.after-run")
+
+TOKEN_KEY = b"t"
+MANIFEST_KEY = b"m"
+_IDLE = 600.0
+
+
+class _Warm:
+    """A task as the host has it in memory: its runner, and the token of the state that it stands for."""
+
+    def __init__(self, runner: TaskRunner, token: bytes) -> None:
+        self.runner = runner
+        self.token = token
+
+
+class Host:
+    """Runs tasks, one batch at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._program: tuple[bytes, Program] | None = None
+        self._tasks: dict[int, _Warm] = {}
+        self._busy: tuple[float, int, str] | None = None
+        self.last_used = time.monotonic()
+
+    def converse(self, wire: Wire) -> bool:
+        """Serves one conversation; returns whether the host is to go on."""
+        message = wire.receive()
+        if isinstance(message, Stop):
+            return False
+        assert isinstance(message, Run)
+        with self._lock:
+            try:
+                wire.send(self._run(message, wire))
+            except (EOFError, OSError):  # whoever asked is gone: what was computed does not count
+                self._tasks.pop(message.task, None)
+            finally:
+                self._busy = None
+                self.last_used = time.monotonic()
+        return True
+
+    def _run(self, run: Run, wire: Wire) -> Done:
+        def fetch(keys: list[bytes]) -> list[bytes | None]:
+            wire.send(Fetch(keys))
+            answer = wire.receive()
+            assert isinstance(answer, Fetched)
+            return answer.values
+
+        printed: list[str] = []
+        origin = (1, "", run.task)
+        try:
+            program = self._known(run.program, wire)
+            deliveries = [unpack(data, Delivery) for data in run.deliveries]
+            now = max((delivery.now for delivery in deliveries), default=0)
+            timeout = program.config["task.timeout.ms"]
+            with captured(printed), _Watch(timeout, wire, run.task, printed):
+                runner = self._warm(program, run, fetch, now)
+                reach(BEFORE_RUN)
+                batch = runner.run(deliveries, printed)
+                reach(AFTER_RUN)
+        except MillstreamError as error:
+            self._tasks.pop(run.task, None)
+            return Done([], [], pack(Written(origin, printed=printed, failure=failure_of(error))))
+        except (EOFError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001  (a defect: said, not hidden)
+            self._tasks.pop(run.task, None)
+            wrapped = RunError(f"task {run.task} failed: {type(error).__name__}: {error}")
+            wrapped.__cause__ = error
+            return Done([], [], pack(Written(origin, printed=printed, failure=failure_of(wrapped))))
+        if batch.failed:
+            self._tasks.pop(run.task, None)
+            return Done([], [], batch.written)
+        if not batch.puts and not batch.deletes:
+            return Done([], [], batch.written)
+        token = secrets.token_bytes(16)
+        self._tasks[run.task] = _Warm(runner, token)
+        return Done([*batch.puts, (TOKEN_KEY, token)], batch.deletes, batch.written)
+
+    def _known(self, name: bytes, wire: Wire) -> Program:
+        if self._program is None or self._program[0] != name:
+            wire.send(NeedProgram())
+            answer = wire.receive()
+            assert isinstance(answer, ProgramData)
+            assert digest(answer.data) == name
+            self._tasks.clear()
+            self._program = (name, unpack_program(answer.data))
+        return self._program[1]
+
+    def _warm(self, program: Program, run: Run, fetch: FetchValues, now: int) -> TaskRunner:
+        """The runner of a task: the one in memory if its state is still that of Spark, else one made from that."""
+        found = self._tasks.get(run.task)
+        if found is not None and found.token == run.token:
+            found.runner.fetch = fetch
+            return found.runner
+        self._tasks.pop(run.task, None)
+        manifest = fetch([MANIFEST_KEY])[0] if run.token else None
+        runner = TaskRunner(program, run.task, fetch, manifest, now)
+        self._tasks[run.task] = _Warm(runner, run.token)
+        return runner
+
+
+class _Watch:
+    """Names the function that is stuck when a batch takes longer than it may, and ends the host: nothing else helps."""
+
+    def __init__(self, timeout_ms: int, wire: Wire, task: int, printed: list[str]) -> None:
+        self._wire = wire
+        self._task = task
+        self._printed = printed
+        self._thread = threading.get_ident()
+        self._timeout = timeout_ms
+        self._timer = threading.Timer(timeout_ms / 1000, self._expired)
+        self._timer.daemon = True
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *_error: object) -> None:
+        self._timer.cancel()
+
+    def _expired(self) -> None:
+        frame = sys._current_frames().get(self._thread)
+        stack = traceback.extract_stack(frame)
+        own = str(Path(__file__).parents[2])
+        outside = [line for line in stack if not line.filename.startswith((own, sys.base_prefix, sys.prefix))]
+        where = outside[-1] if outside else stack[-1]
+        error = RunError(
+            f"task {self._task}: {where.name} ({where.filename}, line {where.lineno}) has not returned for "
+            f"{self._timeout} ms",
+            hint="a function that waits for something outside stops the whole application; if it is just slow, raise "
+            "task.timeout.ms",
+        )
+        with contextlib.suppress(OSError):
+            self._wire.send(
+                Done([], [], pack(Written((1, "", self._task), printed=self._printed, failure=failure_of(error))))
+            )
+        os._exit(1)
+
+
+def serve(path: str, parent: int) -> None:
+    """Serves at a Unix socket until there is nobody left to serve."""
+    host = Host()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    part = f"{path}.{os.getpid()}"
+    listener.bind(part)
+    Path(part).chmod(0o600)
+    listener.listen(64)
+    Path(part).replace(path)
+    done = threading.Event()
+
+    def handle(connection: socket.socket) -> None:
+        wire = Wire(connection)
+        try:
+            if not host.converse(wire):
+                done.set()
+        except EOFError:
+            pass
+        finally:
+            wire.close()
+
+    def accept() -> None:
+        while True:
+            connection, _address = listener.accept()
+            threading.Thread(target=handle, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    born = _birth(parent)
+    while not done.wait(1.0):
+        if _birth(parent) != born or time.monotonic() - host.last_used > _IDLE:
+            break
+    with contextlib.suppress(OSError):
+        Path(path).unlink()
+    os._exit(0)
+
+
+def _birth(pid: int) -> str | None:
+    """Something that changes when a process ends, even if another one gets its number."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:  # noqa: PTH123
+            return stat.read().rpartition(")")[2].split()[19]
+    except FileNotFoundError:
+        if sys.platform == "linux":
+            return None
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return None
+    return "alive"

@@ -1,0 +1,46 @@
+"""Messages over a socket between a Spark worker and a task host: a length, then the packed message."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from millstream.runtime.messages import HostMessage, pack, unpack
+
+_LENGTH = struct.Struct(">Q")
+
+
+class Wire:
+    """One end of a conversation."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def send(self, message: HostMessage) -> None:
+        """Sends a message."""
+        data = pack(message)
+        self._connection.sendall(_LENGTH.pack(len(data)))
+        self._connection.sendall(data)
+
+    def receive(self) -> HostMessage:
+        """Receives a message.
+
+        Raises:
+            EOFError: The other end is gone.
+        """
+        (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
+        return unpack(self._read(length), HostMessage)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Ends the conversation."""
+        self._connection.close()
+
+    def _read(self, length: int) -> bytearray:
+        data = bytearray(length)
+        view = memoryview(data)
+        while view:
+            count = self._connection.recv_into(view)
+            if not count:
+                raise EOFError("the other end of the connection is gone")
+            view = view[count:]
+        return data

@@ -1,0 +1,141 @@
+"""The figures of a running application."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any
+
+from millstream.runtime.messages import Written
+
+if TYPE_CHECKING:
+    from millstream.runtime.application import Application
+
+_WINDOW = 10.0
+
+
+class Metrics:
+    """Counts what batches did. Read from any thread."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._lock = threading.Lock()
+        self._read: Counter[str] = Counter()
+        self._written: Counter[str] = Counter()
+        self._dropped: Counter[tuple[str, str]] = Counter()
+        self._changed: Counter[str] = Counter()
+        self._phases: dict[str, float] = {}
+        self._state: dict[str, float] = {}
+        self._recent: deque[tuple[float, int, int]] = deque()
+        self._positions: dict[tuple[str, int], int] = {}
+        self.batches = 0
+        self.last_batch = -1
+        self.last_seconds = 0.0
+        self.last_records = 0
+        self.waiting = 0
+        for topic, offsets in application.first["offsets"].items():
+            for partition, offset in enumerate(offsets):
+                self._positions[topic, partition] = offset
+        published = application.log.published(application.program.topology.application_id)
+        if published is not None:
+            self._positions.update(published.offsets)
+
+    def add(self, batch: int, results: list[Written], seconds: float, commit: float) -> None:
+        """Takes note of a batch."""
+        with self._lock:
+            self.batches += 1
+            self.last_batch = batch
+            self.last_seconds = seconds + commit
+            read = written = 0
+            for result in results:
+                for topic, partition, end in result.offsets:
+                    count = end - self._positions.get((topic, partition), 0)
+                    self._positions[topic, partition] = end
+                    self._read[topic] += count
+                    read += count
+                for block in result.blocks:
+                    self._written[block.topic] += block.count
+                    written += block.count
+                for drop in result.drops:
+                    self._dropped[drop.operator, drop.reason] += drop.count
+                for change in result.changes:
+                    self._changed[change.store] += len(change.keys)
+            tasks = [result for result in results if result.origin[0] == 1]
+            self.waiting = sum(result.waiting for result in tasks)
+            self.last_records = read
+            self._state = _sum([_state(result) for result in tasks])
+            engine = max((r.figures.get("engine", 0.0) for r in tasks), default=0.0)
+            self._phases = {"spark": seconds, "engine": engine, "commit": commit}
+            now = time.monotonic()
+            self._recent.append((now, read, written))
+            while self._recent and self._recent[0][0] < now - _WINDOW:
+                self._recent.popleft()
+
+    def rates(self) -> tuple[float, float]:
+        """Records per second, in and out, of the last seconds."""
+        with self._lock:
+            now = time.monotonic()
+            recent = [one for one in self._recent if one[0] >= now - _WINDOW]
+            if not recent:
+                return 0.0, 0.0
+            span = max(1.0, now - recent[0][0])
+            return sum(one[1] for one in recent) / span, sum(one[2] for one in recent) / span
+
+    def lag(self) -> dict[str, int]:
+        """By topic, how many records have not been read yet."""
+        with self._lock:
+            positions = dict(self._positions)
+        ends = self._application.log.ends(sorted({topic for topic, _ in positions}))
+        return {
+            topic: sum(max(0, end - positions.get((topic, p), 0)) for p, end in enumerate(ends[topic]))
+            for topic in ends
+        }
+
+    @property
+    def state_bytes(self) -> float:
+        """How large the state is."""
+        with self._lock:
+            return self._state.get("state.bytes", 0.0)
+
+    @property
+    def dropped(self) -> int:
+        """How many records were dropped."""
+        with self._lock:
+            return sum(self._dropped.values())
+
+    def read(self) -> dict[str, Any]:
+        """All figures."""
+        lag = self.lag()
+        rate_in, rate_out = self.rates()
+        with self._lock:
+            return {
+                "batches": self.batches,
+                "last_batch": self.last_batch,
+                "last_batch_seconds": self.last_seconds,
+                "records_per_second": {"in": rate_in, "out": rate_out},
+                "sources": {topic: {"read": self._read[topic], "lag": lag[topic]} for topic in lag},
+                "sinks": dict(self._written),
+                "dropped": {f"{operator}: {reason}": count for (operator, reason), count in self._dropped.items()},
+                "operators": _by_operator(self._dropped),
+                "stores": {name: {"changes": count} for name, count in self._changed.items()},
+                "state_size": {name.removeprefix("state."): value for name, value in self._state.items()},
+                "phases": dict(self._phases),
+                "waiting": self.waiting,
+            }
+
+
+def _state(result: Written) -> dict[str, float]:
+    return {name: value for name, value in result.figures.items() if name.startswith("state.")}
+
+
+def _sum(figures: list[dict[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for each in figures for name in each)
+    return {name: sum(each.get(name, 0.0) for each in figures) for name in names}
+
+
+def _by_operator(dropped: Counter[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for (operator, reason), count in dropped.items():
+        found.setdefault(operator, {"dropped": {}})["dropped"][reason] = count
+    return found

@@ -1,0 +1,195 @@
+"""Plans batches: how far each one reads, so that it is neither too long nor depends on luck.
+
+The end of a batch is recorded by Spark before the batch runs, together with all else that a replay must see again: the
+time of the batch, and which partitions had more records. Two rules decide how far a batch goes:
+
+- No more records than the runtime has found to take about the target time.
+- Inputs that are read together keep pace with each other in time, because a task cannot take records that are later
+  than what another input may still bring.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from millstream.log.api import Log
+from millstream.runtime.control import Control, Orders
+from millstream.runtime.program import Program
+from millstream.runtime.reading import Range
+from millstream.runtime.subscription import Subscription
+
+Offsets = dict[str, list[int]]
+Mark = dict[str, Any]
+"""Where a batch ends, as Spark records it: offsets by topic, the time, and which partitions had more."""
+
+_WAIT = 0.05
+_REFRESH = 1.0
+
+
+class Planner:
+    """Decides where batches end.
+
+    Args:
+        program: The application.
+        log: Its log.
+        control: Tells what the driver wants.
+        first: Where the application began to read.
+    """
+
+    def __init__(self, program: Program, log: Log, control: Control, first: Mark) -> None:
+        self._program = program
+        self._log = log
+        self._control = control
+        self._first = first
+        self._subscription = Subscription(program, log)
+
+    def first(self) -> Mark:
+        """Where the first batch begins."""
+        return self._first
+
+    def next(self, start: Mark) -> Mark:
+        """Where the batch that begins at a mark ends; the same mark if there is no reason for a batch."""
+        orders = self._control.read()
+        if orders.paused:
+            self._control.acknowledge(orders)
+            time.sleep(_WAIT)
+            return start
+        offsets: Offsets = start["offsets"]
+        self._subscription.refresh(_REFRESH)
+        ends = self._ends(offsets, orders)
+        if not _any_beyond(offsets, ends) and not self._is_due(start, orders):
+            self._log.wait(self._positions(offsets), _WAIT)
+            ends = self._ends(offsets, orders)
+        if not _any_beyond(offsets, ends):
+            return self._tick(start) if self._is_due(start, orders) else start
+        chosen = self._choose(offsets, ends, orders)
+        more = {
+            topic: [int(a < b) for a, b in zip(chosen[topic], ends[topic], strict=True)]
+            for topic in chosen
+            if any(a < b for a, b in zip(chosen[topic], ends[topic], strict=True))
+        }
+        return {"offsets": {**offsets, **chosen}, "more": more, "now": self._now(start), "globals": start["globals"]}
+
+    def ranges(self, start: Mark, end: Mark) -> list[Range]:
+        """What a batch reads."""
+        found = []
+        for topic, ends in end["offsets"].items():
+            begins = start["offsets"].get(topic, [])
+            more = end["more"].get(topic, [])
+            for partition, stop in enumerate(ends):
+                begin = begins[partition] if partition < len(begins) else 0
+                waits = bool(more[partition]) if partition < len(more) else False
+                if stop > begin or waits:
+                    found.append(Range(topic, partition, begin, stop, waits))
+        return found
+
+    # ----- how far ---------------------------------------------------------------------------------------------
+
+    def _ends(self, offsets: Offsets, orders: Orders) -> Offsets:
+        """The ends of what may be read now."""
+        topics = self._subscription.topics
+        ends = self._log.ends(topics)
+        if orders.until is not None:
+            own = self._subscription.internal
+            ends = {t: e if t in own else _least(e, orders.until.get(t, [])) for t, e in ends.items()}
+        for before in (self._subscription.restores, self._subscription.globals):
+            first = {t: _least(ends[t], self._first["globals"].get(t, [])) for t in before if t in ends}
+            if _any_beyond(offsets, first):
+                return first
+        wanted = ends.keys() - self._subscription.restores
+        return {t: _greatest(ends[t], offsets.get(t, [])) for t in sorted(wanted)}
+
+    def _choose(self, offsets: Offsets, ends: Offsets, orders: Orders) -> Offsets:
+        """The ends of a batch of bounded size.
+
+        The application's own topics are read to their end: they have no more than earlier batches gave, and a share of
+        them, however small, would keep all other inputs waiting.
+        """
+        unread = {t: _minus(e, offsets.get(t, [])) for t, e in ends.items()}
+        own = sum(sum(unread.get(t, [])) for t in self._subscription.internal)
+        total = sum(sum(counts) for counts in unread.values()) - own
+        if own + total <= orders.records:
+            return ends
+        share = max(0, orders.records - own) / max(1, total)
+        chosen = {
+            topic: [
+                begin + min(count, max(1, int(count * share))) if count else begin
+                for begin, count in zip(_padded(offsets.get(topic, []), len(counts)), counts, strict=True)
+            ]
+            for topic, counts in unread.items()
+            if topic not in self._subscription.internal
+        }
+        chosen |= {topic: stops for topic, stops in ends.items() if topic not in chosen}
+        return self._keep_pace(offsets, chosen, ends)
+
+    def _keep_pace(self, offsets: Offsets, chosen: Offsets, ends: Offsets) -> Offsets:
+        """Cuts back inputs that would get ahead in time of others that are read together with them.
+
+        One record of each is read all the same: a task can then tell from when on it has to wait for that input.
+        """
+        kept = {topic: list(stops) for topic, stops in chosen.items()}
+        for group in self._subscription.groups:
+            together = [
+                (topic, partition, begin, stop, end)
+                for topic in sorted(group & chosen.keys())
+                for partition, (begin, stop, end) in enumerate(
+                    zip(_padded(offsets.get(topic, []), len(ends[topic])), chosen[topic], ends[topic], strict=True)
+                )
+                if end > begin
+            ]
+            limits = [
+                (bounds[1], topic, partition)
+                for topic, partition, begin, stop, end in together
+                if begin < stop < end and (bounds := self._log.time_bounds(topic, partition, begin, stop)) is not None
+            ]
+            if not limits or len(together) < 2:
+                continue
+            limit, *slowest = min(limits)
+            found = self._log.offsets_for_times(
+                {(topic, partition): limit + 1 for topic, partition, *_ in together if [topic, partition] != slowest}
+            )
+            for topic, partition, begin, stop, end in together:
+                later = found.get((topic, partition), stop)
+                kept[topic][partition] = max(min(begin + 1, end), min(stop, later))
+        return kept
+
+    # ----- time ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _now(start: Mark) -> int:
+        return max(int(time.time() * 1000), int(start["now"]))
+
+    def _is_due(self, start: Mark, orders: Orders) -> bool:
+        return orders.due is not None and self._now(start) >= orders.due and self._now(start) > start["now"]
+
+    def _tick(self, start: Mark) -> Mark:
+        return {**start, "more": {}, "now": self._now(start)}
+
+    def _positions(self, offsets: Offsets) -> dict[tuple[str, int], int]:
+        return {
+            (topic, partition): offset
+            for topic in self._subscription.topics
+            for partition, offset in enumerate(offsets.get(topic, [0]))
+        }
+
+
+def _padded(numbers: list[int], length: int) -> list[int]:
+    return numbers[:length] + [0] * (length - len(numbers))
+
+
+def _minus(ends: list[int], starts: list[int]) -> list[int]:
+    return [max(0, end - start) for end, start in zip(ends, _padded(starts, len(ends)), strict=True)]
+
+
+def _least(ends: list[int], limits: list[int]) -> list[int]:
+    return [min(end, limit) for end, limit in zip(ends, _padded(limits, len(ends)), strict=True)]
+
+
+def _greatest(ends: list[int], others: list[int]) -> list[int]:
+    return [max(end, other) for end, other in zip(ends, _padded(others, len(ends)), strict=True)]
+
+
+def _any_beyond(offsets: Offsets, ends: Mapping[str, list[int]]) -> bool:
+    return any(any(_minus(e, offsets.get(t, []))) for t, e in ends.items())

@@ -1,0 +1,129 @@
+"""The program: all that the processes of an application need to know to run it, packed once and sent to each."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+from millstream.config import Config
+from millstream.errors import RunError
+from millstream.plan.sources import ToTable
+from millstream.stages import Topology
+from millstream.stages.placement import Placement, place
+from millstream.stages.subtopology import changelog_topic
+from millstream.state.spec import StoreSpec
+
+
+@dataclass(frozen=True)
+class Program:
+    """An application as it runs.
+
+    Attributes:
+        topology: Its topology.
+        config: Its configuration.
+        tasks: How many tasks its keys are dealt to.
+        counts: How many partitions each topic has that it writes to.
+        log: Where its log is.
+        restores: The stores that are rebuilt from their changelogs before anything else, by topic.
+        cells: What the operators of each task remembered, for stores that are rebuilt.
+    """
+
+    topology: Topology
+    config: Config
+    tasks: int
+    counts: dict[str, int]
+    log: str
+    restores: dict[str, str] = field(default_factory=dict)
+    cells: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def placement(self) -> Placement:
+        """Where its sub-topologies run."""
+        return place(self.topology)
+
+    def changelog_of(self, spec: StoreSpec) -> str | None:
+        """The changelog topic of a store, None if it has none."""
+        if not (spec.named and spec.logged and self.config["store.changelogs"]) or spec.kind == "buffer":
+            return None
+        if any(table.reuse_source and table.store.name == spec.name for table in self.topology.plan.of_type(ToTable)):
+            return None
+        return changelog_topic(self.topology.application_id, spec)
+
+    def has_view(self, spec: StoreSpec) -> bool:
+        """Whether a store can be queried."""
+        return spec.named and spec.kind != "buffer" and bool(self.config["store.views"])
+
+
+def pack_program(program: Program) -> bytes:
+    """Packs a program. Functions of the script, and of modules beside it, go along by value."""
+    cloudpickle = _cloudpickle()
+    registered = []
+    for module in _beside_the_script():
+        cloudpickle.register_pickle_by_value(module)
+        registered.append(module)
+    try:
+        data: bytes = cloudpickle.dumps(program)
+    except Exception as error:
+        raise RunError(
+            f"the application cannot be sent to the processes that run it: {error}",
+            hint="a function refers to something that cannot be pickled (an open file, a connection, a lock): make it "
+            "inside the function, or in the init of a processor",
+        ) from error
+    finally:
+        for module in registered:
+            cloudpickle.unregister_pickle_by_value(module)
+    return data
+
+
+_programs: dict[bytes, Program] = {}
+
+
+def digest(data: bytes) -> bytes:
+    """A short name for a packed program."""
+    return hashlib.blake2b(data, digest_size=12).digest()
+
+
+def unpack_program(data: bytes) -> Program:
+    """Unpacks a program, once in each process."""
+    name = digest(data)
+    found = _programs.get(name)
+    if found is None:
+        try:
+            # It came from the driver, through Spark's own channel, as Spark's own functions do.
+            found = _cloudpickle().loads(data)
+        except ImportError as error:
+            raise RunError(
+                f"a module that the application needs cannot be imported where it runs: {error}",
+                hint="install it on every machine of the cluster, or put it beside the script: it is then sent along",
+            ) from error
+        assert isinstance(found, Program)
+        _programs.clear()
+        _programs[name] = found
+    return found
+
+
+def _cloudpickle() -> Any:
+    from pyspark import cloudpickle  # noqa: PLC0415  (not every process that knows programs packs them)
+
+    return cloudpickle
+
+
+def _beside_the_script() -> list[Any]:
+    """The modules that are imported from the directory of the script, which other machines do not have."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if main is None:
+        return []
+    here = os.path.dirname(os.path.abspath(main)) + os.sep  # noqa: PTH100, PTH120  (modules say what they say)
+    installed = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+    found = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file is None or name in {"__main__", "__mp_main__"} or name.split(".")[0] == "millstream":
+            continue
+        path = os.path.abspath(file)  # noqa: PTH100
+        if path.startswith(here) and not path.startswith(sys.prefix + os.sep) and not any(p in path for p in installed):
+            found.append(module)
+    return found

@@ -1,0 +1,251 @@
+"""The read stage: reads ranges of topics, runs what needs no task, and deals the records to the tasks by their keys."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from millstream.engine import Task
+from millstream.engine.queues import Columns
+from millstream.errors import MillstreamError
+from millstream.failpoints import declare, reach
+from millstream.log.api import Log
+from millstream.log.blocks import decode_headers, encode_headers
+from millstream.partitioning_arrow import partitions_for
+from millstream.plan.sources import Source
+from millstream.plan.stateless import Repartition
+from millstream.runtime.capture import captured
+from millstream.runtime.messages import PIECE, Delivery, Drop, End, Piece, Written, failure_of, pack
+from millstream.runtime.outputs import blocks_of
+from millstream.runtime.program import Program
+
+DELIVERY, RESULT = 0, 1
+
+AFTER_READ = declare("reader.after-read")
+
+
+class Range(NamedTuple):
+    """What a batch reads of one partition of a topic; ``more``: the log has records behind its end."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    more: bool
+
+
+class Row(NamedTuple):
+    """One row of the read stage: for a task, its kind, and what is in it."""
+
+    task: int
+    kind: int
+    payload: bytes
+
+
+class Reader:
+    """Reads for one application; made once in each process, because its operators are compiled then."""
+
+    def __init__(self, program: Program, log: Log) -> None:
+        self._program = program
+        self._log = log
+        placement = program.placement
+        self._globals = {table.topic for table in program.topology.global_tables}
+        self._direct = {program.topology.topic_of(node) for node in placement.direct}
+        self._tasks = [Task(topology, program.config) for topology in placement.readers]
+        for task in self._tasks:
+            task.context.partition_counts = lambda topic: program.counts.get(topic, program.tasks)
+        self._has_tasks = bool(placement.tasks)
+        self._inputs = TaskInputs(program)
+
+    def read(self, batch: int, now: int, ranges: Sequence[Range]) -> Iterator[Row]:
+        """Reads the ranges of a batch; gives a delivery for every task, and what was written without one."""
+        deliveries = [
+            Delivery(batch, now, [], [], [], []) for _ in range(self._program.tasks if self._has_tasks else 0)
+        ]
+        for one in ranges:
+            printed: list[str] = []
+            try:
+                with captured(printed):
+                    written = self._read_range(one, now, deliveries)
+            except MillstreamError as error:
+                written = Written((0, one.topic, one.partition), failure=failure_of(error))
+            written = msgspec.structs.replace(written, printed=printed)
+            yield Row(one.partition % self._program.tasks, RESULT, pack(written))
+        reach(AFTER_READ)
+        for task, delivery in enumerate(deliveries):
+            yield Row(task, DELIVERY, pack(delivery))
+
+    def _read_range(self, one: Range, now: int, deliveries: list[Delivery]) -> Written:
+        records = _one_batch(self._log.read(one.topic, one.partition, one.start, one.end))
+        offsets = [(one.topic, one.partition, one.end)]
+        origin = (0, one.topic, one.partition)
+        if one.topic in self._globals and deliveries:
+            piece = Piece(one.topic, one.partition, _piece(records, _running(records)))
+            for delivery in deliveries:
+                delivery.globals.append(piece)
+        if one.topic in self._program.restores:
+            piece = Piece(one.topic, one.partition, _piece(records, _running(records)))
+            deliveries[one.partition].restores.append(piece)
+            return Written(origin, offsets=offsets)
+        source = self._inputs.source(one.topic)
+        if source is not None:
+            self._deal(one, one.topic, one.partition, records, _orders(source, records), deliveries)
+        outputs: list[Any] = []
+        drops: list[Drop] = []
+        for task in self._tasks:
+            if task.queue(one.topic) is None:
+                continue
+            before = dict(task.context.dropped)
+            task.context.now = now
+            task.take([(task.input(one.topic, one.partition), _columns(records))])
+            drops += [Drop(*where, count - before.get(where, 0)) for where, count in task.context.dropped.items()]
+            outputs += self._send_on(one, task.take_outputs(), self._code(task, one), deliveries)
+        blocks = list(blocks_of(outputs, self._program.counts.get, one.partition))
+        return Written(origin, blocks=blocks, drops=drops, offsets=offsets)
+
+    # ----- dealing ---------------------------------------------------------------------------------------------
+
+    def _deal(
+        self,
+        one: Range,
+        topic: str,
+        partition: int,
+        records: pa.RecordBatch,
+        orders: Any,
+        deliveries: list[Delivery],
+        chosen: Any = None,
+    ) -> None:
+        """Gives each task its records of a partition, and all of them where it ends."""
+        end = End(topic, partition, int(orders[-1]) if len(orders) else None, one.more)
+        for delivery in deliveries:
+            delivery.ends.append(end)
+        count = len(deliveries)
+        if not len(orders):
+            return
+        if count == 1:
+            deliveries[0].pieces.append(Piece(topic, partition, _piece(records, orders)))
+            return
+        numbers = partitions_for(records.column("key"), count)
+        numbers = np.where(numbers < 0, one.partition % count, numbers)
+        if chosen is not None:
+            numbers = np.where(chosen < 0, numbers, chosen % count)
+        places = np.argsort(numbers, kind="stable")
+        starts = np.searchsorted(numbers[places], np.arange(count + 1))
+        for task, delivery in enumerate(deliveries):
+            own = places[starts[task] : starts[task + 1]]
+            if len(own):
+                part = records if len(own) == len(orders) else records.take(pa.array(own))
+                delivery.pieces.append(Piece(topic, partition, _piece(part, orders[own])))
+
+    def _send_on(self, one: Range, outputs: list[Any], code: int, deliveries: list[Delivery]) -> list[Any]:
+        """Deals what goes through a direct repartition to the tasks; returns the rest."""
+        topics: dict[str, list[Any]] = {topic: [] for topic in self._direct}
+        rest: list[Any] = []
+        for record in outputs:
+            found = topics.get(record[0])
+            (rest if found is None else found).append(record)
+        for topic, found in topics.items():
+            if not found:
+                self._deal(one, topic, code, _NO_RECORDS, _NO_ORDERS, deliveries)
+                continue
+            _topic, keys, values, timestamps, headers, partitions = zip(*found, strict=True)
+            records = pa.record_batch(
+                [
+                    pa.array(np.arange(one.start, one.start + len(found))),
+                    pa.array(timestamps, pa.int64()),
+                    pa.array(keys, pa.binary()),
+                    pa.array(values, pa.binary()),
+                    pa.array([encode_headers(h) if h else None for h in headers], pa.binary()),
+                ],
+                schema=_READ,
+            )
+            chosen = None
+            if any(p is not None for p in partitions):
+                chosen = np.array([-1 if p is None else p for p in partitions])
+            self._deal(one, topic, code, records, _running(records), deliveries, chosen)
+        return rest
+
+    @staticmethod
+    def _code(task: Task, one: Range) -> int:
+        """A number for the partition that tells apart those of several topics behind one repartition."""
+        sources = list(task.topology.plan.of_type(Source))
+        if len(sources) == 1 and len(sources[0].topics) == 1:
+            return one.partition
+        return (zlib.crc32(one.topic.encode()) << 24) + one.partition
+
+
+class TaskInputs:
+    """Which topics the tasks of a program read."""
+
+    def __init__(self, program: Program) -> None:
+        self._by_topic: dict[str, Source | Repartition] = {}
+        self._patterns: list[tuple[re.Pattern[str], Source]] = []
+        for topology in program.placement.tasks:
+            for source in (source for part in topology.parts for source in part.sources):
+                self._by_topic.update(dict.fromkeys(topology.topics(source), source))
+                if isinstance(source, Source) and source.pattern is not None:
+                    self._patterns.append((re.compile(source.pattern), source))
+
+    def source(self, topic: str) -> Source | Repartition | None:
+        """The node whose records a topic has; None if no task reads it."""
+        found = self._by_topic.get(topic)
+        if found is None:
+            found = next((source for pattern, source in self._patterns if pattern.fullmatch(topic)), None)
+        return found
+
+
+def _orders(source: Source | Repartition, records: pa.RecordBatch) -> Any:
+    """The running maximum of the times of records, as far as they can be told without the task."""
+    function = None if isinstance(source, Repartition) else source.timestamps.function
+    if function is None or "partition_time" in function.roles:
+        return _running(records)
+    extract, count = function.full(), len(function.roles)
+    times = []
+    _offsets, timestamps, keys, values, _headers = _columns(records)
+    for timestamp, key, value in zip(timestamps, keys, values, strict=True):
+        try:
+            time = extract(*(source.key.deserialize(key), source.value.deserialize(value), timestamp)[:count])
+        except Exception:  # noqa: BLE001  (the task will find it too, and knows what to do)
+            time = None
+        times.append(-1 if time is None else time)
+    return np.maximum.accumulate(np.array(times, dtype=np.int64)) if times else _NO_ORDERS
+
+
+_READ = pa.schema([field for field in PIECE if field.name != "order"])
+_NO_RECORDS = pa.RecordBatch.from_pylist([], schema=_READ)
+_NO_ORDERS = np.array([], dtype=np.int64)
+
+
+def _one_batch(records: pa.Table) -> pa.RecordBatch:
+    batches = records.combine_chunks().to_batches()
+    return batches[0] if batches else _NO_RECORDS
+
+
+def _running(records: pa.RecordBatch) -> Any:
+    return np.maximum.accumulate(records.column("timestamp").to_numpy()) if records.num_rows else _NO_ORDERS
+
+
+def _piece(records: pa.RecordBatch, orders: Any) -> bytes:
+    columns = [records.column(name) for name in ("offset", "timestamp")]
+    columns.append(pa.array(orders))
+    columns += [records.column(name) for name in ("key", "value", "headers")]
+    data: bytes = pa.record_batch(columns, schema=PIECE).serialize().to_pybytes()
+    return data
+
+
+def _columns(records: pa.RecordBatch) -> Columns:
+    headers = records.column("headers")
+    return Columns(
+        records.column("offset").to_pylist(),
+        records.column("timestamp").to_pylist(),
+        records.column("key").to_pylist(),
+        records.column("value").to_pylist(),
+        repeat(()) if headers.null_count == len(headers) else [decode_headers(h) for h in headers.to_pylist()],
+    )

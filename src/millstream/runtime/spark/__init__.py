@@ -1,0 +1,1 @@
+"""What runs inside Spark: the only package that imports PySpark."""

@@ -1,0 +1,70 @@
+"""Puts the streaming query together: source, tasks, commit. It has one shape, whatever the topology."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from millstream.runtime.planner import Mark
+from millstream.runtime.program import Program, pack_program
+from millstream.runtime.spark.proxy import OUTPUT, TaskProxy
+from millstream.runtime.spark.session import cores_of
+from millstream.runtime.spark.slots import slots
+from millstream.runtime.spark.source import Settings, source_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Commit = Callable[[int, list[bytes], float], None]
+"""Takes the number of a batch, what its tasks give, and how many seconds they took."""
+
+
+class Query:
+    """A running query.
+
+    Attributes:
+        run: The name of this run, which its task hosts belong to.
+        spark: Spark's own handle of it.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        program: Program,
+        first: Mark,
+        control: Path,
+        checkpoint: str,
+        commit: Commit,
+        skipped: Mark | None = None,
+    ) -> None:
+        self.run = secrets.token_hex(6)
+        packed = pack_program(program)
+        cores = cores_of(session)
+        keys = slots(program.tasks)
+        settings = Settings(packed, str(control), first, cores, keys, skipped)
+        session.dataSource.register(source_for(settings))
+        rows = session.readStream.format("millstream").load()
+        if program.placement.tasks:
+            proxy = TaskProxy(self.run, packed, _hosts(session, cores), {key: task for task, key in enumerate(keys)})
+            rows = rows.groupBy("slot").transformWithState(proxy, OUTPUT, "Update", "None")
+
+        def on_batch(frame: DataFrame, batch: int) -> None:
+            started = time.perf_counter()
+            payloads: list[Any] = frame.select("payload").toArrow().column(0).to_pylist()
+            commit(batch, payloads, time.perf_counter() - started)
+
+        writer = rows.writeStream.outputMode("update").foreachBatch(on_batch)
+        writer = writer.queryName(program.topology.application_id).option("checkpointLocation", checkpoint)
+        self.spark: StreamingQuery = writer.start()
+
+
+def _hosts(session: SparkSession, cores: int) -> int:
+    """How many hosts each executor has: one for each of its cores."""
+    master = str(session.sparkContext.master)
+    if master.startswith("local"):
+        return cores
+    return int(session.sparkContext.getConf().get("spark.executor.cores", "1") or 1)

@@ -1,0 +1,186 @@
+"""Starts Spark, quietly and on the loopback interface, with the settings that short batches need."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from millstream.errors import SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_JAVA = 17
+_STATE_SERVER = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer"
+_PREFIX = "org.apache.spark.sql.execution.streaming"
+
+_STATIC = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.worker.reuse": "true",
+    "spark.locality.wait": "0",
+    "spark.speculation": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+"""For a session of our own. They cannot be changed once Spark runs."""
+
+_QUERY = {
+    "spark.sql.streaming.stateStore.providerClass": f"{_PREFIX}.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.pollingDelay": "5ms",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "4",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+}
+"""For each query, in a session of its own: nobody else's queries are changed."""
+
+_LOCAL = {
+    "spark.sql.streaming.checkpointFileManagerClass": f"{_PREFIX}.checkpointing.FileSystemBasedCheckpointFileManager",
+}
+"""For checkpoints on a local disk, where Hadoop's own way to write a file takes long."""
+
+
+def check_java() -> None:
+    """Makes sure that there is a Java that Spark can use.
+
+    Raises:
+        SetupError: There is none, or it is too old; the hint says how to install one.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    hint = f"install Java {_JAVA} or later: {_install_command()}"
+    if java is None or not Path(java).exists():
+        where = f"in JAVA_HOME ({home})" if home else "on the PATH"
+        raise SetupError(f"Spark needs Java {_JAVA} or later, and there is none {where}", hint=hint)
+    found = subprocess.run(  # noqa: S603  (the user's own Java)
+        [java, "-version"], capture_output=True, text=True, check=False
+    )
+    version = re.search(r'version "(?:1\.)?(\d+)', found.stderr + found.stdout)
+    if version is None or int(version.group(1)) < _JAVA:
+        said = "has no version that can be read" if version is None else f"is version {version.group(1)}"
+        raise SetupError(f"Spark needs Java {_JAVA} or later, and {java} {said}", hint=hint)
+
+
+def _install_command() -> str:
+    if sys.platform == "darwin":
+        return "brew install openjdk@17"
+    for program, command in {
+        "apt-get": "sudo apt-get install openjdk-17-jre-headless",
+        "dnf": "sudo dnf install java-17-openjdk-headless",
+        "apk": "sudo apk add openjdk17-jre-headless",
+        "pacman": "sudo pacman -S jre17-openjdk-headless",
+    }.items():
+        if shutil.which(program):
+            return command
+    return "from adoptium.net, or by your system's package manager"
+
+
+def open_session(config: Mapping[str, Any], directory: Path) -> tuple[SparkSession, bool]:
+    """Returns a session for one query, and whether Spark was started for it.
+
+    An active session of the user's is used, but not changed: the query gets a session of its own beside it.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415  (it takes a second)
+
+    given = {key: str(value) for key, value in config.items() if key.startswith("spark.")}
+    active = SparkSession.getActiveSession()
+    started = active is None
+    session = _start(given, directory) if active is None else active.newSession()
+    cores = cores_of(session)
+    settings = {**_QUERY, "spark.sql.shuffle.partitions": str(min(cores, 8))}
+    if not given.get("spark.master", "local").startswith("spark:"):
+        settings |= _LOCAL
+    for key, value in {**settings, **{k: v for k, v in given.items() if k.startswith("spark.sql.")}}.items():
+        session.conf.set(key, value)
+    return session, started
+
+
+def cores_of(session: SparkSession) -> int:
+    """How many tasks run at once."""
+    return int(session.sparkContext.defaultParallelism)
+
+
+def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings = {**_STATIC, "spark.local.dir": tempfile.mkdtemp(prefix="millstream-spark-")}
+    java = f"-Dlog4j2.configurationFile=file:{_logging(directory)} -Xss4m -XX:+UseSerialGC -XX:TieredStopAtLevel=4"
+    java += f" -Dderby.system.home={directory}"
+    if "spark.driver.extraJavaOptions" in given:
+        java += " " + given["spark.driver.extraJavaOptions"]
+    master = given.get("spark.master", f"local[{os.cpu_count() or 2},4]")
+    if not master.startswith("local"):
+        settings.pop("spark.locality.wait")
+    builder = SparkSession.builder.master(master).appName(given.get("spark.app.name", "millstream"))
+    for key, value in {**settings, **given, "spark.driver.extraJavaOptions": java}.items():
+        builder = builder.config(key, value)
+    with _stderr_to(directory / "spark.err"):
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel(given.get("spark.log.level", "WARN"))
+    return session
+
+
+@contextlib.contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Sends what the Java process and Spark's workers say to a file; they get our stderr when they are started."""
+    sys.stderr.flush()
+    usual = os.dup(2)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(file, 2)
+    os.close(file)
+    try:
+        yield
+    finally:
+        os.dup2(usual, 2)
+        os.close(usual)
+
+
+def _logging(directory: Path) -> Path:
+    """Sends Spark's own log to a file of bounded size, where it can be read and is not in the way."""
+    path = directory / "log4j2.properties"
+    path.write_text(
+        "\n".join(
+            [
+                "status = off",
+                "rootLogger.level = warn",
+                "rootLogger.appenderRef.file.ref = file",
+                "appender.file.type = RollingFile",
+                "appender.file.name = file",
+                f"appender.file.fileName = {directory / 'spark.log'}",
+                f"appender.file.filePattern = {directory / 'spark.%i.log'}",
+                "appender.file.layout.type = PatternLayout",
+                "appender.file.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex",
+                "appender.file.policies.type = Policies",
+                "appender.file.policies.size.type = SizeBasedTriggeringPolicy",
+                "appender.file.policies.size.size = 10MB",
+                "appender.file.strategy.type = DefaultRolloverStrategy",
+                "appender.file.strategy.max = 2",
+                f"logger.state.name = {_STATE_SERVER}",
+                "logger.state.level = error",
+                "",
+            ]
+        ),
+        encoding="utf-8",
+    )
+    return path

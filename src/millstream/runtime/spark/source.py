@@ -1,0 +1,130 @@
+"""The source of the streaming query: plans batches on the driver, reads them in Spark's workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from millstream.log import open_log
+from millstream.runtime.control import Control
+from millstream.runtime.planner import Mark, Planner
+from millstream.runtime.program import unpack_program
+from millstream.runtime.reading import Range, Reader
+
+SCHEMA = "slot bigint, kind int, payload binary"
+_ARROW = pa.schema([("slot", pa.int64()), ("kind", pa.int32()), ("payload", pa.binary())])
+
+
+class Settings(NamedTuple):
+    """What the source needs to know; Spark sends it to its workers with every batch."""
+
+    program: bytes
+    control: str
+    first: Mark
+    readers: int
+    slots: list[int]
+    skipped: Mark | None = None
+
+
+class MillstreamSource(DataSource):
+    """The records that an application reads, dealt to its tasks."""
+
+    settings: Settings
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "millstream"
+
+    def schema(self) -> str:
+        """One row for each task and batch, and one for what needs no task."""
+        return SCHEMA
+
+    def streamReader(self, schema: Any) -> MillstreamReader:  # noqa: N802
+        """Returns the reader."""
+        return MillstreamReader(self.settings)
+
+
+def source_for(settings: Settings) -> type[MillstreamSource]:
+    """A source with settings of its own: Spark knows sources by class."""
+    return type("MillstreamSource", (MillstreamSource,), {"settings": settings, "__module__": "__main__"})
+
+
+class Part(InputPartition):
+    """What one worker reads of a batch."""
+
+    def __init__(self, batch: int, now: int, ranges: list[Range]) -> None:
+        super().__init__(None)
+        self.batch = batch
+        self.now = now
+        self.ranges = ranges
+
+
+class MillstreamReader(DataSourceStreamReader):
+    """Plans batches and reads them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._planner: Planner | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_settings": self._settings, "_planner": None}
+
+    @property
+    def planner(self) -> Planner:
+        """The planner, which lives on the driver."""
+        if self._planner is None:
+            program = unpack_program(self._settings.program)
+            control = Control(Path(self._settings.control))
+            self._planner = Planner(program, open_log(program.log, create=False), control, self._settings.first)
+        return self._planner
+
+    def initialOffset(self) -> Mark:  # noqa: N802
+        """Where the first batch begins."""
+        return self.planner.first()
+
+    def latestOffset(self, start: Mark, limit: Any) -> Mark:  # noqa: N802
+        """Where the next batch ends; the planner knows better than any fixed limit."""
+        return self.planner.next(start)
+
+    def partitions(self, start: Mark, end: Mark) -> list[InputPartition]:
+        """Deals the ranges of a batch to workers: whole partitions, about as many records to each."""
+        ranges = self.planner.ranges(start, end)
+        if end == self._settings.skipped:
+            ranges = [one._replace(start=one.end) for one in ranges]
+        count = max(1, min(self._settings.readers, len(ranges)))
+        parts: list[list[Range]] = [[] for _ in range(count)]
+        sizes = [0] * count
+        for one in sorted(ranges, key=lambda r: r.start - r.end):
+            least = sizes.index(min(sizes))
+            parts[least].append(one)
+            sizes[least] += one.end - one.start
+        return [Part(0, end["now"], sorted(part)) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Reads what one worker has to read."""
+        assert isinstance(partition, Part)
+        reader = _reader(self._settings.program)
+        slots = self._settings.slots
+        for row in reader.read(partition.batch, partition.now, partition.ranges):
+            yield pa.record_batch([[slots[row.task]], pa.array([row.kind], pa.int32()), [row.payload]], schema=_ARROW)
+
+    def commit(self, end: Mark) -> None:
+        """The commit of a batch is not the source's business."""
+
+
+_readers: dict[bytes, Reader] = {}
+
+
+def _reader(program: bytes) -> Reader:
+    """The reader of a program, made once in each worker."""
+    found = _readers.get(program)
+    if found is None:
+        _readers.clear()
+        loaded = unpack_program(program)
+        found = _readers[program] = Reader(loaded, open_log(loaded.log, create=False))
+    return found

@@ -1,0 +1,171 @@
+"""What a running application shows: what it waits for, one live line, and what user code printed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+from millstream.errors import MillstreamError
+from millstream.runtime.lifecycle import State
+from millstream.runtime.messages import Written
+from millstream.runtime.metrics import Metrics
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from millstream.dsl.app import App
+
+_JSON_EVERY = 1.0
+
+
+class Status:
+    """Shows what goes on: figures on stderr, what user code prints on stdout."""
+
+    def __init__(self, app: App, metrics: Metrics) -> None:
+        self.name = app.id
+        self._metrics = metrics
+        how = app.config["status"]
+        self._how = ("line" if sys.stderr.isatty() else "json") if how == "auto" else how
+        self._said = 0.0
+        self._state = State.CREATED
+        self._waiting: tuple[str, float] | None = None
+
+    def __enter__(self) -> Self:
+        if self._how == "line":
+            _board.add(self)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._how == "line":
+            _board.remove(self)
+
+    def state_changed(self, state: State, _before: State) -> None:
+        """Says so."""
+        self._state = state
+        if self._how == "json":
+            self._json({"state": state.value})
+
+    def failed(self, error: MillstreamError, pause: float) -> None:
+        """Says why the application starts again."""
+        if self._how == "json":
+            self._json({"error": error.message, "code": error.code, "restart_in_seconds": pause})
+        elif self._how == "line":
+            _board.print(f"{self.name}: {error.message}\n  starting again in {pause:g} s", error=True)
+
+    @contextlib.contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Says what is waited for, and for how long."""
+        self._waiting = (what, time.monotonic())
+        if self._how == "json":
+            self._json({"waiting": what})
+        try:
+            yield
+        finally:
+            self._waiting = None
+
+    def batch(self, results: list[Written]) -> None:
+        """Shows what a batch printed, and, now and then, the figures."""
+        for line in (line for written in results for line in written.printed):
+            if self._how == "line":
+                _board.print(line)
+            else:
+                print(line, flush=True)  # noqa: T201  (the user's own words)
+        now = time.monotonic()
+        if self._how == "json" and now - self._said >= _JSON_EVERY:
+            self._said = now
+            self._json({"state": self._state.value, **self._metrics.read()})
+
+    def line(self) -> str:
+        """The live line."""
+        if self._waiting is not None:
+            what, since = self._waiting
+            return f"{self.name}  {what} … {time.monotonic() - since:.0f} s"
+        if not self._metrics.batches:
+            return f"{self.name}  {self._state.value}  waiting for the first batch …"
+        rate_in, rate_out = self._metrics.rates()
+        try:
+            lag = sum(self._metrics.lag().values())
+        except MillstreamError:
+            lag = 0
+        return (
+            f"{self.name}  {self._state.value}  in {_short(rate_in)}/s  out {_short(rate_out)}/s  lag {_short(lag)}  "
+            f"batch {self._metrics.last_seconds * 1000:.0f} ms  state {_bytes(self._metrics.state_bytes)}  "
+            f"dropped {_short(self._metrics.dropped)}"
+        )
+
+    def _json(self, figures: dict[str, Any]) -> None:
+        text = json.dumps({"application": self.name, "time": int(time.time() * 1000), **figures})
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+class _Board:
+    """The live lines of all applications of this process, at the bottom of the terminal."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._shown: list[Status] = []
+        self._live: Live | None = None
+
+    def add(self, status: Status) -> None:
+        from rich.console import Console  # noqa: PLC0415  (only a terminal needs it)
+        from rich.live import Live  # noqa: PLC0415
+
+        with self._lock:
+            self._shown.append(status)
+            if self._live is None:
+                console = Console(file=sys.stderr, highlight=False)
+                self._live = Live(get_renderable=self._text, console=console, refresh_per_second=4, transient=True)
+                self._live.start()
+
+    def remove(self, status: Status) -> None:
+        with self._lock:
+            self._shown.remove(status)
+            if not self._shown and self._live is not None:
+                self._live.stop()
+                self._live = None
+
+    def print(self, text: str, *, error: bool = False) -> None:
+        live = self._live
+        if live is None:
+            print(text, file=sys.stderr if error else sys.stdout, flush=True)
+        else:
+            live.console.print(text, markup=False, soft_wrap=True, style="red" if error else None)
+
+    def _text(self) -> Any:
+        from rich.text import Text  # noqa: PLC0415
+
+        return Text("\n".join(status.line() for status in list(self._shown)), no_wrap=True, overflow="ellipsis")
+
+
+_board = _Board()
+
+
+def _short(number: float) -> str:
+    """A number in few characters.
+
+    >>> _short(7), _short(1234), _short(45_600_000)
+    ('7', '1.2k', '46M')
+    """
+    for unit in ("", "k", "M"):
+        if number < 999.5:
+            return f"{number:.1f}{unit}" if unit and number < 9.95 else f"{number:.0f}{unit}"
+        number /= 1000
+    return f"{number:.1f}G"
+
+
+def _bytes(number: float) -> str:
+    """A size in few characters.
+
+    >>> _bytes(900), _bytes(3_200_000)
+    ('900 B', '3.1 MB')
+    """
+    for unit in ("B", "kB", "MB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} GB"

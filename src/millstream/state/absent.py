@@ -1,0 +1,22 @@
+"""What a store asks for rows that are not in memory."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Absent(Protocol):
+    """Brings rows into memory. A store has one while it lacks rows, else None: then what it has is all there is."""
+
+    @property
+    def rows(self) -> int:
+        """About how many rows are not in memory."""
+
+    def load_key(self, key: Any, low: int, high: int, /) -> None:
+        """Brings the rows of a key from ``low`` to ``high``, in the store's own time."""
+
+    def load_between(self, low: int, high: int, /) -> None:
+        """Brings the rows of all keys from ``low`` to ``high``, in the store's own time."""
+
+    def load_prefix(self, prefix: bytes, /) -> None:
+        """Brings the rows whose key bytes start with a prefix."""

@@ -1,0 +1,77 @@
+"""The buffer, by page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import heappush
+from typing import Any, ClassVar
+
+from millstream.state.absent import Absent
+from millstream.state.buffer import MemoryBufferStore
+from millstream.state.codec import Codec, buffer_key, split_buffer_key
+from millstream.state.paged.format import Row
+from millstream.state.paged.rows import Cost, Pending, merged
+from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
+
+
+class PagedBufferStore(Pending, MemoryBufferStore):
+    """Members are the entries. All are in memory, because the first of all must be found."""
+
+    __slots__ = ("_marks", "_records", "absent")
+
+    cost: ClassVar[Cost] = Cost(250, 1.5)
+    floor: ClassVar[int] = -1
+    clock: ClassVar[tuple[int, int]] = (-1, 0)
+    pinned: ClassVar[bool] = True
+
+    def __init__(self, spec: StoreSpec, codec: Codec) -> None:
+        super().__init__(spec, codec)
+        self.absent: Absent | None = None
+        self._marks = []
+        self._records = []
+        self._mark = self._dirty.setdefault
+
+    def resume(self, time: int, counter: int, /) -> None:
+        pass  # it has no time
+
+    def changes(self) -> list[ChangelogRecord]:
+        marks = list(self._dirty)
+        records = MemoryBufferStore.changes(self)
+        self._marks += marks
+        self._records += records
+        return records
+
+    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
+        records = list(records)
+        super().restore(records)
+        self._marks += [split_buffer_key(record.key) for record in records]
+        self._records += records
+
+    def place(self, key: bytes, /) -> tuple[int, bytes]:
+        return 0, key
+
+    def members(self, marks: Iterable[Any], /) -> list[Any]:
+        return list(marks)
+
+    def add(self, members: list[Any], mark: Any, /) -> None:
+        members.append(mark)
+
+    def collect(self, members: list[Any], _low: int, _high: int, /) -> tuple[list[Any], list[Row]]:
+        value_out, items = self._codec.value_out, self._items
+        marks = [entry for entry in dict.fromkeys(members) if entry in items]
+        return marks, [(buffer_key(*entry), value_out(items[entry]), NO_TIMESTAMP) for entry in marks]
+
+    def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
+        members: list[Any] = []
+        for data, value, _ in merged(rows, overlay):
+            entry = split_buffer_key(data)
+            self._items[entry] = self._codec.value_in(value)
+            heappush(self._heap, entry)
+            members.append(entry)
+        return members
+
+    def evict(self, members: list[Any], low: int, high: int, /) -> None:
+        raise NotImplementedError("a buffer stays in memory")
+
+    def is_changed(self) -> Callable[[Any], bool]:
+        return lambda _members: True

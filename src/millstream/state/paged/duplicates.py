@@ -1,0 +1,105 @@
+"""The window store that keeps every row, by page."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import Any, ClassVar
+
+from millstream.state.codec import Codec, split_window_key, window_key
+from millstream.state.duplicates import MemoryDuplicatesStore
+from millstream.state.paged.format import Row
+from millstream.state.paged.rows import Cost, Pending, merged
+from millstream.state.spec import ChangelogRecord, StoreSpec
+
+_START = Struct(">q")
+
+
+class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
+    """Members are the keys; the rows of a page are those of its keys in the time of its segment."""
+
+    __slots__ = ("_marks", "_records")
+
+    cost: ClassVar[Cost] = Cost(200, 1.5)
+
+    def __init__(self, spec: StoreSpec, codec: Codec) -> None:
+        super().__init__(spec, codec)
+        self._marks = []
+        self._records = []
+        self._mark = self._log.append
+
+    @property
+    def floor(self) -> int:
+        return self._horizon
+
+    @property
+    def clock(self) -> tuple[int, int]:
+        return self._time, self._sequence
+
+    def resume(self, time: int, counter: int, /) -> None:
+        self._set_time(time)
+        self._sequence = counter
+
+    def changes(self) -> list[ChangelogRecord]:
+        marks = [mark[0] for mark in self._log]
+        records = MemoryDuplicatesStore.changes(self)
+        self._marks += marks
+        self._records += records
+        return records
+
+    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
+        records = list(records)
+        super().restore(records)
+        self._marks += [self._codec.key_in(split_window_key(record.key)[0]) for record in records]
+        self._records += records
+
+    def place(self, key: bytes, /) -> tuple[int, bytes]:
+        return _START.unpack_from(key, len(key) - 12)[0], key[:-12]
+
+    def members(self, marks: Iterable[Any], /) -> list[Any]:
+        return list(dict.fromkeys(marks))
+
+    def add(self, members: list[Any], mark: Any, /) -> None:
+        members.append(mark)
+
+    def collect(self, members: list[Any], low: int, high: int, /) -> tuple[list[Any], list[Row]]:
+        key_out, row_out = self._codec.key_out, self._codec.row_out
+        low = max(low, self._horizon + 1)
+        marks: list[Any] = []
+        collected: list[Row] = []
+        for key in dict.fromkeys(members):
+            rows = self._rows.get(key, [])
+            name = key_out(key)
+            for start, sequence, row in rows[bisect_left(rows, (low,)) : bisect_left(rows, (high + 1,))]:
+                marks.append(key)
+                value, timestamp = row_out(row)
+                collected.append((window_key(name, start, sequence), value, timestamp))
+        return marks, collected
+
+    def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
+        key_in, row_in, horizon = self._codec.key_in, self._codec.row_in, self._horizon
+        marks: list[Any] = []
+        for data, value, timestamp in merged(rows, overlay):
+            name, start, sequence = split_window_key(data)
+            if start <= horizon:
+                continue
+            key = key_in(name)
+            held = self._rows.setdefault(key, [])
+            held.insert(bisect_left(held, (start, sequence)), (start, sequence, row_in(value, timestamp)))
+            self._index.add(start, key)
+            marks.append(key)
+        return self.members(marks)
+
+    def evict(self, members: list[Any], low: int, high: int, /) -> None:
+        for key in members:
+            rows = self._rows.get(key)
+            if rows is not None:
+                del rows[bisect_left(rows, (low,)) : bisect_left(rows, (high + 1,))]
+                if not rows:
+                    del self._rows[key]
+        self._index.forget(low, high, members)
+
+    def is_changed(self) -> Callable[[Any], bool]:
+        changed = {mark[0] for mark in self._log}.union(self._marks)
+        return lambda members: not changed.isdisjoint(members)

@@ -1,0 +1,164 @@
+"""The bytes of the remote map: its keys, and the values under them, each with a version in its first byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from struct import Struct
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from millstream.errors import StateError
+from millstream.state.spec import ChangelogRecord
+
+T = TypeVar("T")
+
+FORMAT = 1
+"""The version of everything that is written here."""
+
+MANIFEST_KEY = b"m"
+
+PIECE = 512 * 1024
+"""The most bytes of a log segment under one key."""
+
+Row: TypeAlias = tuple[Any, ...]
+"""A row of a page: key, value and timestamp as in a changelog record, or what its kind of store has instead."""
+
+_VERSION = bytes([FORMAT])
+_LOG_KEY = Struct(">cQH")
+_PAGE_KEY = Struct(">cHqI")
+_PIECES = Struct(">BH")
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class SegmentEntry(msgspec.Struct, array_like=True, frozen=True):
+    """A time segment of a store: how many buckets it has, and what is in its pages (not: in the log).
+
+    ``since`` is the first sequence number whose log records count for it: one of the same number may have been dropped.
+    """
+
+    number: int
+    buckets: int
+    rows: int
+    bytes: int
+    since: int
+
+
+class StoreEntry(msgspec.Struct, array_like=True, frozen=True):
+    """A store. ``width`` is that of its time segments; ``counter`` numbers the rows of a store with duplicates."""
+
+    id: int
+    name: str
+    kind: str
+    width: int
+    time: int
+    counter: int
+    segments: list[SegmentEntry]
+
+
+class Manifest(msgspec.Struct, array_like=True, frozen=True):
+    """What there is.
+
+    Attributes:
+        sequence: The number of the last batch that changed something.
+        low: The first log segment that is still needed.
+        stores: The stores.
+        doomed: Pages that are to be deleted, as (store, segment, number of buckets).
+        extra: What the caller keeps here.
+    """
+
+    sequence: int = 0
+    low: int = 1
+    stores: list[StoreEntry] = []
+    doomed: list[tuple[int, int, int]] = []
+    extra: bytes = b""
+
+
+_manifest = msgspec.msgpack.Decoder(Manifest).decode
+_page = msgspec.msgpack.Decoder(tuple[int, list[Row]]).decode
+_log = msgspec.msgpack.Decoder(list[tuple[int, list[ChangelogRecord]]]).decode
+
+
+def log_key(sequence: int, piece: int) -> bytes:
+    """Returns the key of a piece of a log segment."""
+    return _LOG_KEY.pack(b"l", sequence, piece)
+
+
+def page_key(store: int, segment: int, bucket: int) -> bytes:
+    """Returns the key of a page."""
+    return _PAGE_KEY.pack(b"p", store, segment, bucket)
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Returns the bytes of the manifest."""
+    return _VERSION + _encode(manifest)
+
+
+def decode_manifest(data: bytes) -> Manifest:
+    """Reads the manifest.
+
+    Raises:
+        StateError: It is not one that this version can read.
+    """
+    return _decoded(_manifest, data, "the manifest")
+
+
+def encode_page(sequence: int, rows: list[Row]) -> bytes:
+    """Returns the bytes of a page that holds all changes up to a sequence number."""
+    return _VERSION + _encode((sequence, rows))
+
+
+def decode_page(data: bytes | None, what: str) -> tuple[int, list[Row]]:
+    """Reads a page: its sequence number and its rows.
+
+    Raises:
+        StateError: It is missing, or not one that this version can read.
+    """
+    return _decoded(_page, data, what)
+
+
+def encode_log(sequence: int, records: Sequence[tuple[int, list[ChangelogRecord]]]) -> list[tuple[bytes, bytes]]:
+    """Returns the keys and values of a log segment: the changes of one batch, by store."""
+    data = _encode(records)
+    starts = range(0, len(data), PIECE)
+    head = _PIECES.pack(FORMAT, len(starts))
+    return [(log_key(sequence, n), head + data[start : start + PIECE]) for n, start in enumerate(starts)]
+
+
+def count_pieces(data: bytes | None, sequence: int) -> int:
+    """Returns how many pieces a log segment has, of which this is the first.
+
+    Raises:
+        StateError: It is missing, or not one that this version can read.
+    """
+    return int(_PIECES.unpack_from(_checked(data, f"segment {sequence} of the log"))[1])
+
+
+def decode_log(pieces: Iterable[bytes | None], sequence: int) -> list[tuple[int, list[ChangelogRecord]]]:
+    """Reads a log segment from all of its pieces.
+
+    Raises:
+        StateError: One is missing, or not one that this version can read.
+    """
+    what = f"segment {sequence} of the log"
+    data = b"".join([_checked(piece, what)[_PIECES.size :] for piece in pieces])
+    return _decoded(_log, _VERSION + data, what)
+
+
+def _checked(data: bytes | None, what: str) -> bytes:
+    if not data:
+        raise StateError(f"the state of the task is damaged: {what} is missing")
+    if data[0] != FORMAT:
+        raise StateError(
+            f"the state of the task has {what} in format {data[0]}; this version of Millstream reads format {FORMAT}",
+            hint="run the application with the version that wrote its state, or with a later one",
+        )
+    return data
+
+
+def _decoded(decode: Callable[[memoryview], T], data: bytes | None, what: str) -> T:
+    checked = _checked(data, what)
+    try:
+        return decode(memoryview(checked)[1:])
+    except msgspec.DecodeError as error:
+        raise StateError(f"the state of the task is damaged: {what} cannot be read: {error}") from error

@@ -1,0 +1,112 @@
+"""The key-value store, by page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, ClassVar
+
+from millstream.state.codec import Codec
+from millstream.state.key_value import MemoryKeyValueStore, putter
+from millstream.state.paged.format import Row
+from millstream.state.paged.rows import Cost, Pending, merged
+from millstream.state.spec import ChangelogRecord, StoreSpec
+
+
+class LoadingRows(dict[Any, Any]):
+    """Rows by key; one that is not there is looked for among those that are not in memory.
+
+    On a hit the bound ``__getitem__`` costs what ``dict.get`` does.
+    """
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: PagedKeyValueStore) -> None:
+        super().__init__()
+        self._store = store
+
+    def __missing__(self, key: Any) -> Any:
+        absent = self._store.absent
+        if absent is None:
+            return None
+        absent.load_key(key, 0, 0)
+        return self.get(key)
+
+
+class PagedKeyValueStore(Pending, MemoryKeyValueStore):
+    """Members are the keys."""
+
+    __slots__ = ("_marks", "_records")
+
+    cost: ClassVar[Cost] = Cost(200, 1.5)
+    floor: ClassVar[int] = -1
+    clock: ClassVar[tuple[int, int]] = (-1, 0)
+
+    def __init__(self, spec: StoreSpec, codec: Codec) -> None:
+        super().__init__(spec, codec)
+        self._marks = []
+        self._records = []
+        self._rows = LoadingRows(self)
+        self.get = self._rows.__getitem__
+        self.put = putter(self._rows, self._delete, self._dirty.setdefault)
+
+    def resume(self, time: int, counter: int, /) -> None:
+        pass  # it has no time
+
+    def changes(self) -> list[ChangelogRecord]:
+        marks = list(self._dirty)
+        records = MemoryKeyValueStore.changes(self)
+        self._marks += marks
+        self._records += records
+        return records
+
+    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
+        records = list(records)
+        super().restore(records)
+        self._marks += [self._codec.key_in(record.key) for record in records]
+        self._records += records
+
+    def place(self, key: bytes, /) -> tuple[int, bytes]:
+        return 0, key
+
+    def members(self, marks: Iterable[Any], /) -> list[Any]:
+        return list(marks)
+
+    def add(self, members: list[Any], mark: Any, /) -> None:
+        members.append(mark)
+
+    def collect(self, members: list[Any], _low: int, _high: int, /) -> tuple[list[Any], list[Row]]:
+        key_out, row_out, get = self._codec.key_out, self._codec.row_out, self._rows.get
+        marks: list[Any] = []
+        rows: list[Row] = []
+        for key in dict.fromkeys(members):
+            row = get(key)
+            if row is not None:
+                marks.append(key)
+                value, timestamp = row_out(row)
+                rows.append((key_out(key), value, timestamp))
+        return marks, rows
+
+    def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
+        key_in, row_in, held, changed = self._codec.key_in, self._codec.row_in, self._rows, self._changed()
+        members: list[Any] = []
+        for data, value, timestamp in merged(rows, overlay):
+            key = key_in(data)
+            if key not in changed:
+                held[key] = row_in(value, timestamp)
+                members.append(key)
+        return members
+
+    def evict(self, members: list[Any], _low: int, _high: int, /) -> None:
+        rows, index, key_out = self._rows, self._index, self._codec.key_out
+        if index is not None and len(members) * 8 > len(index):
+            self._index = index = None
+        for key in members:
+            if rows.pop(key, None) is not None and index is not None:
+                index.discard(key_out(key))
+
+    def is_changed(self) -> Callable[[Any], bool]:
+        changed = self._changed()
+        return lambda members: any(key in changed for key in members)
+
+    def _changed(self) -> Collection[Any]:
+        return {*self._dirty, *self._marks} if self._marks else self._dirty

@@ -1,0 +1,295 @@
+"""The pages of one store: which there are, which are in memory, and what has changed in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+from zlib import crc32
+
+from millstream.state.codec import Codec
+from millstream.state.paged.format import Row, SegmentEntry, StoreEntry, decode_page, encode_page
+from millstream.state.paged.pages import Page, Segment, bucket_of
+from millstream.state.paged.rows import PagedRows
+from millstream.state.spec import ChangelogRecord
+
+_AT_ONCE = 256
+"""How many pages are fetched at once, so that a large store does not come in one piece."""
+
+_OVERLAY_RECORD = 250
+"""About what a record in an overlay takes, beside its bytes."""
+
+
+class Residence(Protocol):
+    """What the pagers of a task share: where pages come from, and the account of what is in memory."""
+
+    page_bytes: int
+
+    def fetch_pages(self, pages: list[Page], /) -> list[bytes | None]:
+        """Reads pages from the remote map."""
+
+    def charge(self, page: Page, amount: int, /, *, used: bool) -> None:
+        """Notes how much memory a page takes now, and whether that is because it was used."""
+
+    def left(self, page: Page, /) -> None:
+        """Notes that a page left memory, or is no more."""
+
+    def soiled(self, page: Page, sequence: int, /) -> None:
+        """Notes that the log has changes of a page, from a sequence number on if not from before."""
+
+    def cleaned(self, page: Page, /) -> None:
+        """Notes that a page does not need the log any more."""
+
+    def relieve(self, kept: list[Page], /) -> None:
+        """Makes room in memory, if need be, without touching some pages."""
+
+
+class Pager:
+    """The pages of one store.
+
+    Attributes:
+        segments: Its time segments by number.
+        width: How long they are.
+        whole: All rows are in memory.
+    """
+
+    def __init__(self, residence: Residence, entry: StoreEntry, store: PagedRows, codec: Codec) -> None:
+        self.id = entry.id
+        self.name = entry.name
+        self.kind = entry.kind
+        self.width = entry.width
+        self.store = store
+        self._residence = residence
+        self._key_out = codec.key_out
+        self.segments = {each.number: Segment(self, each) for each in entry.segments}
+        self._absent = sum(segment.buckets for segment in self.segments.values())
+        store.resume(entry.time, entry.counter)
+        self._note_absent(0)
+
+    def entry(self) -> StoreEntry | None:
+        """What the manifest says of the store; None if there is nothing to say."""
+        time, counter = self.store.clock
+        if not self.segments and time == -1:
+            return None
+        segments = [segment.entry() for segment in self.segments.values()]
+        return StoreEntry(self.id, self.name, self.kind, self.width, time, counter, segments)
+
+    @property
+    def resident(self) -> int:
+        """How many pages are in memory."""
+        return sum(segment.resident for segment in self.segments.values())
+
+    @property
+    def rows(self) -> int:
+        """About how many rows are not in memory."""
+        return sum(s.rows * (s.buckets - s.resident) // s.buckets for s in self.segments.values())
+
+    def _note_absent(self, change: int) -> None:
+        self._absent += change
+        self.store.absent = self if self._absent else None
+
+    # ----- into memory and out of it ---------------------------------------------------------------------------------
+
+    def load_key(self, key: Any, low: int, high: int, /) -> None:
+        self._load_name(self._key_out(key), low, high)
+
+    def load_between(self, low: int, high: int, /) -> None:
+        for segment in self._between(low, high):
+            if segment.resident < segment.buckets:
+                self.load([page for page in map(segment.page, range(segment.buckets)) if page.members is None])
+
+    def load_prefix(self, _prefix: bytes, /) -> None:
+        self.load_between(0, 0)
+
+    def _load_name(self, name: bytes, low: int, high: int) -> None:
+        value = crc32(name)
+        pages = [segment.page_of(value) for segment in self._between(low, high)]
+        absent = [page for page in pages if page.members is None]
+        if absent:
+            self.load(absent)
+            self._residence.relieve(pages)
+
+    def _between(self, low: int, high: int) -> Iterator[Segment]:
+        first, last = low // self.width, high // self.width
+        return (segment for number, segment in self.segments.items() if first <= number <= last)
+
+    def load(self, pages: list[Page]) -> None:
+        """Brings pages into memory that are not there."""
+        for start in range(0, len(pages), _AT_ONCE):
+            some = pages[start : start + _AT_ONCE]
+            for page, data in zip(some, self._residence.fetch_pages(some), strict=True):
+                self._admit(page, data)
+
+    def _admit(self, page: Page, data: bytes | None) -> None:
+        sequence: int = 0
+        rows: list[Row] = []
+        segment = page.segment
+        if segment.bytes:
+            what = f"page {page.bucket} of segment {segment.number} of store {self.name!r}"
+            sequence, rows = decode_page(data, what)
+        page.stored = 0 if data is None else len(data)
+        page.stored_rows = len(rows)
+        page.members = self.store.insert(rows, page.overlay, sequence)
+        page.overlay = None
+        segment.resident += 1
+        self._note_absent(-1)
+        self._charge(page, used=True)
+
+    def evict(self, page: Page) -> None:
+        """Drops a page from memory that does not need the log."""
+        segment = page.segment
+        self.store.evict(page.members, segment.low, segment.high)
+        page.members = None
+        del segment.pages[page.bucket]
+        segment.resident -= 1
+        self._note_absent(1)
+        self._residence.left(page)
+
+    def _charge(self, page: Page, *, used: bool) -> None:
+        if page.members is None:
+            amount = page.pending + _OVERLAY_RECORD * page.records
+        else:
+            cost = self.store.cost
+            rows, size = page.stored_rows + page.records, page.stored + page.pending
+            amount = int(cost.row * rows + cost.byte * size)
+        self._residence.charge(page, amount, used=used)
+
+    # ----- changes ---------------------------------------------------------------------------------------------------
+
+    def drop_expired(self) -> list[Segment]:
+        """Forgets the segments whose rows are all gone, and returns them."""
+        floor = self.store.floor
+        gone = [segment for segment in self.segments.values() if segment.high <= floor]
+        for segment in gone:
+            for page in segment.pages.values():
+                self._residence.cleaned(page)
+                self._residence.left(page)
+            del self.segments[segment.number]
+            self._note_absent(segment.resident - segment.buckets)
+        return gone
+
+    def note(self, sequence: int) -> list[ChangelogRecord]:
+        """Gives what has changed in the store to the pages; returns what must be in the log."""
+        marks, records = self.store.take()
+        strays: dict[Page, Any] = {}
+        kept: list[ChangelogRecord] = []
+        touched: dict[Page, None] = {}
+        store, segments, width = self.store, self.segments, self.width
+        place, add = store.place, store.add
+        for mark, record in zip(marks, records, strict=True):
+            time, name = place(record[0])
+            segment = segments.get(time // width) or self._new_segment(time // width, sequence)
+            if segment is None:
+                continue
+            page = segment.page_of(crc32(name))
+            if page.members is not None:
+                add(page.members, mark)
+            else:
+                self._overlay(page, sequence, record)
+                add(strays.setdefault(page, store.members(())), mark)
+            page.pending += len(record[0]) + len(record[1] or b"")
+            page.records += 1
+            touched[page] = None
+            kept.append(record)
+        for page, members in strays.items():
+            store.evict(members, page.segment.low, page.segment.high)
+        for page in touched:
+            self._residence.soiled(page, sequence)
+            self._charge(page, used=True)
+        return kept
+
+    def replay(self, sequence: int, records: Iterable[ChangelogRecord]) -> None:
+        """Takes in what the log has for the store; its pages are not in memory yet."""
+        for record in records:
+            time, name = self.store.place(record[0])
+            segment = self.segments.get(time // self.width)
+            if segment is None or sequence < segment.since:
+                continue
+            page = segment.page_of(crc32(name))
+            self._overlay(page, sequence, record)
+            page.pending += len(record[0]) + len(record[1] or b"")
+            page.records += 1
+            self._residence.soiled(page, sequence)
+            self._charge(page, used=True)
+
+    def _overlay(self, page: Page, sequence: int, record: ChangelogRecord) -> None:
+        if page.overlay is None:
+            page.overlay = {}
+        page.overlay[(sequence, len(page.overlay)) if self.store.replayed else record[0]] = record
+
+    def _new_segment(self, number: int, sequence: int) -> Segment | None:
+        """Adds a segment, empty and in memory; None if its rows are gone already."""
+        if (number + 1) * self.width - 1 <= self.store.floor:
+            return None
+        segment = self.segments[number] = Segment(self, SegmentEntry(number, 1, 0, 0, sequence))
+        segment.page(0).members = self.store.members(())
+        segment.resident = 1
+        return segment
+
+    # ----- pages out to the remote map -------------------------------------------------------------------------------
+
+    def fold(self, segment: Segment, pages: list[Page], sequence: int) -> tuple[dict[bytes, bytes], list[bytes]]:
+        """Writes pages of a segment, which are in memory, and others if the number of buckets must change.
+
+        Returns:
+            What to put, and which keys to delete.
+        """
+        collected = {page.bucket: self._collect(page) for page in pages}
+        puts = {page.key: self._write(page, sequence, *collected[page.bucket]) for page in pages}
+        buckets = self._buckets_for(segment, len(pages))
+        if buckets == segment.buckets:
+            return puts, []
+        moved = segment.moved_by(buckets)
+        self.load([page for page in map(segment.page, moved) if page.members is None])
+        marks: dict[int, list[Any]] = {bucket: [] for bucket in moved if bucket < buckets}
+        marks.update({bucket: [] for bucket in range(segment.buckets, buckets)})
+        rows: dict[int, list[Row]] = {bucket: [] for bucket in marks}
+        place = self.store.place
+        for bucket in moved:
+            for mark, row in zip(*(collected.get(bucket) or self._collect(segment.pages[bucket])), strict=True):
+                new = bucket_of(crc32(place(row[0])[1]), buckets)
+                marks[new].append(mark)
+                rows[new].append(row)
+        deletes = self._remove(segment, moved, buckets)
+        for bucket, own in marks.items():
+            page = segment.page(bucket)
+            segment.resident += 1
+            puts[page.key] = self._write(page, sequence, own, rows[bucket])
+        for key in deletes:
+            puts.pop(key, None)
+        return puts, deletes
+
+    def _collect(self, page: Page) -> tuple[list[Any], list[Row]]:
+        return self.store.collect(page.members, page.segment.low, page.segment.high)
+
+    def _write(self, page: Page, sequence: int, marks: list[Any], rows: list[Row]) -> bytes:
+        data = encode_page(sequence, rows)
+        segment = page.segment
+        segment.bytes += len(data) - page.stored
+        segment.rows += len(rows) - page.stored_rows
+        page.stored, page.stored_rows = len(data), len(rows)
+        page.pending = page.records = 0
+        page.members = self.store.members(marks)
+        self._residence.cleaned(page)
+        self._charge(page, used=False)
+        return data
+
+    def _buckets_for(self, segment: Segment, folded: int) -> int:
+        """How many buckets a segment should have: pages three quarters full, and no more of them than rows."""
+        wanted = max(1, min(segment.bytes * 4 // (self._residence.page_bytes * 3), segment.rows))
+        if wanted >= segment.buckets:
+            return wanted
+        # Fewer of them only if they are nearly empty, and not all at once.
+        return segment.buckets if wanted * 4 > segment.buckets else max(wanted * 2, segment.buckets - 2 * folded)
+
+    def _remove(self, segment: Segment, moved: Iterable[int], buckets: int) -> list[bytes]:
+        """Removes pages whose rows have found new places; returns the keys of those that are no more."""
+        keys = [segment.page(bucket).key for bucket in range(buckets, segment.buckets)]
+        for bucket in moved:
+            page = segment.pages.pop(bucket)
+            segment.bytes -= page.stored
+            segment.rows -= page.stored_rows
+            segment.resident -= 1
+            self._residence.cleaned(page)
+            self._residence.left(page)
+        segment.resize(buckets)
+        return keys

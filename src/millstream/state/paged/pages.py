@@ -1,0 +1,115 @@
+"""Pages, and the time segments that they are in: linear hashing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from millstream.state.paged.format import SegmentEntry, page_key
+
+if TYPE_CHECKING:
+    from millstream.state.paged.pager import Pager
+
+
+def bucket_of(value: int, buckets: int) -> int:
+    """Returns the bucket of a hash value among so many.
+
+    When there is one bucket more, only the values of one bucket move, and only to the new one.
+
+    >>> [bucket_of(7, buckets) for buckets in range(1, 10)]
+    [0, 1, 1, 3, 3, 3, 3, 7, 7]
+    """
+    mask = (1 << (buckets - 1).bit_length()) - 1
+    bucket = value & mask
+    return bucket if bucket < buckets else bucket & (mask >> 1)
+
+
+class Page:
+    """The rows of one bucket: in memory if it has ``members``, else in the remote map, and what the log has since.
+
+    Attributes:
+        members: What finds the rows of the page in the store, duplicates among them; None if they are not in memory.
+        overlay: Changes that are not in the remote page, of a page that is not in memory.
+        stored: The bytes of the remote page, as far as known.
+        stored_rows: The rows of the remote page.
+        pending: The bytes that the log has got since.
+        records: The records that the log has got since.
+        dirty: The first log segment that the page still needs; 0 if the remote page has it all.
+        charge: What the page is counted for in the estimate of memory.
+    """
+
+    __slots__ = (
+        "bucket", "charge", "dirty", "members", "overlay", "pending", "records", "segment", "stored", "stored_rows",
+    )  # fmt: skip
+
+    def __init__(self, segment: Segment, bucket: int) -> None:
+        self.segment = segment
+        self.bucket = bucket
+        self.members: Any = None
+        self.overlay: dict[Any, Any] | None = None
+        self.stored = 0
+        self.stored_rows = 0
+        self.pending = 0
+        self.records = 0
+        self.dirty = 0
+        self.charge = 0
+
+    @property
+    def key(self) -> bytes:
+        """Its key in the remote map."""
+        return page_key(self.segment.pager.id, self.segment.number, self.bucket)
+
+
+class Segment:
+    """The pages of a stretch of time, in buckets by the hash of their key.
+
+    Attributes:
+        pages: Those that are in memory or have an overlay.
+        resident: How many are in memory.
+        low: The first time of the segment.
+        high: The last time of the segment.
+    """
+
+    __slots__ = (
+        "buckets", "bytes", "high", "low", "mask", "number", "pager", "pages", "resident", "rows", "since",
+    )  # fmt: skip
+
+    def __init__(self, pager: Pager, entry: SegmentEntry) -> None:
+        self.pager = pager
+        self.number = entry.number
+        self.rows = entry.rows
+        self.bytes = entry.bytes
+        self.since = entry.since
+        self.low = entry.number * pager.width
+        self.high = self.low + pager.width - 1
+        self.pages: dict[int, Page] = {}
+        self.resident = 0
+        self.resize(entry.buckets)
+
+    def resize(self, buckets: int) -> None:
+        """Sets the number of buckets."""
+        self.buckets = buckets
+        self.mask = (1 << (buckets - 1).bit_length()) - 1
+
+    def entry(self) -> SegmentEntry:
+        """What the manifest says of it."""
+        return SegmentEntry(self.number, self.buckets, self.rows, self.bytes, self.since)
+
+    def page_of(self, value: int) -> Page:
+        """Returns the page of a hash value."""
+        bucket = value & self.mask
+        return self.page(bucket if bucket < self.buckets else bucket & (self.mask >> 1))
+
+    def page(self, bucket: int) -> Page:
+        """Returns the page of a bucket."""
+        page = self.pages.get(bucket)
+        if page is None:
+            page = self.pages[bucket] = Page(self, bucket)
+        return page
+
+    def moved_by(self, buckets: int) -> Collection[int]:
+        """Returns the buckets, of those there are, whose rows have another place if there are so many."""
+        now = self.buckets
+        if buckets > now:
+            return {bucket_of(bucket, now) for bucket in range(now, buckets)}
+        return {bucket_of(bucket, buckets) for bucket in range(buckets, now)}.union(range(buckets, now))

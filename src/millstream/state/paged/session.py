@@ -1,0 +1,116 @@
+"""The session store, by page."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable
+from struct import Struct
+from typing import Any, ClassVar
+
+from millstream.state.codec import Codec, session_key, split_session_key
+from millstream.state.paged.format import Row
+from millstream.state.paged.rows import Cost, Pending, merged
+from millstream.state.session import MemorySessionStore
+from millstream.state.spec import ChangelogRecord, StoreSpec
+
+_END = Struct(">q")
+
+
+class PagedSessionStore(Pending, MemorySessionStore):
+    """Members are the keys; the rows of a page are those of its keys that end in the time of its segment."""
+
+    __slots__ = ("_marks", "_records")
+
+    cost: ClassVar[Cost] = Cost(300, 1.5)
+
+    def __init__(self, spec: StoreSpec, codec: Codec) -> None:
+        super().__init__(spec, codec)
+        self._marks = []
+        self._records = []
+        self._mark = self._dirty.setdefault
+
+    @property
+    def floor(self) -> int:
+        return self._floor
+
+    @property
+    def clock(self) -> tuple[int, int]:
+        return self._time, 0
+
+    def resume(self, time: int, _counter: int, /) -> None:
+        self._set_time(time)
+
+    def changes(self) -> list[ChangelogRecord]:
+        marks = list(self._dirty)
+        records = MemorySessionStore.changes(self)
+        self._marks += marks
+        self._records += records
+        return records
+
+    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
+        records = list(records)
+        super().restore(records)
+        for record in records:
+            key, start, end = split_session_key(record.key)
+            self._marks.append((self._codec.key_in(key), start, end))
+        self._records += records
+
+    def place(self, key: bytes, /) -> tuple[int, bytes]:
+        return _END.unpack_from(key, len(key) - 16)[0], key[:-16]
+
+    def members(self, marks: Iterable[Any], /) -> list[Any]:
+        return list(dict.fromkeys([mark[0] for mark in marks]))
+
+    def add(self, members: list[Any], mark: Any, /) -> None:
+        members.append(mark[0])
+
+    def collect(self, members: list[Any], low: int, high: int, /) -> tuple[list[Any], list[Row]]:
+        key_out, row_out = self._codec.key_out, self._codec.row_out
+        low = max(low, self._floor + 1)
+        marks: list[Any] = []
+        collected: list[Row] = []
+        for key in dict.fromkeys(members):
+            rows = self._rows.get(key, [])
+            name = key_out(key)
+            for end, start, row in rows[bisect_left(rows, (low,)) : bisect_left(rows, (high + 1,))]:
+                marks.append((key,))
+                value, timestamp = row_out(row)
+                collected.append((session_key(name, start, end), value, timestamp))
+        return marks, collected
+
+    def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
+        key_in, row_in, changed = self._codec.key_in, self._codec.row_in, self._changed()
+        marks: list[Any] = []
+        for data, value, timestamp in merged(rows, overlay):
+            name, start, end = split_session_key(data)
+            key = key_in(name)
+            if end <= self._floor or (key, start, end) in changed:
+                continue
+            held = self._rows.setdefault(key, [])
+            held.insert(bisect_left(held, (end, start)), (end, start, row_in(value, timestamp)))
+            self._index.add(end, key)
+            marks.append((key,))
+        return self.members(marks)
+
+    def evict(self, members: list[Any], low: int, high: int, /) -> None:
+        exact = self.spec.held
+        for key in members:
+            rows = self._rows.get(key)
+            if rows is None:
+                continue
+            gone = slice(bisect_left(rows, (low,)), bisect_left(rows, (high + 1,)))
+            if exact:
+                for end, _, _ in rows[gone]:
+                    self._index.discard(end, key)
+            del rows[gone]
+            if not rows:
+                del self._rows[key]
+        if not exact:
+            self._index.forget(low, high, members)
+
+    def is_changed(self) -> Callable[[Any], bool]:
+        changed = {mark[0] for mark in self._changed()}
+        return lambda members: not changed.isdisjoint(members)
+
+    def _changed(self) -> Collection[Any]:
+        return {*self._dirty, *self._marks} if self._marks else self._dirty

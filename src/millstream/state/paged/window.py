@@ -1,0 +1,128 @@
+"""The window store, by page."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable
+from struct import Struct
+from typing import Any, ClassVar
+
+from millstream.state.codec import Codec, split_window_key, window_key
+from millstream.state.paged.format import Row
+from millstream.state.paged.rows import Cost, Pending, merged
+from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.state.window import MemoryWindowStore
+
+_START = Struct(">q")
+
+
+class PagedWindowStore(Pending, MemoryWindowStore):
+    """Members are lists of keys by start."""
+
+    __slots__ = ("_marks", "_records")
+
+    cost: ClassVar[Cost] = Cost(220, 1.5)
+
+    def __init__(self, spec: StoreSpec, codec: Codec) -> None:
+        super().__init__(spec, codec)
+        self._marks = []
+        self._records = []
+        self._mark = self._dirty.setdefault
+
+    @property
+    def floor(self) -> int:
+        return self._floor
+
+    @property
+    def clock(self) -> tuple[int, int]:
+        return self._time, 0
+
+    def resume(self, time: int, _counter: int, /) -> None:
+        self._set_time(time)
+
+    def changes(self) -> list[ChangelogRecord]:
+        marks = list(self._dirty)
+        records = MemoryWindowStore.changes(self)
+        self._marks += marks
+        self._records += records
+        return records
+
+    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
+        records = list(records)
+        super().restore(records)
+        for record in records:
+            key, start, _ = split_window_key(record.key)
+            self._marks.append((self._codec.key_in(key), start))
+        self._records += records
+
+    def place(self, key: bytes, /) -> tuple[int, bytes]:
+        return _START.unpack_from(key, len(key) - 12)[0], key[:-12]
+
+    def members(self, marks: Iterable[Any], /) -> dict[int, list[Any]]:
+        members: dict[int, list[Any]] = {}
+        for mark in marks:
+            self.add(members, mark)
+        return members
+
+    def add(self, members: dict[int, list[Any]], mark: Any, /) -> None:
+        key, start = mark
+        keys = members.get(start)
+        if keys is None:
+            members[start] = [key]
+        else:
+            keys.append(key)
+
+    def collect(self, members: dict[int, list[Any]], _low: int, _high: int, /) -> tuple[list[Any], list[Row]]:
+        key_out, row_out = self._codec.key_out, self._codec.row_out
+        marks: list[Any] = []
+        rows: list[Row] = []
+        for start, keys in members.items():
+            held = self._rows.get(start)
+            if held is None or start <= self._floor:
+                continue
+            suffix = window_key(b"", start)
+            for key in dict.fromkeys(keys):
+                row = held.get(key)
+                if row is not None:
+                    marks.append((key, start))
+                    value, timestamp = row_out(row)
+                    rows.append((key_out(key) + suffix, value, timestamp))
+        return marks, rows
+
+    def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> dict[int, list[Any]]:
+        key_in, row_in, changed, index = self._codec.key_in, self._codec.row_in, self._changed(), self._index
+        members: dict[int, list[Any]] = {}
+        for data, value, timestamp in merged(rows, overlay):
+            name, start, _ = split_window_key(data)
+            if start <= self._floor:
+                continue
+            key = key_in(name)
+            mark = (key, start)
+            if mark in changed:
+                continue
+            held = self._rows.get(start)
+            if held is None:
+                held = self._add_start(start)
+            held[key] = row_in(value, timestamp)
+            if index is not None:
+                self._add_to_index(index, key, start)
+            self.add(members, mark)
+        return members
+
+    def evict(self, members: dict[int, list[Any]], _low: int, _high: int, /) -> None:
+        for start, keys in members.items():
+            held = self._rows.get(start)
+            if held is None:
+                continue
+            for key in dict.fromkeys(keys):
+                self._delete(held, key, start)
+            if not held:
+                del self._rows[start]
+                del self._starts[bisect_left(self._starts, start)]
+
+    def is_changed(self) -> Callable[[Any], bool]:
+        changed = self._changed()
+        return lambda members: any((key, start) in changed for start, keys in members.items() for key in keys)
+
+    def _changed(self) -> Collection[Any]:
+        return {*self._dirty, *self._marks} if self._marks else self._dirty

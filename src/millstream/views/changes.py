@@ -1,0 +1,39 @@
+"""What a batch changes in a store, on its way to the view of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from millstream.state.spec import ChangelogRecord, StoreKind, StoreSpec
+
+
+class ViewChange(NamedTuple):
+    """What a batch changed in one store of one task.
+
+    A batch has at most one for each store and partition. One without records makes the store known, or moves its time.
+
+    Attributes:
+        store: The name of the store.
+        kind: The kind of the store; buffers have no view.
+        partition: The partition of the task.
+        records: What ``Store.changes`` gave.
+        time: The time of the store after the batch. None in a key-value store, which has no time.
+        retention_ms: How long rows stay visible, in the store's own time; None is for ever.
+        held: Whether rows stay until they are released: a window is then visible a millisecond longer.
+    """
+
+    store: str
+    kind: StoreKind
+    partition: int
+    records: Sequence[ChangelogRecord]
+    time: int | None = None
+    retention_ms: int | None = None
+    held: bool = False
+
+
+def change_of(
+    spec: StoreSpec, partition: int, records: Sequence[ChangelogRecord], time: int | None = None
+) -> ViewChange:
+    """Returns the change of a store with this specification."""
+    return ViewChange(spec.name, spec.kind, partition, records, time, spec.retention_ms, spec.held)

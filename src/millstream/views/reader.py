@@ -1,0 +1,69 @@
+"""Opens views for reading: what people get when they ask an application for a store."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from millstream.errors import StateError
+from millstream.state.spec import StoreSpec
+from millstream.state.views import VersionedRecord, VersionedView, view_of
+from millstream.views.database import ViewDatabase
+from millstream.views.stores import ViewKeyValueStore, ViewSessionStore, ViewVersionedStore, ViewWindowStore
+
+__all__ = ["ViewDatabase", "open_view"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_STORES = {
+    "key-value": ViewKeyValueStore,
+    "window": ViewWindowStore,
+    "session": ViewSessionStore,
+    "versioned": ViewVersionedStore,
+}
+
+
+def open_view(
+    source: ViewDatabase | str | Path | Callable[[], sqlite3.Connection],
+    application: str,
+    spec: StoreSpec,
+    *,
+    timestamped: bool = False,
+) -> Any:
+    """Opens a store of an application for reading: the read-only view that the test driver gives for it.
+
+    It may be used by several threads, in any process that can open the database. Each call of a method sees the last
+    batch that was committed when it began; for several calls at one batch see ``ViewDatabase.snapshot``.
+
+    Args:
+        source: The database, its file, or a function that returns new connections to it. Views that are to be read in
+            one snapshot need the same ``ViewDatabase``.
+        application: The application.
+        spec: The specification of the store.
+        timestamped: Whether rows of a timestamped store are shown with their timestamps.
+
+    Raises:
+        UnknownStoreError: The application has no such store, or has not published a batch yet.
+        StateError: The store is a buffer or of another kind, or the database is not there or cannot be read.
+    """
+    if spec.kind not in _STORES:
+        raise StateError(f"store {spec.name!r} is a {spec.kind} store, which has no view")
+    database = source if isinstance(source, ViewDatabase) else ViewDatabase(source)
+    store = _STORES[spec.kind](database, application, spec)
+    if isinstance(store, ViewVersionedStore):
+        return _VersionedView(store, read_only=True)
+    return view_of(store, read_only=True, timestamped=timestamped)
+
+
+class _VersionedView(VersionedView[K, V]):
+    """A view that reads a version and its end at one batch."""
+
+    __slots__ = ()
+    _store: Any
+
+    def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
+        with self._store.snapshot():
+            return super().get(key, as_of)

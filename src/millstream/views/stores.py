@@ -1,0 +1,301 @@
+"""Stores that read views: the reading methods of the protocols in ``millstream.state.api``.
+
+They give what the stores in memory do, over all partitions and in the same order: a listing with rows of one partition
+in the order of its store; one with rows of several by key bytes and then time, as the test driver has it.
+"""
+
+# ruff: noqa: D102  (the protocols say what the methods do)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from sqlite3 import Connection
+from typing import Any, ClassVar, TypeAlias, cast
+
+from millstream.errors import StateError
+from millstream.state.codec import FOREVER, segment_width
+from millstream.state.ordered import after_prefix
+from millstream.state.spec import StoreSpec
+from millstream.views.database import ViewDatabase
+from millstream.views.tables import StoreEntry
+
+_Entry: TypeAlias = tuple[bytes, int, int, bytes, int]
+"""A row of a window or session store: key, time, rank, value, timestamp."""
+
+_Order: TypeAlias = Callable[[_Entry], Any]
+
+_ROWS = "SELECT key, value, timestamp FROM view_rows WHERE store = ?1 AND key >= ?2 "
+_WINDOWS = (
+    "SELECT key, time, rank, value, timestamp FROM view_windows"
+    " WHERE store = ? AND partition = ? AND bucket = ? AND time BETWEEN ? AND ? AND "
+)
+_VERSION = "SELECT value, timestamp FROM view_versions WHERE store = ? AND partition = ? AND key = ? "
+
+
+class _ViewStore:
+    """What the stores have in common."""
+
+    __slots__ = ("_application", "_database", "_key", "_row", "_to_key", "spec")
+    _COUNT: ClassVar[str]
+
+    def __init__(self, database: ViewDatabase, application: str, spec: StoreSpec) -> None:
+        self.spec = spec
+        self._database = database
+        self._application = application
+        self._key: Callable[[Any], Any] = spec.key.serialize
+        self._to_key: Callable[[bytes], Any] = spec.key.deserialize
+        to_value = spec.value.deserialize
+        self._row: Callable[[bytes, int], Any] = lambda value, _: to_value(value)
+        if spec.timestamped:
+            self._row = lambda value, timestamp: (to_value(value), timestamp)
+        with database.reading() as connection:
+            self._entry(connection)
+
+    def __len__(self) -> int:
+        with self._database.reading() as connection:
+            return int(connection.execute(self._COUNT, (self._entry(connection).id,)).fetchone()[0])
+
+    def snapshot(self) -> AbstractContextManager[Connection]:
+        return self._database.snapshot()
+
+    def _entry(self, connection: Connection) -> StoreEntry:
+        entry = self._database.store(connection, self._application, self.spec.name)
+        if entry.kind != self.spec.kind:
+            raise StateError(
+                f"store {self.spec.name!r} of application {self._application!r} is a {entry.kind} store,"
+                f" not a {self.spec.kind} store"
+            )
+        return entry
+
+    def _times(self, connection: Connection, store: int) -> list[tuple[int, int, int]]:
+        """The partitions, each with the time of its store and the horizon."""
+        return connection.execute(
+            "SELECT partition, time, horizon FROM view_times WHERE store = ? ORDER BY partition", (store,)
+        ).fetchall()
+
+
+class ViewKeyValueStore(_ViewStore):
+    """A key-value store over its view. Long listings are read from the database as they are asked for."""
+
+    __slots__ = ()
+    _COUNT = "SELECT count(*) FROM view_rows WHERE store = ?"
+
+    def get(self, key: Any, /) -> Any:
+        data = self._key(key)
+        with self._database.reading() as connection:
+            found = connection.execute(
+                "SELECT value, timestamp FROM view_rows WHERE store = ? AND key = ? ORDER BY partition LIMIT 1",
+                (self._entry(connection).id, data),
+            ).fetchone()
+        return None if found is None else self._row(*found)
+
+    def range(self, low: Any = None, high: Any = None, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
+        least = b"" if low is None else self._key(low)
+        order = "ORDER BY key DESC, partition" if reverse else "ORDER BY key, partition"
+        if high is None:
+            return self._list(order, least)
+        return self._list("AND key <= ?3 " + order, least, self._key(high))
+
+    def prefix(self, prefix: bytes, /) -> Iterator[tuple[Any, Any]]:
+        end = after_prefix(prefix)
+        if end is None:
+            return self._list("ORDER BY key, partition", prefix)
+        return self._list("AND key < ?3 ORDER BY key, partition", prefix, end)
+
+    def _list(self, clauses: str, *bounds: bytes) -> Iterator[tuple[Any, Any]]:
+        rows = self._database.rows(
+            lambda connection: connection.execute(_ROWS + clauses, (self._entry(connection).id, *bounds))
+        )
+        to_key, to_row = self._to_key, self._row
+        return ((to_key(key), to_row(value, timestamp)) for key, value, timestamp in rows)
+
+
+class _TimedStore(_ViewStore):
+    """What window and session stores share: rows by time within a partition."""
+
+    __slots__ = ("_segment",)
+    _COUNT = "SELECT count(*) FROM view_windows WHERE store = ?"
+
+    def __init__(self, database: ViewDatabase, application: str, spec: StoreSpec) -> None:
+        super().__init__(database, application, spec)
+        self._segment = segment_width(FOREVER if spec.retention_ms is None else spec.retention_ms)
+
+    def _of_key(self, key: Any, from_: int, to: int) -> list[list[_Entry]]:
+        """The visible rows of a key from one time to another, in the order of the table, by partition."""
+        return self._read("key = ? ORDER BY time, rank", (self._key(key),), from_, to)
+
+    def _of_keys(self, low: Any, high: Any, from_: int, to: int) -> list[list[_Entry]]:
+        least = b"" if low is None else self._key(low)
+        if high is None:
+            return self._read("key >= ?", (least,), from_, to)
+        return self._read("key BETWEEN ? AND ?", (least, self._key(high)), from_, to)
+
+    def _read(self, keys: str, bounds: tuple[Any, ...], from_: int, to: int) -> list[list[_Entry]]:
+        parts: list[list[_Entry]] = []
+        with self._database.reading() as connection:
+            store = self._entry(connection)
+            for partition, time, horizon in self._times(connection, store.id):
+                low, high = max(from_, horizon + 1), min(to, time)
+                part: list[_Entry] = []
+                if low <= high:
+                    for bucket in range(low // store.width, high // store.width + 1):
+                        part += connection.execute(
+                            _WINDOWS + keys, (store.id, partition, bucket, low, high, *bounds)
+                        ).fetchall()
+                if part:
+                    parts.append(part)
+        return parts
+
+
+def _together(parts: list[list[_Entry]], order: _Order, order_of_all: _Order, reverse: bool) -> Iterable[_Entry]:
+    """The rows of all partitions, each of them in one order, and if there are several of them all in another."""
+    for part in parts:
+        part.sort(key=order, reverse=reverse)
+    if len(parts) == 1:
+        return parts[0]
+    return sorted([entry for part in parts for entry in part], key=order_of_all, reverse=reverse)
+
+
+def _by_key_time(entry: _Entry) -> Any:
+    return entry[0], entry[1]
+
+
+def _by_key_rank_time(entry: _Entry) -> Any:
+    return entry[0], entry[2], entry[1]
+
+
+def _by_time_rank(entry: _Entry) -> Any:
+    return entry[1], entry[2]
+
+
+def _by_time_rank_key(entry: _Entry) -> Any:
+    return entry[1], entry[2], entry[0]
+
+
+class ViewWindowStore(_TimedStore):
+    """A window store over its view."""
+
+    __slots__ = ()
+
+    def get(self, key: Any, start: int, /) -> Any:
+        for (_, _, _, value, timestamp), *_ in self._of_key(key, start, start):
+            return self._row(value, timestamp)
+        return None
+
+    def fetch(self, key: Any, from_: int, to: int, reverse: bool = False) -> list[tuple[int, Any]]:
+        to_row = self._row
+        found = _together(self._of_key(key, from_, to), _by_time_rank, _by_time_rank, reverse)
+        return [(start, to_row(value, timestamp)) for _, start, _, value, timestamp in found]
+
+    def fetch_all(self, from_: int, to: int, reverse: bool = False) -> list[tuple[Any, int, Any]]:
+        return self.fetch_keys(None, None, from_, to, reverse)
+
+    def all(self, reverse: bool = False) -> list[tuple[Any, int, Any]]:
+        return self.fetch_keys(None, None, -FOREVER, FOREVER, reverse)
+
+    def fetch_keys(self, low: Any, high: Any, from_: int, to: int, reverse: bool = False) -> list[tuple[Any, int, Any]]:
+        to_key, to_row, segment = self._to_key, self._row, self._segment
+        found = _together(
+            self._of_keys(low, high, from_, to),
+            lambda entry: (entry[1] // segment, *entry[:3]),
+            _by_key_time,
+            reverse,
+        )
+        return [(to_key(key), start, to_row(value, timestamp)) for key, start, _, value, timestamp in found]
+
+
+class ViewSessionStore(_TimedStore):
+    """A session store over its view."""
+
+    __slots__ = ()
+
+    def get(self, key: Any, start: int, end: int, /) -> Any:
+        for part in self._of_key(key, end, end):
+            for _, _, rank, value, timestamp in part:
+                if rank == start:
+                    return self._row(value, timestamp)
+        return None
+
+    def find(self, key: Any, earliest_end: int, latest_start: int, reverse: bool = False) -> list[tuple[int, int, Any]]:
+        to_row = self._row
+        parts = _started(self._of_key(key, earliest_end, FOREVER), latest_start)
+        found = _together(parts, _by_time_rank, _by_key_rank_time, reverse)
+        return [(start, end, to_row(value, timestamp)) for _, end, start, value, timestamp in found]
+
+    def fetch(self, key: Any, reverse: bool = False) -> list[tuple[int, int, Any]]:
+        return self.find(key, 0, FOREVER, reverse)
+
+    def fetch_keys(
+        self,
+        low: Any = None,
+        high: Any = None,
+        earliest_end: int = 0,
+        latest_start: int | None = None,
+        reverse: bool = False,
+    ) -> list[tuple[Any, int, int, Any]]:
+        segment = self._segment
+        latest = FOREVER if latest_start is None else latest_start
+        parts = _started(self._of_keys(low, high, earliest_end, FOREVER), latest)
+        return self._entries(
+            _together(parts, lambda entry: (entry[1] // segment, *entry[:3]), _by_key_rank_time, reverse)
+        )
+
+    def find_ending(self, earliest_end: int, latest_end: int, /) -> list[tuple[Any, int, int, Any]]:
+        parts = self._of_keys(None, None, earliest_end, latest_end)
+        return self._entries(_together(parts, _by_time_rank_key, _by_key_rank_time, reverse=False))
+
+    def _entries(self, entries: Iterable[_Entry]) -> list[tuple[Any, int, int, Any]]:
+        to_key, to_row = self._to_key, self._row
+        return [(to_key(key), start, end, to_row(value, timestamp)) for key, end, start, value, timestamp in entries]
+
+
+def _started(parts: list[list[_Entry]], latest: int) -> list[list[_Entry]]:
+    """The sessions that start at a time or before it."""
+    started = [[entry for entry in part if entry[2] <= latest] for part in parts]
+    return [part for part in started if part]
+
+
+class ViewVersionedStore(_ViewStore):
+    """A versioned store over its view."""
+
+    __slots__ = ()
+    _COUNT = "SELECT count(*) FROM view_versions WHERE store = ?"
+
+    def get(self, key: Any, /) -> tuple[Any, int] | None:
+        return self.get_as_of(key, FOREVER)
+
+    def get_as_of(self, key: Any, as_of: int, /) -> tuple[Any, int] | None:
+        data = self._key(key)
+        with self._database.reading() as connection:
+            store = self._entry(connection).id
+            for partition, _, horizon in self._times(connection, store):
+                version = _version(connection, (store, partition, data), as_of, horizon)
+                if version is not None and version[0] is not None:
+                    return self._row(*version), version[1]
+        return None
+
+    def valid_to(self, key: Any, timestamp: int, /) -> int | None:
+        data = self._key(key)
+        with self._database.reading() as connection:
+            store = self._entry(connection).id
+            for partition, _, _ in self._times(connection, store):
+                found = connection.execute(
+                    "SELECT until FROM view_versions WHERE store = ? AND partition = ? AND key = ? AND timestamp = ?"
+                    " AND value IS NOT NULL",
+                    (store, partition, data, timestamp),
+                ).fetchone()
+                if found is not None:
+                    return None if found[0] is None else int(found[0])
+        return None
+
+
+def _version(connection: Connection, key: tuple[int, int, Any], as_of: int, horizon: int) -> tuple[Any, int] | None:
+    """The version of a key in a partition that was valid at a time, with its timestamp; a tombstone has no value."""
+    found: tuple[Any, int] | None = connection.execute(_VERSION + "ORDER BY timestamp DESC LIMIT 1", key).fetchone()
+    if found is None or found[1] <= as_of:
+        return found
+    if as_of < horizon:
+        return None
+    earlier = connection.execute(_VERSION + "AND timestamp <= ? ORDER BY timestamp DESC LIMIT 1", (*key, as_of))
+    return cast("tuple[Any, int] | None", earlier.fetchone())

@@ -1,0 +1,123 @@
+"""How the puts of a versioned store change the versions in its view."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from itertools import pairwise
+from sqlite3 import Connection
+from typing import Any
+
+from millstream.state.spec import ChangelogRecord
+
+_READ = """SELECT timestamp, value IS NULL, until, ended FROM view_versions
+    WHERE store = ?1 AND partition = ?2 AND key = ?3 AND timestamp >= coalesce(
+        (SELECT max(timestamp) FROM view_versions
+            WHERE store = ?1 AND partition = ?2 AND key = ?3 AND timestamp < ?4), ?4)
+    ORDER BY timestamp"""
+
+
+def write_versions(connection: Connection, store: int, partition: int, records: Iterable[ChangelogRecord]) -> None:
+    """Repeats the puts of a task, in order, on the versions in the view."""
+    puts: dict[bytes, list[tuple[int, bytes | None]]] = {}
+    for key, value, timestamp in records:
+        puts.setdefault(key, []).append((timestamp, value))
+    written: list[Any] = []
+    changed: list[Any] = []
+    removed: list[Any] = []
+    for key in sorted(puts):
+        # Only versions from the earliest put on can change; the one before it tells how they do.
+        earliest = min(put[0] for put in puts[key])
+        versions = _Versions(connection.execute(_READ, (store, partition, key, earliest)).fetchall())
+        for timestamp, value in puts[key]:
+            versions.put(timestamp, value)
+        for timestamp, until, ended in versions.changed():
+            if timestamp in versions.written:
+                written.append((store, partition, key, timestamp, versions.written[timestamp], until, ended))
+            else:
+                changed.append((until, ended, store, partition, key, timestamp))
+        removed += [(store, partition, key, timestamp) for timestamp in versions.removed]
+    connection.executemany(
+        "DELETE FROM view_versions WHERE store = ? AND partition = ? AND key = ? AND timestamp = ?", removed
+    )
+    connection.executemany(
+        "UPDATE view_versions SET until = ?, ended = ? WHERE store = ? AND partition = ? AND key = ? AND timestamp = ?",
+        changed,
+    )
+    connection.executemany(
+        "REPLACE INTO view_versions (store, partition, key, timestamp, value, until, ended)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        written,
+    )
+
+
+class _Versions:
+    """The last versions of a key, without the values of those that are in the table already.
+
+    A row has the time ``until`` which it can be asked for: the timestamp of the next version, its own if it is a
+    tombstone and the latest, None if it is a value and the latest. And it has the mark that the store in memory keeps
+    for the key (``millstream.state.versioned``): whether a version *ended* where the latest one begins. The mark of the
+    latest row counts, the others are not set.
+    """
+
+    __slots__ = ("_ended", "_rows", "_timestamps", "_tombstones", "removed", "written")
+
+    def __init__(self, rows: list[tuple[int, int, int | None, int]]) -> None:
+        self._rows = {timestamp: (until, bool(ended)) for timestamp, _, until, ended in rows}
+        self._timestamps = [row[0] for row in rows]
+        self._tombstones = [bool(row[1]) for row in rows]
+        self._ended = bool(rows and rows[-1][3])
+        self.written: dict[int, bytes | None] = {}
+        self.removed: set[int] = set()
+
+    def put(self, timestamp: int, value: bytes | None) -> None:
+        timestamps, tombstones = self._timestamps, self._tombstones
+        tombstone = value is None
+        if not timestamps or timestamp > timestamps[-1]:
+            timestamps.append(timestamp)
+            tombstones.append(tombstone)
+            self._ended = False
+        else:
+            place = bisect_left(timestamps, timestamp)
+            self._ended = self._is_ended(timestamp)
+            if timestamps[place] != timestamp:
+                timestamps.insert(place, timestamp)
+                tombstones.insert(place, tombstone)
+            elif tombstone and place + 1 == len(timestamps):
+                if self._end_latest():
+                    return
+            else:
+                tombstones[place] = tombstone
+        self.written[timestamp] = value
+        self.removed.discard(timestamp)
+
+    def _is_ended(self, timestamp: int) -> bool:
+        timestamps, tombstones = self._timestamps, self._tombstones
+        if self._ended or tombstones[-1]:
+            return True
+        if len(timestamps) == 1:
+            return timestamp < timestamps[-1]
+        return not tombstones[-2] or timestamps[-2] <= timestamp < timestamps[-1]
+
+    def _end_latest(self) -> bool:
+        """Puts a tombstone in the place of the latest version; returns whether the version is gone instead."""
+        if self._ended:
+            self._tombstones[-1] = True
+            self._ended = False
+            return False
+        timestamp = self._timestamps.pop()
+        self._tombstones.pop()
+        self.written.pop(timestamp, None)
+        self.removed.add(timestamp)
+        return True
+
+    def changed(self) -> list[tuple[int, int | None, bool]]:
+        """Returns the rows to write, as (timestamp, until, ended)."""
+        timestamps = self._timestamps
+        if not timestamps:
+            return []
+        rows: list[tuple[int, int | None, bool]] = [
+            (timestamp, until, False) for timestamp, until in pairwise(timestamps)
+        ]
+        rows.append((timestamps[-1], timestamps[-1] if self._tombstones[-1] else None, self._ended))
+        return [row for row in rows if row[0] in self.written or self._rows.get(row[0]) != row[1:]]

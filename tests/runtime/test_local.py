@@ -1,0 +1,230 @@
+"""The runtime without Spark: results do not depend on cuts, on the number of tasks, or on what a host has in memory."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.local import LocalRun
+
+from millstream import App, tumbling
+from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError, UnknownTopicError
+from millstream.log import Log, ProducerRecord, open_log
+from millstream.runtime.admin import migrate, reset
+
+
+def topology(directory: Path, **config: Any) -> App:
+    app = App("shop", config={"state.dir": str(directory), **config})
+    orders = app.stream("orders", value=int)
+    customers = app.table("customers", value=str, store="customers")
+    orders.join(customers, lambda order, customer: f"{customer}:{order}").to("joined")
+    orders.group_by_key().windowed_by(tumbling(50, grace=20)).count(store="windows").to_stream(
+        lambda key, _value: f"{key.key}@{key.start}"
+    ).to("windows")
+    clicks = app.stream("clicks", value=str).flat_map_values(lambda text: text.split())
+    clicks.group_by(lambda word: word).count(store="words").to_stream().to("words")
+    return app
+
+
+def fill(log: Log, seed: int = 1, count: int = 300) -> None:
+    rng = random.Random(seed)
+    for topic in ("orders", "customers", "clicks"):
+        log.create_topic(topic, 2)
+        records = []
+        for number in range(count):
+            key = f"k{rng.randrange(8)}"
+            value = {"orders": str(number), "customers": f"c{number}", "clicks": "a b " + key}[topic]
+            data = number.to_bytes(8, "big") if topic == "orders" else value.encode()
+            records.append(ProducerRecord(key.encode(), data, number * 2 + rng.randrange(12)))
+        log.produce(topic, records)
+
+
+def everything(log: Log, topics: tuple[str, ...] = ("joined", "windows", "words")) -> dict[str, dict[Any, list[Any]]]:
+    """The records of each topic, by key and in order."""
+    found: dict[str, dict[Any, list[Any]]] = {}
+    for topic in topics:
+        by_key: dict[Any, list[Any]] = defaultdict(list)
+        for partition, end in enumerate(log.ends([topic])[topic]):
+            rows = log.read(topic, partition, 0, end).to_pylist()
+            for row in rows:
+                by_key[row["key"]].append((row["value"], row["timestamp"]))
+        found[topic] = dict(by_key)
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    directory = tmp_path_factory.mktemp("whole")
+    log = open_log(directory)
+    fill(log)
+    with LocalRun(topology(directory)) as run:
+        assert run.run() <= 3
+    return everything(log)
+
+
+@pytest.mark.parametrize("records", [7, 40, 111, 500])
+@pytest.mark.parametrize("cold", [False, True])
+def test_results_do_not_depend_on_where_batches_are_cut(
+    tmp_path: Path, records: int, cold: bool, expected: dict[str, Any]
+) -> None:
+    log = open_log(tmp_path)
+    fill(log)
+    with LocalRun(topology(tmp_path), records=records, cold=cold) as run:
+        assert run.run() >= 2
+    assert everything(log) == expected
+
+
+def test_batches_may_change_their_size_and_the_application_may_stop_in_between(
+    tmp_path: Path, expected: dict[str, Any]
+) -> None:
+    log = open_log(tmp_path)
+    fill(log)
+    rng = random.Random(3)
+    going = True
+    while going:
+        with LocalRun(topology(tmp_path), records=rng.randrange(1, 300)) as run:
+            going = all(run.batch() for _ in range(rng.randrange(1, 4)))
+    assert everything(log) == expected
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 8])
+def test_the_number_of_tasks_changes_no_result_of_a_key(tmp_path: Path, tasks: int, expected: dict[str, Any]) -> None:
+    log = open_log(tmp_path)
+    fill(log)
+    with LocalRun(topology(tmp_path, num_tasks=tasks), records=100) as run:
+        run.run()
+    found = everything(log)
+    assert found["words"] == expected["words"]
+    assert {k: sorted(v) for k, v in found["joined"].items()} == {k: sorted(v) for k, v in expected["joined"].items()}
+
+
+def test_a_second_instance_is_refused(tmp_path: Path) -> None:
+    fill(open_log(tmp_path))
+    with (
+        LocalRun(topology(tmp_path)),
+        pytest.raises(AlreadyRunningError, match=r"application 'shop' is running already \(process \d+\)"),
+    ):
+        LocalRun(topology(tmp_path))
+    LocalRun(topology(tmp_path)).close()
+
+
+def test_a_missing_input_topic_is_named_with_the_line_that_reads_it(tmp_path: Path) -> None:
+    with pytest.raises(UnknownTopicError, match=r"test_local\.py:\d+: there is no topic 'orders'"):
+        LocalRun(topology(tmp_path))
+
+
+def test_a_changed_topology_goes_on_if_it_can(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    fill(log)
+    with LocalRun(topology(tmp_path)) as run:
+        run.run()
+    app = topology(tmp_path)
+    app.stream("words", value=int).filter(lambda n: n > 100).to("many")  # an operator more
+    log.produce("clicks", [ProducerRecord(b"k1", b"a")])
+    with LocalRun(app) as run:
+        run.run()
+    assert len(everything(log)["words"][b"a"]) == 301
+
+
+def test_an_incompatible_topology_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    fill(log)
+    with LocalRun(topology(tmp_path)) as run:
+        run.run()
+    before = everything(log), log.state("shop")
+    app = App("shop", config={"state.dir": str(tmp_path)})
+    app.stream("clicks", value=str).group_by_key().reduce(lambda a, b: a + b, store="words").to_stream().to("words")
+    with pytest.raises(IncompatibleTopologyError, match=r"words \(of clicks-reduce\): incompatible"):
+        LocalRun(app)
+    assert (everything(log), log.state("shop")) == before
+
+
+def test_another_number_of_tasks_is_refused(tmp_path: Path) -> None:
+    fill(open_log(tmp_path))
+    LocalRun(topology(tmp_path)).close()
+    with pytest.raises(IncompatibleTopologyError, match=r"has 2 tasks, and num\.tasks now says 4"):
+        LocalRun(topology(tmp_path, num_tasks=4))
+
+
+def test_a_lost_checkpoint_is_noticed(tmp_path: Path) -> None:
+    fill(open_log(tmp_path))
+    with LocalRun(topology(tmp_path)) as run:
+        run.run()
+        run.directory.rename(run.directory.with_name("elsewhere"))
+    with pytest.raises(SetupError, match="the checkpoint of application 'shop' is gone"):
+        LocalRun(topology(tmp_path))
+
+
+def test_reset_begins_anew(tmp_path: Path, expected: dict[str, Any]) -> None:
+    log = open_log(tmp_path)
+    fill(log)
+    with LocalRun(topology(tmp_path)) as run:
+        run.run()
+        with pytest.raises(AlreadyRunningError):
+            reset("shop", state_dir=str(tmp_path))
+    said = reset("shop", state_dir=str(tmp_path), dry_run=True)
+    assert "delete the internal topic shop-words-changelog" in said
+    assert log.topic("shop-words-changelog")
+    assert reset("shop", state_dir=str(tmp_path)) == said
+    assert [topic.name for topic in log.topics() if topic.internal] == []
+    with LocalRun(topology(tmp_path)) as run:
+        run.run()
+    twice = {t: {k: v + v for k, v in keys.items()} for t, keys in expected.items()}
+    assert everything(log) == twice
+
+
+def test_reset_to_a_time_reads_from_there(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.create_topic("in")
+    log.produce("in", [ProducerRecord(b"k", b"%d" % n, n) for n in range(10)])
+    app = App("copy", config={"state.dir": str(tmp_path)})
+    app.stream("in", value=str).to("out")
+    with LocalRun(app) as run:
+        run.run()
+    reset("copy", to=7, state_dir=str(tmp_path))
+    app = App("copy", config={"state.dir": str(tmp_path)})
+    app.stream("in", value=str).to("out")
+    with LocalRun(app) as run:
+        run.run()
+    assert [row["value"] for row in log.read("out", 0, 10, 13).to_pylist()] == [b"7", b"8", b"9"]
+
+
+def test_reset_of_an_unknown_application_says_so(tmp_path: Path) -> None:
+    open_log(tmp_path)
+    with pytest.raises(SetupError, match="there is no application 'nobody'"):
+        reset("nobody", state_dir=str(tmp_path))
+
+
+def test_migrate_rebuilds_named_stores_and_goes_on(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    fill(log)
+    with LocalRun(topology(tmp_path), records=200) as run:
+        run.run()
+    before = everything(log)
+    said = migrate(topology(tmp_path), dry_run=True)
+    assert "rebuild store words from shop-words-changelog" in said
+    assert migrate(topology(tmp_path)) == said
+    log.produce("clicks", [ProducerRecord(b"k1", b"a", 700)])
+    log.produce("orders", [ProducerRecord(b"k1", (7).to_bytes(8, "big"), 650), ProducerRecord(b"k1", b"\0" * 8, 1)])
+    with LocalRun(topology(tmp_path), records=50) as run:
+        run.run()
+        assert run.directory.name.startswith("checkpoint-")
+    found = everything(log)
+    assert found["words"][b"a"][-1] == ((301).to_bytes(8, "big"), 700)
+    latest = found["joined"][b"k1"][-1][0].split(b":")[0]
+    assert found["joined"][b"k1"][len(before["joined"][b"k1"]) :] == [(latest + b':7"', 650), (latest + b':0"', 1)]
+    assert len(found["windows"]) == len(before["windows"]) + 1  # the record at 1 is late, as it was before
+    with LocalRun(topology(tmp_path)) as run:
+        assert run.run() == 0
+    assert before == {t: {k: v[: len(before[t][k])] for k, v in found[t].items() if k in before[t]} for t in found}
+
+
+def test_migrate_refuses_while_records_wait(tmp_path: Path) -> None:
+    fill(open_log(tmp_path))
+    with LocalRun(topology(tmp_path), records=50) as run:
+        run.batch()
+    with pytest.raises(SetupError, match="was stopped in the middle"):
+        migrate(topology(tmp_path))

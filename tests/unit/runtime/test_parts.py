@@ -1,0 +1,80 @@
+"""The small parts of the runtime: pacing, slots, lifecycle, control, what is printed."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+from millstream.runtime.capture import captured
+from millstream.runtime.control import Control, Orders
+from millstream.runtime.lifecycle import Lifecycle, State
+from millstream.runtime.pacing import Pacing
+from millstream.runtime.spark.slots import slots, spark_hash
+
+
+def test_batches_shrink_when_they_take_too_long_and_grow_when_they_are_quick() -> None:
+    pacing = Pacing(target_ms=500, least=100, most=50_000)
+    pacing.learn(10_000, 5.0)
+    assert pacing.records == 5_000
+    for _ in range(10):
+        pacing.learn(pacing.records, 0.1)
+    assert pacing.records == 50_000
+    for _ in range(20):
+        pacing.learn(pacing.records, 60.0)
+    assert pacing.records == 100
+
+
+def test_a_small_batch_tells_nothing_about_the_right_size() -> None:
+    pacing = Pacing(target_ms=500, least=100, most=50_000)
+    before = pacing.records
+    pacing.learn(3, 0.3)
+    assert pacing.records == before
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 24, 48])
+def test_slots_deal_tasks_evenly_to_the_partitions_of_spark(partitions: int) -> None:
+    assert [spark_hash(slot) % partitions for slot in slots(48)] == [task % partitions for task in range(48)]
+
+
+def test_more_tasks_than_the_modulus_have_slots_of_their_own() -> None:
+    found = slots(2883)
+    assert len(set(found)) == 2883
+    assert spark_hash(found[2881]) % 2880 == 1
+
+
+def test_a_state_that_cannot_follow_is_ignored() -> None:
+    life = Lifecycle()
+    seen: list[tuple[State, State]] = []
+    life.listen(lambda new, old: seen.append((new, old)))
+    assert not life.change(State.RUNNING)
+    assert life.change(State.STARTING)
+    assert life.change(State.RUNNING)
+    assert life.change(State.PENDING_SHUTDOWN)
+    assert not life.change(State.RUNNING)
+    assert life.change(State.NOT_RUNNING)
+    assert not life.change(State.ERROR)
+    assert [new for new, _ in seen] == [State.STARTING, State.RUNNING, State.PENDING_SHUTDOWN, State.NOT_RUNNING]
+
+
+def test_orders_reach_the_planner(tmp_path: Path) -> None:
+    driver, planner = Control(tmp_path / "control"), Control(tmp_path / "control")
+    driver.write(Orders(5, until={"a": [1, 2]}))
+    assert planner.read() == Orders(5, until={"a": [1, 2]})
+    driver.write(Orders(7, paused=True, due=12))
+    assert planner.read() == Orders(7, paused=True, due=12)
+
+
+def test_what_is_printed_and_logged_is_collected() -> None:
+    lines: list[str] = []
+    with captured(lines):
+        print("one\ntwo")
+        print("three", end="")
+        print("err", file=sys.stderr)
+        handler = logging.StreamHandler()
+        logger = logging.Logger("user")  # noqa: LOG001  (not a logger of the process)
+        logger.addHandler(handler)
+        logger.warning("logged")
+    assert lines == ["one", "two", "threeerr", "logged"]
