@@ -178,12 +178,13 @@ class Handle:
 
     def _attempt(self) -> None:
         from millstream.runtime.spark.query import Query  # noqa: PLC0415  (it brings Spark)
-        from millstream.runtime.spark.session import open_session  # noqa: PLC0415
+        from millstream.runtime.spark.session import check_reachable, open_session  # noqa: PLC0415
 
         application = self._application
         self._batch_failure = None
         with self._status.waiting("starting Spark"):
             session, _started = open_session(self._app.config, application.directory)
+            check_reachable(session, application.program.log)
         committer = Committer(application.program, application.log, application.epoch, application.base)
 
         def commit(batch: int, payloads: list[bytes], seconds: float) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.engine import Task
-from millstream.engine.queues import Columns
 from millstream.errors import MillstreamError
 from millstream.failpoints import declare, reach
 from millstream.log.api import Log
-from millstream.log.blocks import decode_headers, encode_headers
+from millstream.log.blocks import encode_headers
 from millstream.partitioning_arrow import partitions_for
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
 from millstream.runtime.capture import captured
+from millstream.runtime.columns import columns_of, finder
 from millstream.runtime.messages import PIECE, Delivery, Drop, End, Piece, Written, failure_of, pack
 from millstream.runtime.outputs import blocks_of
 from millstream.runtime.program import Program
@@ -57,7 +56,6 @@ class Reader:
         self._log = log
         placement = program.placement
         self._globals = {table.topic for table in program.topology.global_tables}
-        self._direct = {program.topology.topic_of(node) for node in placement.direct}
         self._tasks = [Task(topology, program.config) for topology in placement.readers]
         for task in self._tasks:
             task.context.partition_counts = lambda topic: program.counts.get(topic, program.tasks)
@@ -104,9 +102,11 @@ class Reader:
                 continue
             before = dict(task.context.dropped)
             task.context.now = now
-            task.take([(task.input(one.topic, one.partition), _columns(records))])
+            queue, columns = task.input(one.topic, one.partition), columns_of(records)
+            queue.find = finder(columns)
+            task.take([(queue, columns)])
             drops += [Drop(*where, count - before.get(where, 0)) for where, count in task.context.dropped.items()]
-            outputs += self._send_on(one, task.take_outputs(), self._code(task, one), deliveries)
+            outputs += self._send_on(one, task, deliveries)
         blocks = list(blocks_of(outputs, self._program.counts.get, one.partition))
         return Written(origin, blocks=blocks, drops=drops, offsets=offsets)
 
@@ -144,11 +144,13 @@ class Reader:
                 part = records if len(own) == len(orders) else records.take(pa.array(own))
                 delivery.pieces.append(Piece(topic, partition, _piece(part, orders[own])))
 
-    def _send_on(self, one: Range, outputs: list[Any], code: int, deliveries: list[Delivery]) -> list[Any]:
+    def _send_on(self, one: Range, task: Task, deliveries: list[Delivery]) -> list[Any]:
         """Deals what goes through a direct repartition to the tasks; returns the rest."""
-        topics: dict[str, list[Any]] = {topic: [] for topic in self._direct}
+        nodes = task.topology.plan.of_type(Repartition)
+        topics: dict[str, list[Any]] = {task.topology.topic_of(node): [] for node in nodes}
+        code = self._code(task, one)
         rest: list[Any] = []
-        for record in outputs:
+        for record in task.take_outputs():
             found = topics.get(record[0])
             (rest if found is None else found).append(record)
         for topic, found in topics.items():
@@ -208,7 +210,7 @@ def _orders(source: Source | Repartition, records: pa.RecordBatch) -> Any:
         return _running(records)
     extract, count = function.full(), len(function.roles)
     times = []
-    _offsets, timestamps, keys, values, _headers = _columns(records)
+    _offsets, timestamps, keys, values, _headers = columns_of(records)
     for timestamp, key, value in zip(timestamps, keys, values, strict=True):
         try:
             time = extract(*(source.key.deserialize(key), source.value.deserialize(value), timestamp)[:count])
@@ -238,14 +240,3 @@ def _piece(records: pa.RecordBatch, orders: Any) -> bytes:
     columns += [records.column(name) for name in ("key", "value", "headers")]
     data: bytes = pa.record_batch(columns, schema=PIECE).serialize().to_pybytes()
     return data
-
-
-def _columns(records: pa.RecordBatch) -> Columns:
-    headers = records.column("headers")
-    return Columns(
-        records.column("offset").to_pylist(),
-        records.column("timestamp").to_pylist(),
-        records.column("key").to_pylist(),
-        records.column("value").to_pylist(),
-        repeat(()) if headers.null_count == len(headers) else [decode_headers(h) for h in headers.to_pylist()],
-    )

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from millstream.engine import InputRecord, Task
-from millstream.engine.queues import Columns
 from millstream.errors import MillstreamError
-from millstream.log.blocks import decode_headers
 from millstream.plan.sources import GlobalTable
+from millstream.runtime.columns import NO_COLUMNS, columns_of, finder
 from millstream.runtime.messages import (
     PIECE,
     Delivery,
@@ -80,9 +78,14 @@ class TaskRunner:
         self._bounds: dict[Place, int] = {(topic, partition): bound for topic, partition, bound in memory.bounds}
         self._waiting: dict[Place, pa.RecordBatch] = {(p.topic, p.partition): _records(p) for p in memory.waiting}
         self._parts: list[_Part] = []
-        for topology in program.placement.tasks:
-            first = topology.plan.nodes[0].name if topology.plan.nodes else ""
-            own = {n: v for n, v in cells.items() if n != "task.stream-time"}
+        parts = program.placement.tasks
+        everyone = {node.name for topology in parts for node in topology.plan.nodes}
+        for topology in parts:
+            names = [node.name for node in topology.plan.nodes if not isinstance(node, GlobalTable)]
+            first = names[0] if names else ""
+            nodes = {node.name for node in topology.plan.nodes}
+            # No part may have what is another's: it would go on saving it as it was when it was loaded.
+            own = {name: value for name, value in cells.items() if _node_of(name, everyone) in nodes}
             own["task.stream-time"] = cells.get(f"task.stream-time.{first}", -1)
             task = Task(topology, program.config, number, now=now, state=({}, own), open_store=self.state.open)
             task.context.partition_counts = self._partition_count
@@ -189,8 +192,8 @@ class TaskRunner:
                 self._waiting[place] = batch.slice(count)
                 batch = batch.slice(0, count)
             queue = task.input(*place)
-            columns = _NO_COLUMNS if batch is None else _columns(batch)
-            queue.find = _finder(columns)
+            columns = NO_COLUMNS if batch is None else columns_of(batch)
+            queue.find = finder(columns)
             taken.append((queue, columns))
         task.take(taken, order)
 
@@ -199,7 +202,7 @@ class TaskRunner:
         spec = self._specs[self._program.restores[piece.topic]]
         store: Any = self.state.open(spec)
         key_in, value_in = spec.key.deserialize, spec.value.deserialize
-        for _offset, timestamp, data, value, _headers in zip(*_columns(_records(piece)), strict=False):
+        for _offset, timestamp, data, value, _headers in zip(*columns_of(_records(piece)), strict=False):
             assert data is not None
             row = None if value is None else value_in(value)
             row = (row, timestamp) if spec.timestamped and row is not None else row
@@ -270,6 +273,15 @@ class TaskRunner:
         return self._program.counts.get(topic, 1)
 
 
+def _node_of(cell: str, nodes: set[str]) -> str | None:
+    """The node that a cell is of: the longest name that the cell's own begins with."""
+    while "." in cell:
+        cell = cell.rpartition(".")[0]
+        if cell in nodes:
+            return cell
+    return None
+
+
 class _Part:
     """One sub-topology of the task."""
 
@@ -291,33 +303,11 @@ class _Part:
 # ----- columns -----------------------------------------------------------------------------------------------------
 
 _NONE = pa.array([], pa.int64()).to_numpy()
-_NO_COLUMNS = Columns([], [], [], [], repeat(()))
 
 
 def _records(piece: Piece) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(piece.data), PIECE)
 
 
-def _columns(batch: pa.RecordBatch) -> Columns:
-    offsets, timestamps, _orders, keys, values, headers = batch.columns
-    return Columns(
-        offsets.to_pylist(),
-        timestamps.to_pylist(),
-        keys.to_pylist(),
-        values.to_pylist(),
-        repeat(()) if headers.null_count == len(headers) else [decode_headers(h) for h in headers.to_pylist()],
-    )
-
-
 def _input_records(batch: pa.RecordBatch) -> list[InputRecord]:
-    return list(map(InputRecord, *_columns(batch)))
-
-
-def _finder(columns: Columns) -> Callable[[int], InputRecord]:
-    def find(offset: int) -> InputRecord:
-        place = columns.offsets.index(offset)
-        headers = columns.headers
-        found = headers[place] if isinstance(headers, list) else ()
-        return InputRecord(offset, columns.timestamps[place], columns.keys[place], columns.values[place], found)
-
-    return find
+    return list(map(InputRecord, *columns_of(batch)))

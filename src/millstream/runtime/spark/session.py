@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import logging
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
-import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from millstream.errors import SetupError
+from millstream.log.embedded.directory import FILE_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +61,9 @@ _LOCAL = {
 """For checkpoints on a local disk, where Hadoop's own way to write a file takes long."""
 
 
+_starting = threading.Lock()
+
+
 def check_java() -> None:
     """Makes sure that there is a Java that Spark can use.
 
@@ -97,19 +104,46 @@ def open_session(config: Mapping[str, Any], directory: Path) -> tuple[SparkSessi
 
     An active session of the user's is used, but not changed: the query gets a session of its own beside it.
     """
-    from pyspark.sql import SparkSession  # noqa: PLC0415  (it takes a second)
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415  (it takes a second)
+    from pyspark.sql import SparkSession  # noqa: PLC0415
 
     given = {key: str(value) for key, value in config.items() if key.startswith("spark.")}
-    active = SparkSession.getActiveSession()
-    started = active is None
-    session = _start(given, directory) if active is None else active.newSession()
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # errors of a batch are told by the handle, not twice
+    with _starting:
+        try:
+            session, started = SparkSession.active().newSession(), False
+        except PySparkRuntimeError:
+            session, started = _start(given, directory), True
     cores = cores_of(session)
     settings = {**_QUERY, "spark.sql.shuffle.partitions": str(min(cores, 8))}
-    if not given.get("spark.master", "local").startswith("spark:"):
+    if "://" not in (config["checkpoint.location"] or ""):
         settings |= _LOCAL
     for key, value in {**settings, **{k: v for k, v in given.items() if k.startswith("spark.sql.")}}.items():
         session.conf.set(key, value)
     return session, started
+
+
+def check_reachable(session: SparkSession, data: str) -> None:
+    """Makes sure that the executors can open the log, which is a file.
+
+    Raises:
+        SetupError: They are on other machines.
+    """
+    context = session.sparkContext
+    if str(context.master).startswith("local"):
+        return
+    count = max(2, cores_of(session))
+    missing = context.parallelize(range(count), count).map(lambda _number: _missing(data)).filter(bool).collect()
+    if missing:
+        raise SetupError(
+            f"an executor on {missing[0]} cannot open the log in {data}",
+            hint="the embedded log is a file of one machine: run the executors there, or use Kafka",
+        )
+
+
+def _missing(data: str) -> str | None:
+    """The name of this machine, if the log is not here."""
+    return None if (Path(data) / FILE_NAME).exists() else socket.gethostname()
 
 
 def cores_of(session: SparkSession) -> int:
@@ -124,7 +158,7 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = {**_STATIC, "spark.local.dir": tempfile.mkdtemp(prefix="millstream-spark-")}
+    settings = {**_STATIC, "spark.local.dir": str(_scratch(directory.parent.parent / "tmp"))}
     java = f"-Dlog4j2.configurationFile=file:{_logging(directory)} -Xss4m -XX:+UseSerialGC -XX:TieredStopAtLevel=4"
     java += f" -Dderby.system.home={directory}"
     if "spark.driver.extraJavaOptions" in given:
@@ -139,6 +173,28 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(given.get("spark.log.level", "WARN"))
     return session
+
+
+def _scratch(base: Path) -> Path:
+    """A directory for what Spark keeps while it runs; those of processes that are gone are removed."""
+    base.mkdir(mode=0o700, exist_ok=True)
+    for old in base.glob("[0-9]*"):
+        if not _is_alive(int(old.name)):
+            shutil.rmtree(old, ignore_errors=True)
+    own = base / str(os.getpid())
+    own.mkdir(mode=0o700, exist_ok=True)
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    return own
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 from uuid import uuid4
 
@@ -58,14 +58,15 @@ class StateMap:
     def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
         """Returns the values of the keys, in their order, with None for a key that has no entry."""
         if self._pipeline is not None:
-            return self._pipeline.get_many(keys)
+            # A list: what makes the keys may use the map itself, and must not do so between requests and answers.
+            return self._pipeline.get_many(list(keys))
         rows = [self._entries.getValue((key,)) for key in keys]
         return [None if row is None else bytes(row[0]) for row in rows]
 
     def put_many(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
         """Adds entries, or replaces their values. Of several with the same key, the last one stays."""
         if self._pipeline is not None:
-            self._pipeline.put_many(entries)
+            self._pipeline.put_many(list(entries))
             return
         for key, value in entries:
             self._entries.updateValue((key,), (value,))
@@ -73,7 +74,7 @@ class StateMap:
     def delete_many(self, keys: Iterable[bytes]) -> None:
         """Deletes entries. A key that has none is no error."""
         if self._pipeline is not None:
-            self._pipeline.delete_many(keys)
+            self._pipeline.delete_many(list(keys))
             return
         for key in keys:
             self._entries.removeKey((key,))
@@ -98,7 +99,7 @@ class _Pipeline:
         self._ready = select.poll()
         self._ready.register(connection, select.POLLIN | select.POLLOUT)
 
-    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         def requests() -> Iterator[bytes]:
             call = self._call.getValue
             for key in keys:
@@ -107,7 +108,7 @@ class _Pipeline:
 
         return self._exchange(requests(), self._read_value)
 
-    def put_many(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
+    def put_many(self, entries: Sequence[tuple[bytes, bytes]]) -> None:
         def requests() -> Iterator[bytes]:
             call = self._call.updateValue
             for key, value in entries:
@@ -117,7 +118,7 @@ class _Pipeline:
 
         self._exchange(requests(), self._read_done)
 
-    def delete_many(self, keys: Iterable[bytes]) -> None:
+    def delete_many(self, keys: Sequence[bytes]) -> None:
         def requests() -> Iterator[bytes]:
             call = self._call.removeKey
             for key in keys:

@@ -1,0 +1,38 @@
+"""Records as Arrow batches have them, turned into what the engine takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import repeat
+
+import pyarrow as pa
+
+from millstream.engine import InputRecord
+from millstream.engine.queues import Columns
+from millstream.log.blocks import decode_headers
+
+NO_COLUMNS = Columns([], [], [], [], repeat(()))
+
+
+def columns_of(batch: pa.RecordBatch) -> Columns:
+    """The columns of a batch, as Python objects."""
+    headers = batch.column("headers")
+    return Columns(
+        batch.column("offset").to_pylist(),
+        batch.column("timestamp").to_pylist(),
+        batch.column("key").to_pylist(),
+        batch.column("value").to_pylist(),
+        repeat(()) if headers.null_count == len(headers) else [decode_headers(h) for h in headers.to_pylist()],
+    )
+
+
+def finder(columns: Columns) -> Callable[[int], InputRecord]:
+    """Finds the record of an offset, as it came: for the few of which something has to be told."""
+
+    def find(offset: int) -> InputRecord:
+        place = columns.offsets.index(offset)
+        headers = columns.headers
+        found = headers[place] if isinstance(headers, list) else ()
+        return InputRecord(offset, columns.timestamps[place], columns.keys[place], columns.values[place], found)
+
+    return find

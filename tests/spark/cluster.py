@@ -1,0 +1,105 @@
+"""A standalone Spark cluster on this machine: a master and workers, each a process of its own, on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+
+
+class Cluster:
+    """A running cluster.
+
+    Attributes:
+        url: What `spark.master` is to be.
+        workers: The processes of the workers.
+    """
+
+    def __init__(self, url: str, master: subprocess.Popen[bytes], workers: list[subprocess.Popen[bytes]]) -> None:
+        self.url = url
+        self.master = master
+        self.workers = workers
+
+    def executors(self) -> list[int]:
+        """The processes of the executors, which the workers start."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError, ValueError):
+                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+                command = (path / "cmdline").read_bytes()
+                if parent in {worker.pid for worker in self.workers} and b"CoarseGrainedExecutorBackend" in command:
+                    found.append(int(path.name))
+        return found
+
+
+@contextlib.contextmanager
+def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[Cluster]:
+    """Starts a cluster with workers of one core each, and ends it."""
+    home = Path(pyspark.__file__).parent
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_NO_DAEMONIZE": "1",
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_WORKER_DIR": str(directory / "work"),
+    }
+    port, processes = _free_port(), []
+
+    def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with Path(directory / f"{name}.log").open("wb") as log:
+            command = [str(home / "bin" / "spark-class"), *arguments]
+            process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        processes.append(process)
+        return process
+
+    try:
+        url = f"spark://127.0.0.1:{port}"
+        web = str(_free_port())
+        master = start(
+            "master", "org.apache.spark.deploy.master.Master",
+            "--host", "127.0.0.1", "--port", str(port), "--webui-port", web,
+        )  # fmt: skip
+        _wait_for(directory / "master.log", "I have been elected leader")
+        started = [
+            start(
+                f"worker{number}", "org.apache.spark.deploy.worker.Worker",
+                "--host", "127.0.0.1", "-c", "1", "-m", "1500M", "-d", str(directory / f"worker{number}"),
+                "--webui-port", str(_free_port()), url,
+            )
+            for number in range(workers)
+        ]  # fmt: skip
+        for number in range(workers):
+            _wait_for(directory / f"worker{number}.log", "Successfully registered with master")
+        yield Cluster(url, master, started)
+    finally:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _wait_for(path: Path, text: str, seconds: float = 90.0) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if path.exists() and text in path.read_text(errors="replace"):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{path.name} does not say {text!r}:\n{path.read_text(errors='replace')[-2000:]}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

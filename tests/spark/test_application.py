@@ -1,0 +1,263 @@
+"""Applications on Spark, through the public API. All share one Spark."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millstream import App, Processor, Record
+from millstream.errors import AlreadyRunningError, MillstreamError, ProcessingError, RunError, UnknownStoreError
+from millstream.log import Log, ProducerRecord, open_log
+from millstream.runtime.handle import Handle
+from millstream.runtime.lifecycle import State
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with open_log(tmp_path) as found:
+        yield found
+
+
+def make(tmp_path: Path, name: str, **config: Any) -> App:
+    return App(name, config={"state.dir": str(tmp_path), "status": "none", **config})
+
+
+def values(log: Log, topic: str) -> list[bytes]:
+    ends = log.ends([topic])[topic]
+    return [row["value"] for p, end in enumerate(ends) for row in log.read(topic, p, 0, end).to_pylist()]
+
+
+def until(true: Callable[[], bool], handle: Handle, seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, handle.metrics()
+        if handle.state.is_over:
+            handle.wait()
+        time.sleep(0.01)
+
+
+def test_a_word_count(tmp_path: Path, log: Log, capfd: pytest.CaptureFixture[str]) -> None:
+    log.create_topic("lines", 2)
+    log.produce("lines", [ProducerRecord(None, b"to be or not to be") for _ in range(100)])
+    app = make(tmp_path, "word-count")
+
+    def words(line: str) -> list[str]:
+        if line == "print this":
+            print("seen:", line)
+        return line.split()
+
+    counts = app.stream("lines", value=str).flat_map_values(words).group_by(lambda word: word).count(store="counts")
+    counts.to_stream().to("word-counts")
+    states: list[State] = []
+    handle = app.start()
+    handle.on_state_change(lambda new, _old: states.append(new))
+    until(lambda: sum(log.ends(["word-counts"])["word-counts"]) == 600, handle)
+    view = handle.store("counts")
+    assert dict(view.all()) == {"be": 200, "not": 100, "or": 100, "to": 200}
+    log.produce("lines", [ProducerRecord(None, b"print this")])
+    until(lambda: view.get("this") == 1, handle)
+    until(lambda: "seen: print this" in capfd.readouterr().out, handle)
+
+    handle.pause()
+    time.sleep(1.0)  # a batch that has begun may still end
+    log.produce("lines", [ProducerRecord(None, b"paused")])
+    time.sleep(1.0)
+    assert view.get("paused") is None
+    handle.resume()
+    until(lambda: view.get("paused") == 1, handle)
+
+    metrics = handle.metrics()
+    assert metrics["sources"]["lines"] == {"read": 102, "lag": 0}
+    assert metrics["sinks"]["word-counts"] == 603
+    assert metrics["phases"].keys() == {"spark", "engine", "commit"}
+    with pytest.raises(UnknownStoreError, match="there is no store 'cuonts'"):
+        handle.store("cuonts")
+    with pytest.raises(AlreadyRunningError):
+        app.start()
+    assert handle.stop(timeout=10)
+    assert states[-2:] == [State.PENDING_SHUTDOWN, State.NOT_RUNNING]
+    assert handle.store("counts").get("be") == 200  # from the data, whoever asks
+
+
+def number(text: str) -> int:
+    return int(text)
+
+
+def test_a_failing_function_is_named_and_nothing_of_its_batch_is_published(tmp_path: Path, log: Log) -> None:
+    log.create_topic("in")
+    log.produce("in", [ProducerRecord(b"k", b"1", 1), ProducerRecord(b"k", b"x", 2)])
+    app = make(tmp_path, "failing")
+    app.stream("in", value=str).map_values(number, value=int).group_by_key().reduce(lambda a, b: a + b).to_stream().to(
+        "out"
+    )
+    with pytest.raises(ProcessingError) as caught:
+        app.run(until_caught_up=True)
+    assert "topic in, partition 0, offset 1" in caught.value.message
+    assert "test_application.py" in caught.value.message
+    assert "invalid literal for int()" in caught.value.message
+    assert values(log, "out") == []
+
+
+def test_poison_records_go_to_the_dead_letter_topic(tmp_path: Path, log: Log) -> None:
+    log.create_topic("in", 2)
+    log.produce("in", [ProducerRecord(b"%d" % n, b"x" if n % 10 == 0 else b"%d" % n, n) for n in range(100)])
+    options = {"processing.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "letters"}
+    app = make(tmp_path, "poisoned", **options)
+    app.stream("in", value=str).map_values(number, value=int).to("out")
+    handle = app.start(until_caught_up=True)
+    handle.wait()
+    assert len(values(log, "out")) == 90
+    assert values(log, "letters") == [b"x"] * 10
+    assert sum(handle.metrics()["dropped"].values()) == 10
+
+
+class Ticking(Processor[str, str, str, str]):
+    def init(self) -> None:
+        self.context.schedule("100ms", "wall", self.tick)
+
+    def tick(self, now: int) -> None:
+        self.context.forward(Record("tick", str(now), now))
+
+    def process(self, record: Record[str, str]) -> None:
+        pass
+
+
+def test_the_wall_clock_goes_on_without_records(tmp_path: Path, log: Log) -> None:
+    log.create_topic("in")
+    app = make(tmp_path, "ticking")
+    app.stream("in", value=str).process(Ticking, key=str, value=str).to("out")
+    with app.start() as handle:
+        until(lambda: len(values(log, "out")) >= 3, handle)
+    times = [int(value) for value in values(log, "out")]
+    assert times == sorted(set(times))
+
+
+def test_global_tables_are_read_first_and_everywhere(tmp_path: Path, log: Log) -> None:
+    log.create_topic("orders", 4)
+    log.create_topic("products")
+    log.produce("products", [ProducerRecord(b"p%d" % n, b"name %d" % n, n) for n in range(50)])
+    log.produce("orders", [ProducerRecord(b"o%d" % n, b"p%d" % (n % 50), n) for n in range(400)])
+    app = make(tmp_path, "global")
+    products = app.global_table("products", value=str, store="products")
+    app.stream("orders", value=str).join(products, lambda _order, name: name, on=lambda _key, order: order).to("out")
+    handle = app.start(until_caught_up=True)
+    handle.wait()
+    assert len(values(log, "out")) == 400
+    assert handle.store("products").get("p7") == "name 7"
+
+
+def test_topics_that_come_later_are_read_by_pattern(tmp_path: Path, log: Log) -> None:
+    log.create_topic("log-a")
+    log.produce("log-a", [ProducerRecord(b"k", b"1")])
+    app = make(tmp_path, "pattern")
+    app.stream(pattern="log-.*", value=str).group_by_key().count(store="lines")
+    with app.start() as handle:
+        until(lambda: handle.metrics()["batches"] > 0 and handle.store("lines").get("k") == 1, handle)
+        log.create_topic("log-b", 3)
+        log.produce("log-b", [ProducerRecord(b"k", b"2")])
+        until(lambda: bool(handle.store("lines").get("k") == 2), handle)
+
+
+def test_a_function_that_never_returns_is_named(tmp_path: Path, log: Log) -> None:
+    log.create_topic("in")
+    log.produce("in", [ProducerRecord(b"k", b"1")])
+    app = make(tmp_path, "stuck", **{"task.timeout.ms": 2000})
+
+    def waits_for_ever(value: str) -> str:
+        time.sleep(3600)
+        return value
+
+    app.stream("in", value=str).group_by_key().reduce(lambda a, _b: a).map_values(waits_for_ever, value=str).to_stream()
+    with pytest.raises(
+        RunError, match=r"waits_for_ever \(.*test_application\.py, line \d+\) has not returned for 2000 ms"
+    ):
+        app.run(until_caught_up=True)
+
+
+SCRIPT = """
+    import sys
+    import beside
+    from millstream import App
+
+    print("the script runs", flush=True)
+    app = App("script", config={"state.dir": sys.argv[1], "status": "none"})
+    app.stream("in", value=str).map_values(beside.shout).group_by_key().count(store="counts")
+
+    if __name__ == "__main__":
+        app.run(until_caught_up=len(sys.argv) == 2)
+        print("the script ends", flush=True)
+"""
+
+
+def script(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "beside.py").write_text("def shout(text):\n    print('shouting', flush=True)\n    return text.upper()\n")
+    path = folder / "script.py"
+    path.write_text(textwrap.dedent(SCRIPT))
+    return path
+
+
+def test_a_script_and_the_module_beside_it(tmp_path: Path, log: Log) -> None:
+    log.create_topic("in")
+    log.produce("in", [ProducerRecord(b"k", b"1")])
+    done = subprocess.run(
+        [sys.executable, str(script(tmp_path)), str(tmp_path)],
+        capture_output=True, text=True, timeout=200, check=False, cwd="/",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["the script runs", "shouting", "the script ends"]
+    assert done.stderr == ""
+
+
+def test_ctrl_c_stops_a_script_and_leaves_nothing_behind(tmp_path: Path, log: Log) -> None:
+    log.create_topic("in")
+    log.produce("in", [ProducerRecord(b"k", b"1")])
+    process = subprocess.Popen(
+        [sys.executable, str(script(tmp_path)), str(tmp_path), "go-on"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 150
+    while log.published("script") is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.kill(process.pid, signal.SIGINT)
+    started = time.monotonic()
+    out, err = process.communicate(timeout=60)
+    assert time.monotonic() - started < 20
+    assert out.splitlines()[-1] == "the script ends"
+    assert (process.returncode, err) == (0, "")
+    deadline = time.monotonic() + 15
+    while _mentioning(str(tmp_path)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert _mentioning(str(tmp_path)) == []
+
+
+def _mentioning(text: str) -> list[str]:
+    """The command lines of the processes of which text is a part."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if text in command and "pytest" not in command:
+            found.append(command)
+    return found
+
+
+def test_errors_of_the_start_are_raised_at_once(tmp_path: Path) -> None:
+    app = make(tmp_path, "nothing")
+    app.stream("missing", value=str).to("out")
+    with pytest.raises(MillstreamError, match="there is no topic 'missing'"):
+        app.start()
