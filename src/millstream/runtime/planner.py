@@ -26,6 +26,9 @@ Mark = dict[str, Any]
 
 _WAIT = 0.05
 _REFRESH = 1.0
+_ROUNDS = 3
+_SPARE = 0.1
+"""The part of a batch that is worth another round of sharing it out."""
 
 
 class Planner:
@@ -122,7 +125,33 @@ class Planner:
             if topic not in self._subscription.internal
         }
         chosen |= {topic: stops for topic, stops in ends.items() if topic not in chosen}
-        return self._keep_pace(offsets, chosen, ends)
+        return self._fill(offsets, chosen, ends, orders.records)
+
+    def _fill(self, offsets: Offsets, chosen: Offsets, ends: Offsets, records: int) -> Offsets:
+        """Keeps pace, and gives what inputs that are ahead in time leave of the batch to those that they wait for.
+
+        Else a table that is older than a stream would be read in ever smaller shares.
+        """
+        kept = self._keep_pace(offsets, chosen, ends)
+        for _round in range(_ROUNDS):
+            spare = records - sum(sum(_minus(stops, offsets.get(topic, []))) for topic, stops in kept.items())
+            behind = {
+                topic: [
+                    end - stop if stop == wanted else 0
+                    for stop, wanted, end in zip(stops, chosen[topic], ends[topic], strict=True)
+                ]
+                for topic, stops in kept.items()
+            }
+            unread = sum(sum(counts) for counts in behind.values())
+            if spare < records * _SPARE or not unread:
+                break
+            share = min(1.0, spare / unread)
+            chosen = {
+                topic: [stop + int(count * share) for stop, count in zip(stops, behind[topic], strict=True)]
+                for topic, stops in kept.items()
+            }
+            kept = self._keep_pace(offsets, chosen, ends)
+        return kept
 
     def _keep_pace(self, offsets: Offsets, chosen: Offsets, ends: Offsets) -> Offsets:
         """Cuts back inputs that would get ahead in time of others that are read together with them.

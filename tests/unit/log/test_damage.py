@@ -165,6 +165,19 @@ def test_the_error_says_where_the_damage_is(tmp_path: Path) -> None:
             log.read("t", 0, 0, 3)
 
 
+def test_nothing_is_written_to_a_file_that_was_deleted_or_replaced(directory: Path) -> None:
+    with open_log(directory) as log:
+        log.create_topic("t")
+        shutil.rmtree(directory)
+        with pytest.raises(LogError, match="was deleted or replaced while it was in use"):
+            log.produce("t", [record("k", "v")])
+        with open_log(directory) as other:
+            other.create_topic("other")
+            with pytest.raises(LogError, match="was deleted or replaced while it was in use"):
+                log.produce("t", [record("k", "v")])
+            assert [topic.name for topic in other.topics()] == ["other"]
+
+
 def test_a_full_log_refuses_and_goes_on(directory: Path) -> None:
     with open_log(directory, max_size=2_000_000) as log:
         log.create_topic("t", 2, {"retention.bytes": "0"})

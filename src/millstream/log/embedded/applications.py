@@ -11,8 +11,9 @@ import msgspec
 from millstream.errors import CorruptLogError, FencedError, OffsetOutOfRangeError
 from millstream.failpoints import declare, reach
 from millstream.log.api import Fingerprints, Offsets, Published
-from millstream.log.embedded import counters, groups
+from millstream.log.embedded import groups
 from millstream.log.embedded.checksums import checksum, verify
+from millstream.log.embedded.counters import Counters, add, check
 from millstream.log.embedded.positions import Positions, decode as decode_positions, merge, named, resolve
 from millstream.log.embedded.topics import head
 from millstream.names import check_name
@@ -53,13 +54,13 @@ def find(connection: sqlite3.Connection, name: str) -> Application | None:
     """Returns an application, if it is known."""
     row = connection.execute("SELECT * FROM applications WHERE name = ?", (name,)).fetchone()
     if row is None:
-        counters.check(connection, "applications")
+        check(connection, "applications", without=name)
         return None
     return _read(row)
 
 
 def _find_all(connection: sqlite3.Connection) -> Iterator[Application]:
-    counters.check(connection, "applications")
+    check(connection, "applications")
     return map(_read, connection.execute("SELECT * FROM applications"))
 
 
@@ -80,7 +81,7 @@ def _find_or_create(connection: sqlite3.Connection, name: str) -> Application:
     check_name(name, "application")
     known = find(connection, name)
     if known is None:
-        counters.add(connection, applications=1)
+        add(connection, Counters(applications=1))
     return known or Application(name, 0, None, {}, {}, {}, {})
 
 
@@ -91,7 +92,7 @@ def acquire(connection: sqlite3.Connection, name: str) -> int:
     made again does not pass for one of the new.
     """
     known = _find_or_create(connection, name)
-    epoch = counters.add(connection, epoch=1).epoch
+    epoch = add(connection, Counters(epoch=1)).epoch
     store(connection, known._replace(epoch=epoch))
     reach(ACQUIRE_BEFORE_COMMIT)
     return epoch
@@ -172,7 +173,7 @@ def floors(connection: sqlite3.Connection) -> dict[tuple[int, int], int]:
 def delete(connection: sqlite3.Connection, name: str) -> None:
     """Forgets an application."""
     if connection.execute("DELETE FROM applications WHERE name = ?", (name,)).rowcount:
-        counters.add(connection, applications=-1)
+        add(connection, Counters(applications=-1))
     connection.execute("DELETE FROM application_state WHERE application = ?", (name,))
     groups.delete(connection, name, missing_ok=True)
     drop_application(connection, name)

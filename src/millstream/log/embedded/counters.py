@@ -11,13 +11,16 @@ from typing import NamedTuple
 from millstream.errors import CorruptLogError
 from millstream.log.embedded.checksums import checksum, verify
 
-_STATEMENT = "UPDATE counters SET epoch = ?, topics = ?, consumer_groups = ?, applications = ?, checksum = ?"
+_STATEMENT = """
+    UPDATE counters SET epoch = ?, topic_number = ?, topics = ?, consumer_groups = ?, applications = ?, checksum = ?
+"""
 
 
 class Counters(NamedTuple):
-    """The last epoch that was given, and how many rows tables have."""
+    """The last epoch and the last number of a topic that were given, and how many rows tables have."""
 
     epoch: int = 0
+    topic_number: int = 0
     topics: int = 0
     consumer_groups: int = 0
     applications: int = 0
@@ -25,7 +28,7 @@ class Counters(NamedTuple):
 
 def create(connection: sqlite3.Connection) -> None:
     """Makes the one row of counters."""
-    connection.execute("INSERT INTO counters VALUES (?, ?, ?, ?, ?)", (*Counters(), checksum(*Counters())))
+    connection.execute("INSERT INTO counters VALUES (?, ?, ?, ?, ?, ?)", (*Counters(), checksum(*Counters())))
 
 
 def _read(connection: sqlite3.Connection) -> Counters:
@@ -36,26 +39,28 @@ def _read(connection: sqlite3.Connection) -> Counters:
     return Counters(*row[:-1])
 
 
-def add(
-    connection: sqlite3.Connection, *, epoch: int = 0, topics: int = 0, consumer_groups: int = 0, applications: int = 0
-) -> Counters:
+def add(connection: sqlite3.Connection, added: Counters) -> Counters:
     """Adds to the counters and returns what they are now."""
-    before = _read(connection)
-    added = (epoch, topics, consumer_groups, applications)
-    after = Counters(*(old + new for old, new in zip(before, added, strict=True)))
+    after = Counters(*(old + new for old, new in zip(_read(connection), added, strict=True)))
     connection.execute(_STATEMENT, (*after, checksum(*after)))
     return after
 
 
-def check(connection: sqlite3.Connection, table: str) -> None:
+def check(connection: sqlite3.Connection, table: str, *, without: str | None = None) -> None:
     """Raises a `CorruptLogError` if a table has not as many rows as it should, or one of them is damaged.
 
-    Who does not find a row, or wants all of them, calls this first.
+    Who does not find a row, or wants all of them, calls this.
+
+    Args:
+        connection: A connection that is in a transaction.
+        table: A table of which there is a counter. Its first column is a name, its last one a checksum.
+        without: A name that was not found, so must not be there.
     """
     expected = getattr(_read(connection), table)
+    what = table.replace("_", " ")
     rows = connection.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608
     for row in rows:
-        verify(table.replace("_", " "), row[-1], *row[:-1])
-    if len(rows) != expected:
-        what = f"the log has {len(rows)} {table.replace('_', ' ')}, but there should be {expected}"
-        raise CorruptLogError(what, hint="restore the log from a copy")
+        verify(what, row[-1], *row[:-1])
+    if len(rows) != expected or any(row[0] == without for row in rows):
+        message = f"of the log's {expected} {what} only {len(rows)} are there, or they are in disorder"
+        raise CorruptLogError(message, hint="restore the log from a copy")

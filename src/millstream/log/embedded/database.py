@@ -82,6 +82,7 @@ class Database:
 
     def __init__(self, path: Path, max_size: int | None = None) -> None:
         self.path = path
+        self._identity = _identity(path)
         self._max_size = max_size
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
@@ -135,6 +136,7 @@ class Database:
             hint = "mend the disk, then open the log anew"
             raise LogError(f"{self.path} was not written: the disk failed before ({self._broken})", hint=hint)
         with self.use() as connection:
+            self._check_identity()
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
@@ -170,6 +172,7 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         if self._closed:
             raise LogError(f"the log in {self.path.parent} is closed", hint="open it again with open_log()")
+        self._check_identity()
         connection = connect(self.path)
         if self._max_size is not None:
             (page_size,) = connection.execute("PRAGMA page_size").fetchone()
@@ -180,11 +183,26 @@ class Database:
         weakref.finalize(opened, _thread_ended, weakref.ref(self), connection).atexit = False
         return connection
 
+    def _check_identity(self) -> None:
+        """Raises a `LogError` if the file is gone: SQLite would go on writing to what nobody can find any longer."""
+        if _identity(self.path) != self._identity:
+            hint = "open the log anew; what was in it is lost with the file"
+            raise LogError(f"{self.path} was deleted or replaced while it was in use", hint=hint)
+
     def _forget(self, connection: sqlite3.Connection) -> None:
         with self._lock:
             if connection in self._connections:
                 self._connections.remove(connection)
         connection.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Returns what tells a file from one that takes its place."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _thread_ended(database: weakref.ref[Database], connection: sqlite3.Connection) -> None:

@@ -6,8 +6,8 @@ import sqlite3
 
 from millstream.errors import UnknownGroupError, suggestion
 from millstream.failpoints import declare, reach
-from millstream.log.embedded import counters
 from millstream.log.embedded.checksums import checksum, verify
+from millstream.log.embedded.counters import Counters, add, check
 from millstream.log.embedded.positions import Positions, decode, encode, merge, named
 from millstream.log.embedded.topics import StoredTopic
 from millstream.names import check_name
@@ -18,7 +18,7 @@ AFTER_OFFSETS = declare("log.groups.after-offsets")
 def _find(connection: sqlite3.Connection, group: str) -> Positions | None:
     row = connection.execute("SELECT * FROM consumer_groups WHERE name = ?", (group,)).fetchone()
     if row is None:
-        counters.check(connection, "consumer_groups")
+        check(connection, "consumer_groups", without=group)
         return None
     verify(f"consumer group {group!r}", row[-1], *row[:-1])
     return decode(row[1])
@@ -31,7 +31,7 @@ def commit(connection: sqlite3.Connection, group: str, resolved: list[tuple[Stor
         return
     before = _find(connection, group)
     if before is None:
-        counters.add(connection, consumer_groups=1)
+        add(connection, Counters(consumer_groups=1))
     row = (group, encode(merge(before or {}, resolved)))
     connection.execute("REPLACE INTO consumer_groups VALUES (?, ?, ?)", (*row, checksum(*row)))
     reach(AFTER_OFFSETS)
@@ -44,13 +44,13 @@ def committed(connection: sqlite3.Connection, group: str) -> dict[tuple[str, int
 
 def names(connection: sqlite3.Connection) -> list[str]:
     """Returns the names of all groups."""
-    counters.check(connection, "consumer_groups")
+    check(connection, "consumer_groups")
     return [name for (name,) in connection.execute("SELECT name FROM consumer_groups ORDER BY name")]
 
 
 def delete(connection: sqlite3.Connection, group: str, *, missing_ok: bool = False) -> None:
     """Forgets a group."""
     if connection.execute("DELETE FROM consumer_groups WHERE name = ?", (group,)).rowcount:
-        counters.add(connection, consumer_groups=-1)
+        add(connection, Counters(consumer_groups=-1))
     elif not missing_ok:
         raise UnknownGroupError(f"there is no consumer group {group!r}", hint=suggestion(group, names(connection)))

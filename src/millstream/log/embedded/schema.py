@@ -30,15 +30,16 @@ AFTER_LINK = declare("log.create.after-link")
 
 # What is asked of blocks without their bytes, as retention and time_bounds do, must not walk over the bytes: so those
 # have a table of their own. It was as quick as one table, and quicker than one ordered by offset.
+# No table has an index beside it: one that lacks a row would hide the row, and nobody would notice.
 _TABLES = """
 CREATE TABLE topics (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    name TEXT NOT NULL UNIQUE,
+    name TEXT PRIMARY KEY,
+    id INTEGER NOT NULL,
     partitions INTEGER NOT NULL,
     config TEXT NOT NULL,
     internal INTEGER NOT NULL,
     checksum INTEGER NOT NULL
-);
+) WITHOUT ROWID;
 CREATE TABLE partitions (
     topic INTEGER NOT NULL,
     partition INTEGER NOT NULL,
@@ -88,9 +89,10 @@ CREATE TABLE application_state (
     name TEXT NOT NULL,
     data BLOB NOT NULL,
     PRIMARY KEY (application, name)
-);
+) WITHOUT ROWID;
 CREATE TABLE counters (
     epoch INTEGER NOT NULL,
+    topic_number INTEGER NOT NULL,
     topics INTEGER NOT NULL,
     consumer_groups INTEGER NOT NULL,
     applications INTEGER NOT NULL,

@@ -10,15 +10,13 @@ from typing import NamedTuple
 from millstream.errors import ConfigError, TopicExistsError, UnknownTopicError, suggestion
 from millstream.failpoints import declare, reach
 from millstream.log.api import Topic
-from millstream.log.embedded import counters
 from millstream.log.embedded.checksums import checksum, verify
+from millstream.log.embedded.counters import Counters, add, check
 from millstream.log.topic_config import TopicSettings, check_config, check_partitions, settings
 from millstream.names import check_name
 
 CREATE_BEFORE_COMMIT = declare("log.topic-create.before-commit")
 DELETE_BEFORE_COMMIT = declare("log.topic-delete.before-commit")
-
-_COLUMNS = "id, name, partitions, config, internal, checksum"
 
 
 class StoredTopic(NamedTuple):
@@ -50,10 +48,10 @@ class Head(NamedTuple):
 
 def find(connection: sqlite3.Connection, name: str) -> StoredTopic:
     """Returns the topic of that name, or raises an `UnknownTopicError`."""
-    row = connection.execute(f"SELECT {_COLUMNS} FROM topics WHERE name = ?", (name,)).fetchone()  # noqa: S608
+    row = connection.execute("SELECT * FROM topics WHERE name = ?", (name,)).fetchone()
     if row is not None:
         return _read(row)
-    counters.check(connection, "topics")
+    check(connection, "topics", without=name)
     names = [known for (known,) in connection.execute("SELECT name FROM topics ORDER BY name")]
     hint = suggestion(str(name), names) or (
         "create it first" if len(names) > 20 else f"the topics are: {', '.join(names)}" if names else "there are none"
@@ -63,12 +61,12 @@ def find(connection: sqlite3.Connection, name: str) -> StoredTopic:
 
 def find_all(connection: sqlite3.Connection) -> list[StoredTopic]:
     """Returns all topics, by name."""
-    counters.check(connection, "topics")
-    return [_read(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM topics ORDER BY name")]  # noqa: S608
+    check(connection, "topics")
+    return [_read(row) for row in connection.execute("SELECT * FROM topics ORDER BY name")]
 
 
-def _read(row: tuple[int, str, int, str, int, int]) -> StoredTopic:
-    number, name, partitions, config, internal, stored = row
+def _read(row: tuple[str, int, int, str, int, int]) -> StoredTopic:
+    name, number, partitions, config, internal, stored = row
     verify(f"topic {name!r}", stored, *row[:-1])
     known = json.loads(config)
     return StoredTopic(number, Topic(name, partitions, known, bool(internal)), settings(known))
@@ -80,27 +78,23 @@ def create(
     """Makes a topic that does not exist."""
     check_name(name, "topic")
     check_partitions(partitions)
-    text = json.dumps(check_config(config))
+    checked = check_config(config)
     if exists(connection, name):
         raise TopicExistsError(f"there is a topic {name!r} already", hint="exist_ok=True takes it as it is")
-    row = (name, partitions, text, int(internal))
-    statement = "INSERT INTO topics (name, partitions, config, internal, checksum) VALUES (?, ?, ?, ?, 0)"
-    number = connection.execute(statement, row).lastrowid
-    connection.execute("UPDATE topics SET checksum = ? WHERE id = ?", (checksum(number, *row), number))
+    number = add(connection, Counters(topic_number=1, topics=1)).topic_number
     for partition in range(partitions):
         _add_head(connection, number, partition)
-    counters.add(connection, topics=1)
+    stored = _store(connection, number, Topic(name, partitions, checked, internal))
     reach(CREATE_BEFORE_COMMIT)
-    return find(connection, name)
+    return stored
 
 
 def exists(connection: sqlite3.Connection, name: str) -> bool:
     """Returns whether there is a topic of that name."""
-    counters.check(connection, "topics")
-    return connection.execute("SELECT 1 FROM topics WHERE name = ?", (name,)).fetchone() is not None
+    return any(topic.name == name for topic in find_all(connection))
 
 
-def _add_head(connection: sqlite3.Connection, topic: int | None, partition: int) -> None:
+def _add_head(connection: sqlite3.Connection, topic: int, partition: int) -> None:
     row = (topic, partition, 0, 0)
     connection.execute("INSERT INTO partitions VALUES (?, ?, ?, ?, ?)", (*row, checksum(*row)))
 
@@ -126,9 +120,8 @@ def alter(connection: sqlite3.Connection, name: str, config: Mapping[str, str | 
 
 
 def _store(connection: sqlite3.Connection, number: int, topic: Topic) -> StoredTopic:
-    row = (topic.name, topic.partitions, json.dumps(dict(topic.config)), int(topic.internal))
-    statement = "UPDATE topics SET name = ?, partitions = ?, config = ?, internal = ?, checksum = ? WHERE id = ?"
-    connection.execute(statement, (*row, checksum(number, *row), number))
+    row = (topic.name, number, topic.partitions, json.dumps(dict(topic.config)), int(topic.internal))
+    connection.execute("REPLACE INTO topics VALUES (?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
     return find(connection, topic.name)
 
 
@@ -138,8 +131,8 @@ def delete(connection: sqlite3.Connection, name: str) -> None:
     connection.execute("DELETE FROM block_data WHERE id IN (SELECT data FROM blocks WHERE topic = ?)", (number,))
     connection.execute("DELETE FROM blocks WHERE topic = ?", (number,))
     connection.execute("DELETE FROM partitions WHERE topic = ?", (number,))
-    counters.add(connection, topics=-1)
-    connection.execute("DELETE FROM topics WHERE id = ?", (number,))
+    connection.execute("DELETE FROM topics WHERE name = ?", (name,))
+    add(connection, Counters(topics=-1))
     reach(DELETE_BEFORE_COMMIT)
 
 

@@ -32,6 +32,7 @@ _STATIC = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "millstream.runtime.spark.daemon",
     "spark.locality.wait": "0",
     "spark.speculation": "false",
     "spark.sql.catalogImplementation": "in-memory",
@@ -158,9 +159,9 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = {**_STATIC, "spark.local.dir": str(_scratch(directory.parent.parent / "tmp"))}
-    java = f"-Dlog4j2.configurationFile=file:{_logging(directory)} -Xss4m -XX:+UseSerialGC -XX:TieredStopAtLevel=4"
-    java += f" -Dderby.system.home={directory}"
+    scratch = _scratch(directory.parent.parent / "tmp")
+    settings = {**_STATIC, "spark.local.dir": str(scratch)}
+    java = f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile=file:{_logging(directory)} -Xss4m -XX:+UseSerialGC"
     if "spark.driver.extraJavaOptions" in given:
         java += " " + given["spark.driver.extraJavaOptions"]
     master = given.get("spark.master", f"local[{os.cpu_count() or 2},4]")

@@ -1,0 +1,17 @@
+"""Spark's daemon, from which its Python workers are forked, with all that they need imported once and for all.
+
+Spark starts it as ``python -m millstream.runtime.spark.daemon WORKER_MODULE`` (`spark.python.daemon.module`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from pyspark import daemon
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["pyspark.worker"]:
+        for name in ("pandas", "pyarrow", "millstream.runtime.spark.proxy", "millstream.runtime.spark.source"):
+            importlib.import_module(name)
+    daemon.manager()
