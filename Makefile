@@ -3,6 +3,7 @@
 #
 #   make test PYTHON=/path/to/python     another interpreter for a new .venv
 #   make test ARGS="-k join -x"          arguments for pytest
+#   make soak KILLS=20                   how many times to kill
 #
 # Settings of pip and uv (PIP_*, UV_*, their configuration files) are respected.
 
@@ -17,10 +18,11 @@ BIN := $(VENV)/bin
 TOOLS := .tools
 UV_MIN := 0.8
 WORKERS := auto
+KILLS ?= 200
 
 say = @printf '\n==> %s\n'
 
-.PHONY: help setup test lint format types pytest bench docs clean distclean
+.PHONY: help setup test lint format types pytest soak bench docs clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,7 +96,10 @@ types: setup ## Check types (mypy, strict)
 
 pytest: setup ## Run the tests and the examples of the documentation; pass arguments with ARGS="..."
 	$(say) 'pytest'
-	@$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup $(ARGS)
+
+soak: setup ## Kill an application on Spark KILLS times (200), at random moments, and verify what it did
+	@$(BIN)/python -m tests.fault.soak $(KILLS)
 
 bench: setup ## Run the benchmarks
 	@set -eu; found=; \

@@ -11,8 +11,9 @@ from millstream.errors import MillstreamError, NonDeterministicError, RunError
 from millstream.failpoints import declare, reach
 from millstream.log.api import Append, Log, Publication
 from millstream.log.blocks import Block, decode, decode_headers
+from millstream.plan.fingerprint import kept_stores
 from millstream.plan.stateless import Repartition, Sink
-from millstream.runtime.messages import Failure, OutputBlock, Written, unpack
+from millstream.runtime.messages import Failure, OutputBlock, StoreChange, Written, unpack
 from millstream.runtime.outputs import UNKNOWN, blocks_of
 from millstream.runtime.program import Program
 from millstream.state.spec import ChangelogRecord, StoreSpec
@@ -41,6 +42,12 @@ class Committer:
             spec.name: spec for node in program.topology.plan.nodes for spec in node.stores
         }
 
+        self._unknown = [spec for spec in self._kept() if program.has_view(spec)]
+
+    def _kept(self) -> list[StoreSpec]:
+        topology = self._program.topology
+        return [spec for specs in kept_stores(topology.plan, topology.facts).values() for spec in specs]
+
     def commit(self, batch: int, payloads: Iterable[bytes]) -> list[Written]:
         """Publishes a batch, and returns what its tasks did.
 
@@ -60,7 +67,7 @@ class Committer:
             batch=self._base + batch,
             appends=appends,
             offsets={(topic, partition): end for written in results for topic, partition, end in written.offsets},
-            views=[self._view(change) for written in results for change in written.changes],
+            views=self._views([change for written in results for change in written.changes]),
             fingerprints=self._fingerprints(appends, results),
             state={
                 "waiting": str(sum(written.waiting for written in results)).encode(),
@@ -94,10 +101,17 @@ class Committer:
         for known in blocks_of(records, lambda _topic: topic.partitions, written.origin[2]):
             yield from self._appends(known, written)
 
-    def _view(self, change: Any) -> ViewChange:
-        spec = self._specs[change.store]
-        records = list(map(ChangelogRecord, change.keys, change.values, change.timestamps))
-        return change_of(spec, change.partition, records, change.time)
+    def _views(self, changes: list[StoreChange]) -> list[ViewChange]:
+        """What changes in the views; with the first batch, stores in which nothing has changed are made known."""
+        found = []
+        for change in changes:
+            records = list(map(ChangelogRecord, change.keys, change.values, change.timestamps))
+            found.append(change_of(self._specs[change.store], change.partition, records, change.time))
+        for spec in self._unknown:
+            if all(change.store != spec.name for change in changes):
+                found.append(change_of(spec, 0, []))
+        self._unknown = []
+        return found
 
     @staticmethod
     def _fingerprints(appends: Sequence[Append], results: Sequence[Written]) -> dict[str, tuple[int, bytes]]:

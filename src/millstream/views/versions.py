@@ -37,6 +37,7 @@ def write_versions(connection: Connection, store: int, partition: int, records: 
             else:
                 changed.append((until, ended, store, partition, key, timestamp))
         removed += [(store, partition, key, timestamp) for timestamp in versions.removed]
+    # What was removed and put again is deleted first, then written.
     connection.executemany(
         "DELETE FROM view_versions WHERE store = ? AND partition = ? AND key = ? AND timestamp = ?", removed
     )
@@ -89,7 +90,6 @@ class _Versions:
             else:
                 tombstones[place] = tombstone
         self.written[timestamp] = value
-        self.removed.discard(timestamp)
 
     def _is_ended(self, timestamp: int) -> bool:
         timestamps, tombstones = self._timestamps, self._tombstones

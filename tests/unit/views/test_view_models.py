@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ def operations(**kinds: Any) -> Any:
     one = st.one_of(
         [st.tuples(st.integers(0, 2), st.just(name), st.tuples(*arguments)) for name, arguments in kinds.items()]
     )
-    return st.lists(st.lists(one, max_size=4) | st.lists(one, min_size=15, max_size=20), min_size=1, max_size=4)
+    return st.lists(st.lists(one, max_size=4) | st.lists(one, min_size=12, max_size=16), min_size=1, max_size=3)
 
 
 def keys_at_home(batches: Any) -> Any:
@@ -168,3 +169,45 @@ def test_versioned_store(key: Any, value: Any, partitions: int, retention: int |
                 assert view.get(asked, moment) == expected.get(asked, moment)
 
     run(StoreSpec("s", "versioned", key, value, retention_ms=retention), partitions, keys_at_home(batches), check)
+
+
+@pytest.mark.parametrize("options", [{}, {"held": True}, {"duplicates": True}])
+def test_windows_and_sessions_disappear_one_by_one(options: Any) -> None:
+    specs = [StoreSpec("w", "window", STRING, STRING, retention_ms=50, **options)]
+    if "duplicates" not in options:
+        specs.append(StoreSpec("s", "session", STRING, STRING, retention_ms=50, **options))
+    for spec in specs:
+        with database() as (_, connection, reader):
+            tasks = Tasks(connection, spec)
+            for time in range(150):
+                if spec.kind == "window":
+                    tasks.stores[0].put("k", time, "v")
+                else:
+                    tasks.stores[0].put("k", time - 3, time, "v")
+                tasks.publish()
+                view, expected = open_(reader, spec), tasks.in_memory()
+                if spec.kind == "window":
+                    assert view.all() == expected.all()
+                else:
+                    assert view.fetch("k") == expected.fetch("k")
+
+
+@pytest.mark.parametrize("batches", [1, 5])
+def test_versions_put_in_every_order(batches: int) -> None:
+    puts = list(product([1, 2, 3], [True, False]))
+    orders = list(product(puts, repeat=5))
+    spec = StoreSpec("s", "versioned", STRING, STRING)
+    with database() as (_, connection, reader):
+        tasks = Tasks(connection, spec)
+        for step in range(5):
+            for number, order in enumerate(orders):
+                timestamp, tombstone = order[step]
+                tasks.stores[0].put(str(number), None if tombstone else str(step), timestamp)
+            if batches == 5:
+                tasks.publish()
+        tasks.publish()
+        view, expected = open_(reader, spec), tasks.in_memory()
+        with reader.snapshot():
+            for number, order in enumerate(orders):
+                for moment in [None, 1, 2, 3]:
+                    assert view.get(str(number), moment) == expected.get(str(number), moment), order

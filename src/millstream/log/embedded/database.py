@@ -231,6 +231,7 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = OFF")
+        connection.execute("PRAGMA cache_size = -65536")  # 64 MB at most: views are upserts at random places
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_SIZE_LIMIT}")
     except BaseException:

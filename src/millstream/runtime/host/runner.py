@@ -61,7 +61,7 @@ class _Memory(msgspec.Struct, array_like=True):
 def _few_collections() -> Iterator[None]:
     """Looks for cyclic garbage less often: a batch makes very many objects, which nearly all live on or have no cycles.
 
-    As often as usual, it would take a third of the time of a batch.
+    As often as usual, it would take up to a third of the time of a batch.
     """
     usual = gc.get_threshold()
     gc.set_threshold(*_COLLECT_AFTER)
