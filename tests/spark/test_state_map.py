@@ -306,19 +306,34 @@ def test_a_closed_connection_is_an_error(server: StartServer) -> None:
         server(serve).map().delete_many([b"a", b"b"])
 
 
-def test_a_failing_source_of_entries_ends_the_connection(server: StartServer) -> None:
+def test_what_makes_the_entries_may_use_the_map(server: StartServer) -> None:
+    asked: list[str | None] = []
+
+    def serve(end: Server) -> None:
+        for _ in range(4):
+            asked.append(end.request().stateVariableRequest.mapStateCall.WhichOneof("method"))
+            end.answer()
+
+    entries = server(serve).map()
+
+    entries.put_many((key, b"") for key in (b"a", b"b") if entries.get_many([key]) == [None])
+
+    assert asked == ["getValue", "getValue", "updateValue", "updateValue"]
+
+
+def test_nothing_is_sent_of_entries_that_cannot_be_made(server: StartServer) -> None:
     def entries() -> Iterator[tuple[bytes, bytes]]:
         yield b"k", megabyte()
         raise LookupError
 
     def serve(end: Server) -> None:
-        end.request()
+        assert end.request().stateVariableRequest.mapStateCall.WhichOneof("method") == "removeKey"
+        end.answer()
 
     end = server(serve)
     with pytest.raises(LookupError):
         end.map().put_many(entries())
-    with pytest.raises(StateConnectionError, match="lost"):
-        end.map().get_many([b"k"])
+    end.map().delete_many([b"k"])
 
 
 def test_an_unknown_version_of_pyspark_gets_the_public_methods(

@@ -103,7 +103,7 @@ def _foreign_key(
         left_key=left_key,
         right_key=right_key,
         right_value=right_value,
-        store=StoreSpec(name=f"{stem}-subscriptions-store", kind="key-value", key=BYTES, value=BYTES),
+        store=StoreSpec(name=f"{stem}-subscriptions-store", kind="key-value", key=BYTES, value=BYTES, grouped=True),
     )
     builder.add(answer)
     answers = builder.repartition(answer, f"{stem}-answer", left_key, BYTES)

@@ -82,5 +82,7 @@ def check_spec(spec: StoreSpec) -> None:
         raise StateError(f"store {spec.name!r}: only a window store that is not held can keep duplicates")
     if spec.retention_ms is not None and spec.retention_ms < 0:
         raise StateError(f"store {spec.name!r}: the retention is negative: {spec.retention_ms} ms")
+    if spec.grouped and spec.kind != "key-value":
+        raise StateError(f"store {spec.name!r}: only a key-value store can be grouped")
     if spec.timestamped and spec.kind in ("versioned", "buffer"):
         raise StateError(f"store {spec.name!r}: the rows of a {spec.kind} store cannot be timestamped")

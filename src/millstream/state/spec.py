@@ -42,6 +42,8 @@ class StoreSpec(Value):
         logged: Changes are recorded for the changelog.
         inclusive: The end of a window belongs to it (sliding windows).
         named: The user gave the name, so that the store can be queried.
+        grouped: A key-value store whose key bytes begin with a group: its length in 4 bytes, and its bytes. The rows of
+            a group are kept together, so that listing them by that prefix touches no others.
     """
 
     name: str
@@ -56,3 +58,4 @@ class StoreSpec(Value):
     logged: bool = True
     inclusive: bool = False
     named: bool = False
+    grouped: bool = False

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from millstream.engine import InputRecord, Task
 from millstream.errors import MillstreamError
+from millstream.plan.fingerprint import kept_stores
 from millstream.plan.sources import GlobalTable
 from millstream.runtime.columns import NO_COLUMNS, columns_of, finder
 from millstream.runtime.messages import (
@@ -108,6 +109,10 @@ class TaskRunner:
             task = Task(topology, program.config, number, now=now, state=({}, own), open_store=self.state.open)
             task.context.partition_counts = self._partition_count
             self._parts.append(_Part(first, task))
+        for topology in parts:
+            for specs in kept_stores(topology.plan, topology.facts).values():
+                for spec in specs:
+                    self.state.open(spec)  # also those that a processor asks for only later
         self._specs: dict[str, StoreSpec] = {
             spec.name: spec for part in self._parts for node in part.task.topology.plan.nodes for spec in node.stores
         }
@@ -286,7 +291,7 @@ class TaskRunner:
         return not any(table.store.name == store for table in self._program.topology.plan.of_type(GlobalTable))
 
     def _figures(self) -> dict[str, float]:
-        return {}
+        return {f"state.{name}": float(value) for name, value in self.state.figures().items()}
 
     def _partition_count(self, topic: str) -> int:
         return self._program.counts.get(topic, 1)

@@ -19,7 +19,7 @@ class PagedBufferStore(Pending, MemoryBufferStore):
 
     __slots__ = ("_marks", "_records", "absent")
 
-    cost: ClassVar[Cost] = Cost(250, 1.5)
+    cost: ClassVar[Cost] = Cost(row=175, byte=1.5)
     floor: ClassVar[int] = -1
     clock: ClassVar[tuple[int, int]] = (-1, 0)
     pinned: ClassVar[bool] = True
@@ -47,14 +47,14 @@ class PagedBufferStore(Pending, MemoryBufferStore):
         self._marks += [split_buffer_key(record.key) for record in records]
         self._records += records
 
-    def place(self, key: bytes, /) -> tuple[int, bytes]:
-        return 0, key
+    def places(self, keys: Iterable[bytes], /) -> list[tuple[int, bytes]]:
+        return [(0, key) for key in keys]
 
     def members(self, marks: Iterable[Any], /) -> list[Any]:
         return list(marks)
 
-    def add(self, members: list[Any], mark: Any, /) -> None:
-        members.append(mark)
+    def extend(self, members: list[Any], marks: Iterable[Any], /) -> None:
+        members += marks
 
     def collect(self, members: list[Any], _low: int, _high: int, /) -> tuple[list[Any], list[Row]]:
         value_out, items = self._codec.value_out, self._items

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 from millstream.state.codec import Codec, split_window_key, window_key
 from millstream.state.duplicates import MemoryDuplicatesStore
 from millstream.state.paged.format import Row
-from millstream.state.paged.rows import Cost, Pending, merged
+from millstream.state.paged.rows import Cost, Pending, encoded, merged
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
-_START = Struct(">q")
+_START = Struct(">q").unpack_from
 
 
 class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
@@ -21,7 +21,7 @@ class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
 
     __slots__ = ("_marks", "_records")
 
-    cost: ClassVar[Cost] = Cost(200, 1.5)
+    cost: ClassVar[Cost] = Cost(row=165, byte=1.5)
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         super().__init__(spec, codec)
@@ -54,28 +54,27 @@ class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
         self._marks += [self._codec.key_in(split_window_key(record.key)[0]) for record in records]
         self._records += records
 
-    def place(self, key: bytes, /) -> tuple[int, bytes]:
-        return _START.unpack_from(key, len(key) - 12)[0], key[:-12]
+    def places(self, keys: Iterable[bytes], /) -> list[tuple[int, bytes]]:
+        return [(_START(key, len(key) - 12)[0], key[:-12]) for key in keys]
 
     def members(self, marks: Iterable[Any], /) -> list[Any]:
         return list(dict.fromkeys(marks))
 
-    def add(self, members: list[Any], mark: Any, /) -> None:
-        members.append(mark)
+    def extend(self, members: list[Any], marks: Iterable[Any], /) -> None:
+        members += marks
 
     def collect(self, members: list[Any], low: int, high: int, /) -> tuple[list[Any], list[Row]]:
-        key_out, row_out = self._codec.key_out, self._codec.row_out
+        key_out = self._codec.key_out
         low = max(low, self._horizon + 1)
         marks: list[Any] = []
-        collected: list[Row] = []
+        keyed: list[tuple[bytes, Any]] = []
         for key in dict.fromkeys(members):
             rows = self._rows.get(key, [])
             name = key_out(key)
             for start, sequence, row in rows[bisect_left(rows, (low,)) : bisect_left(rows, (high + 1,))]:
                 marks.append(key)
-                value, timestamp = row_out(row)
-                collected.append((window_key(name, start, sequence), value, timestamp))
-        return marks, collected
+                keyed.append((window_key(name, start, sequence), row))
+        return marks, encoded(self.spec, self._codec, keyed)
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         key_in, row_in, horizon = self._codec.key_in, self._codec.row_in, self._horizon

@@ -120,9 +120,10 @@ def decode_page(data: bytes | None, what: str) -> tuple[int, list[Row]]:
 def encode_log(sequence: int, records: Sequence[tuple[int, list[ChangelogRecord]]]) -> list[tuple[bytes, bytes]]:
     """Returns the keys and values of a log segment: the changes of one batch, by store."""
     data = _encode(records)
-    starts = range(0, len(data), PIECE)
+    room = PIECE - _PIECES.size
+    starts = range(0, len(data), room)
     head = _PIECES.pack(FORMAT, len(starts))
-    return [(log_key(sequence, n), head + data[start : start + PIECE]) for n, start in enumerate(starts)]
+    return [(log_key(sequence, n), head + data[start : start + room]) for n, start in enumerate(starts)]
 
 
 def count_pieces(data: bytes | None, sequence: int) -> int:

@@ -8,8 +8,17 @@ from typing import Any, ClassVar
 from millstream.state.codec import Codec
 from millstream.state.key_value import MemoryKeyValueStore, putter
 from millstream.state.paged.format import Row
-from millstream.state.paged.rows import Cost, Pending, merged
+from millstream.state.paged.rows import Cost, Pending, encoded, merged
 from millstream.state.spec import ChangelogRecord, StoreSpec
+
+
+def group_of(key: bytes) -> bytes:
+    r"""Returns the beginning of a key that names its group.
+
+    >>> group_of(b"\0\0\0\2abc")
+    b'\x00\x00\x00\x02ab'
+    """
+    return key[: 4 + int.from_bytes(key[:4], "big")]
 
 
 class LoadingRows(dict[Any, Any]):
@@ -37,7 +46,7 @@ class PagedKeyValueStore(Pending, MemoryKeyValueStore):
 
     __slots__ = ("_marks", "_records")
 
-    cost: ClassVar[Cost] = Cost(200, 1.5)
+    cost: ClassVar[Cost] = Cost(row=165, byte=1.5)
     floor: ClassVar[int] = -1
     clock: ClassVar[tuple[int, int]] = (-1, 0)
 
@@ -65,26 +74,23 @@ class PagedKeyValueStore(Pending, MemoryKeyValueStore):
         self._marks += [self._codec.key_in(record.key) for record in records]
         self._records += records
 
-    def place(self, key: bytes, /) -> tuple[int, bytes]:
-        return 0, key
+    def places(self, keys: Iterable[bytes], /) -> list[tuple[int, bytes]]:
+        if self.spec.grouped:
+            return [(0, group_of(key)) for key in keys]
+        return [(0, key) for key in keys]
 
     def members(self, marks: Iterable[Any], /) -> list[Any]:
         return list(marks)
 
-    def add(self, members: list[Any], mark: Any, /) -> None:
-        members.append(mark)
+    def extend(self, members: list[Any], marks: Iterable[Any], /) -> None:
+        members += marks
 
     def collect(self, members: list[Any], _low: int, _high: int, /) -> tuple[list[Any], list[Row]]:
-        key_out, row_out, get = self._codec.key_out, self._codec.row_out, self._rows.get
-        marks: list[Any] = []
-        rows: list[Row] = []
-        for key in dict.fromkeys(members):
-            row = get(key)
-            if row is not None:
-                marks.append(key)
-                value, timestamp = row_out(row)
-                rows.append((key_out(key), value, timestamp))
-        return marks, rows
+        get = self._rows.get
+        rows = {key: row for key in members if (row := get(key)) is not None}
+        return list(rows), encoded(
+            self.spec, self._codec, zip(map(self._codec.key_out, rows), rows.values(), strict=True)
+        )
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         key_in, row_in, held, changed = self._codec.key_in, self._codec.row_in, self._rows, self._changed()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from millstream.state.codec import Codec
 from millstream.state.paged.format import Row, SegmentEntry, StoreEntry, decode_page, encode_page
+from millstream.state.paged.key_value import group_of
 from millstream.state.paged.pages import Page, Segment, bucket_of
 from millstream.state.paged.rows import PagedRows
 from millstream.state.spec import ChangelogRecord
+
+if TYPE_CHECKING:
+    from millstream.state.paged.residence import Residence
 
 _AT_ONCE = 256
 """How many pages are fetched at once, so that a large store does not come in one piece."""
@@ -19,37 +23,12 @@ _OVERLAY_RECORD = 250
 """About what a record in an overlay takes, beside its bytes."""
 
 
-class Residence(Protocol):
-    """What the pagers of a task share: where pages come from, and the account of what is in memory."""
-
-    page_bytes: int
-
-    def fetch_pages(self, pages: list[Page], /) -> list[bytes | None]:
-        """Reads pages from the remote map."""
-
-    def charge(self, page: Page, amount: int, /, *, used: bool) -> None:
-        """Notes how much memory a page takes now, and whether that is because it was used."""
-
-    def left(self, page: Page, /) -> None:
-        """Notes that a page left memory, or is no more."""
-
-    def soiled(self, page: Page, sequence: int, /) -> None:
-        """Notes that the log has changes of a page, from a sequence number on if not from before."""
-
-    def cleaned(self, page: Page, /) -> None:
-        """Notes that a page does not need the log any more."""
-
-    def relieve(self, kept: list[Page], /) -> None:
-        """Makes room in memory, if need be, without touching some pages."""
-
-
 class Pager:
     """The pages of one store.
 
     Attributes:
         segments: Its time segments by number.
         width: How long they are.
-        whole: All rows are in memory.
     """
 
     def __init__(self, residence: Residence, entry: StoreEntry, store: PagedRows, codec: Codec) -> None:
@@ -60,6 +39,7 @@ class Pager:
         self.store = store
         self._residence = residence
         self._key_out = codec.key_out
+        self._grouped = store.spec.grouped
         self.segments = {each.number: Segment(self, each) for each in entry.segments}
         self._absent = sum(segment.buckets for segment in self.segments.values())
         store.resume(entry.time, entry.counter)
@@ -90,15 +70,19 @@ class Pager:
     # ----- into memory and out of it ---------------------------------------------------------------------------------
 
     def load_key(self, key: Any, low: int, high: int, /) -> None:
-        self._load_name(self._key_out(key), low, high)
+        name = self._key_out(key)
+        self._load_name(group_of(name) if self._grouped else name, low, high)
 
     def load_between(self, low: int, high: int, /) -> None:
         for segment in self._between(low, high):
             if segment.resident < segment.buckets:
                 self.load([page for page in map(segment.page, range(segment.buckets)) if page.members is None])
 
-    def load_prefix(self, _prefix: bytes, /) -> None:
-        self.load_between(0, 0)
+    def load_prefix(self, prefix: bytes, /) -> None:
+        if self._grouped and len(prefix) >= 4 + int.from_bytes(prefix[:4], "big"):
+            self._load_name(group_of(prefix), 0, 0)
+        else:
+            self.load_between(0, 0)
 
     def _load_name(self, name: bytes, low: int, high: int) -> None:
         value = crc32(name)
@@ -127,7 +111,7 @@ class Pager:
             what = f"page {page.bucket} of segment {segment.number} of store {self.name!r}"
             sequence, rows = decode_page(data, what)
         page.stored = 0 if data is None else len(data)
-        page.stored_rows = len(rows)
+        page.stored_rows = self.store.count(rows)
         page.members = self.store.insert(rows, page.overlay, sequence)
         page.overlay = None
         segment.resident += 1
@@ -148,9 +132,10 @@ class Pager:
         if page.members is None:
             amount = page.pending + _OVERLAY_RECORD * page.records
         else:
+            # Of what the log has got, half may be rows that the page had before.
             cost = self.store.cost
-            rows, size = page.stored_rows + page.records, page.stored + page.pending
-            amount = int(cost.row * rows + cost.byte * size)
+            rows, size = page.stored_rows + page.records / 2, page.stored + page.pending / 2
+            amount = int(cost.row * rows + cost.byte * size + cost.member * len(page.members))
         self._residence.charge(page, amount, used=used)
 
     # ----- changes ---------------------------------------------------------------------------------------------------
@@ -170,46 +155,58 @@ class Pager:
     def note(self, sequence: int) -> list[ChangelogRecord]:
         """Gives what has changed in the store to the pages; returns what must be in the log."""
         marks, records = self.store.take()
-        strays: dict[Page, Any] = {}
-        kept: list[ChangelogRecord] = []
-        touched: dict[Page, None] = {}
         store, segments, width = self.store, self.segments, self.width
-        place, add = store.place, store.add
-        for mark, record in zip(marks, records, strict=True):
-            time, name = place(record[0])
-            segment = segments.get(time // width) or self._new_segment(time // width, sequence)
+        changed: dict[Page, list[Any]] = {}
+        gone: set[int] = set()
+        places = store.places([record[0] for record in records])
+        for mark, record, (time, name) in zip(marks, records, places, strict=True):
+            number = time // width
+            segment = segments.get(number) or self._new_segment(number, sequence)
             if segment is None:
+                gone.add(number)
                 continue
-            page = segment.page_of(crc32(name))
-            if page.members is not None:
-                add(page.members, mark)
+            bucket = crc32(name) & segment.mask
+            if bucket >= segment.buckets:
+                bucket &= segment.mask >> 1
+            page = segment.pages.get(bucket) or segment.page(bucket)
+            own = changed.get(page)
+            if own is None:
+                changed[page] = [mark]
             else:
+                own.append(mark)
+            if page.members is None:
                 self._overlay(page, sequence, record)
-                add(strays.setdefault(page, store.members(())), mark)
-            page.pending += len(record[0]) + len(record[1] or b"")
-            page.records += 1
-            touched[page] = None
-            kept.append(record)
-        for page, members in strays.items():
-            store.evict(members, page.segment.low, page.segment.high)
-        for page in touched:
-            self._residence.soiled(page, sequence)
-            self._charge(page, used=True)
-        return kept
+        if gone:
+            pairs = zip(records, places, strict=True)
+            records = [record for record, (time, _) in pairs if time // width not in gone]
+        each = _average(records)
+        for page, own in changed.items():
+            if page.members is None:
+                store.evict(store.members(own), page.segment.low, page.segment.high)
+            else:
+                store.extend(page.members, own)
+            self._note_logged(page, len(own), int(each * len(own)), sequence)
+        return records
 
-    def replay(self, sequence: int, records: Iterable[ChangelogRecord]) -> None:
+    def replay(self, sequence: int, records: list[ChangelogRecord]) -> None:
         """Takes in what the log has for the store; its pages are not in memory yet."""
-        for record in records:
-            time, name = self.store.place(record[0])
+        changed: dict[Page, int] = {}
+        for record, (time, name) in zip(records, self.store.places([r[0] for r in records]), strict=True):
             segment = self.segments.get(time // self.width)
             if segment is None or sequence < segment.since:
                 continue
             page = segment.page_of(crc32(name))
             self._overlay(page, sequence, record)
-            page.pending += len(record[0]) + len(record[1] or b"")
-            page.records += 1
-            self._residence.soiled(page, sequence)
-            self._charge(page, used=True)
+            changed[page] = changed.get(page, 0) + 1
+        each = _average(records)
+        for page, count in changed.items():
+            self._note_logged(page, count, int(each * count), sequence)
+
+    def _note_logged(self, page: Page, records: int, size: int, sequence: int) -> None:
+        page.records += records
+        page.pending += size
+        self._residence.soiled(page, sequence)
+        self._charge(page, used=True)
 
     def _overlay(self, page: Page, sequence: int, record: ChangelogRecord) -> None:
         if page.overlay is None:
@@ -243,10 +240,11 @@ class Pager:
         marks: dict[int, list[Any]] = {bucket: [] for bucket in moved if bucket < buckets}
         marks.update({bucket: [] for bucket in range(segment.buckets, buckets)})
         rows: dict[int, list[Row]] = {bucket: [] for bucket in marks}
-        place = self.store.place
         for bucket in moved:
-            for mark, row in zip(*(collected.get(bucket) or self._collect(segment.pages[bucket])), strict=True):
-                new = bucket_of(crc32(place(row[0])[1]), buckets)
+            old_marks, old_rows = collected.get(bucket) or self._collect(segment.pages[bucket])
+            places = self.store.places([row[0] for row in old_rows])
+            for mark, row, (_, name) in zip(old_marks, old_rows, places, strict=True):
+                new = bucket_of(crc32(name), buckets)
                 marks[new].append(mark)
                 rows[new].append(row)
         deletes = self._remove(segment, moved, buckets)
@@ -262,11 +260,11 @@ class Pager:
         return self.store.collect(page.members, page.segment.low, page.segment.high)
 
     def _write(self, page: Page, sequence: int, marks: list[Any], rows: list[Row]) -> bytes:
-        data = encode_page(sequence, rows)
+        data, count = encode_page(sequence, rows), self.store.count(rows)
         segment = page.segment
         segment.bytes += len(data) - page.stored
-        segment.rows += len(rows) - page.stored_rows
-        page.stored, page.stored_rows = len(data), len(rows)
+        segment.rows += count - page.stored_rows
+        page.stored, page.stored_rows = len(data), count
         page.pending = page.records = 0
         page.members = self.store.members(marks)
         self._residence.cleaned(page)
@@ -293,3 +291,8 @@ class Pager:
             self._residence.left(page)
         segment.resize(buckets)
         return keys
+
+
+def _average(records: list[ChangelogRecord]) -> float:
+    """About how long a record is: that all are equally long is good enough for an estimate."""
+    return sum(len(key) + len(value or b"") for key, value, _ in records) / (len(records) or 1)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from millstream.state.paged.pager import Pager
 from millstream.state.paged.pages import Page
+
+if TYPE_CHECKING:
+    from millstream.state.paged.pager import Pager
 
 _GROWN = 4
 """A page is written before its turn if the log has so many times its size, so that it splits before it is large."""
@@ -43,46 +45,54 @@ class Residence:
 
     # ----- what pagers tell ------------------------------------------------------------------------------------------
 
-    def fetch_pages(self, pages: list[Page], /) -> list[bytes | None]:
+    def fetch_pages(self, pages: list[Page]) -> list[bytes | None]:
+        """Reads pages from the remote map; None for those that were never written."""
         keys = [page.key for page in pages if page.segment.bytes]
         found: Iterator[bytes | None] = iter(self.fetch(keys) if keys else [])
         self.loaded += len(pages)
         return [next(found) if page.segment.bytes else None for page in pages]
 
-    def charge(self, page: Page, amount: int, /, *, used: bool) -> None:
+    def charge(self, page: Page, amount: int, *, used: bool) -> None:
+        """Notes how much memory a page takes now, and whether that is because it was used."""
         self.memory += amount - page.charge
         page.charge = amount
         if not page.segment.pager.store.pinned:
-            self._used.setdefault(page)
             if used:
+                self._used[page] = None
                 self._used.move_to_end(page)
+            else:
+                self._used.setdefault(page)
 
-    def left(self, page: Page, /) -> None:
+    def left(self, page: Page) -> None:
+        """Notes that a page left memory, or is no more."""
         self.memory -= page.charge
         page.charge = 0
         self._used.pop(page, None)
 
-    def soiled(self, page: Page, sequence: int, /) -> None:
+    def soiled(self, page: Page, sequence: int) -> None:
+        """Notes that the log has changes of a page, from a sequence number on if not from before."""
         if not page.dirty:
             page.dirty = sequence
             self.dirty[page] = None
         if page.pending > _GROWN * max(self.page_bytes, page.stored):
             self._grown.append(page)
 
-    def cleaned(self, page: Page, /) -> None:
+    def cleaned(self, page: Page) -> None:
+        """Notes that a page does not need the log any more."""
         page.dirty = 0
         self.dirty.pop(page, None)
 
-    def relieve(self, kept: list[Page], /) -> None:
+    def relieve(self, kept: list[Page]) -> None:
+        """Makes room in memory, if need be, in the middle of a batch, but not of some pages, nor of what it changed."""
         if self.memory <= self._ceiling:
             return
-        unchanged: dict[Pager, Callable[[Any], bool]] = {}
+        changed: dict[Pager, Callable[[Any], bool]] = {}
 
         def may_go(page: Page) -> bool:
             pager = page.segment.pager
-            if pager not in unchanged:
-                unchanged[pager] = pager.store.is_changed()
-            return page not in kept and not unchanged[pager](page.members)
+            if pager not in changed:
+                changed[pager] = pager.store.is_changed()
+            return page not in kept and not changed[pager](page.members)
 
         self._evict(self.limit, may_go)
         # If little could go, the next page loaded must not search in vain again.

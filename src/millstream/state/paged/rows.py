@@ -6,15 +6,20 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from millstream.state.absent import Absent
+from millstream.state.codec import Codec
 from millstream.state.paged.format import Row
-from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
 
 
 class Cost(NamedTuple):
-    """What rows take in memory, in bytes: each, and for each byte that they have in their page."""
+    """What a page takes in memory, in bytes: for each row, for each byte that it is long, and for each member.
+
+    Measured with ``tracemalloc``. Members count where they are few, and much is kept for each.
+    """
 
     row: float
     byte: float
+    member: float = 0
 
 
 class PagedRows(Protocol):
@@ -46,17 +51,20 @@ class PagedRows(Protocol):
     def take(self) -> tuple[list[Any], list[ChangelogRecord]]:
         """Returns what changed since the last call, mark by mark and record by record, and forgets it."""
 
-    def place(self, key: bytes, /) -> tuple[int, bytes]:
-        """Returns the time and the key proper of a changelog key: they say which page it belongs to."""
+    def places(self, keys: Iterable[bytes], /) -> list[tuple[int, bytes]]:
+        """Returns the time and the key proper of each changelog key: they say which page it belongs to."""
 
     def members(self, marks: Iterable[Any], /) -> Any:
         """Returns the members of a new page."""
 
-    def add(self, members: Any, mark: Any, /) -> None:
-        """Adds a member to a page; it may be there already."""
+    def extend(self, members: Any, marks: Iterable[Any], /) -> None:
+        """Adds members to a page; they may be there already."""
 
     def collect(self, members: Any, low: int, high: int, /) -> tuple[list[Any], list[Row]]:
         """Returns the rows of a page, each with its mark."""
+
+    def count(self, rows: list[Row], /) -> int:
+        """Returns how many rows these are."""
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, sequence: int, /) -> Any:
         """Takes the rows of a page in, except those that have changed since; returns the members.
@@ -91,12 +99,23 @@ class Pending:
     def changes(self) -> list[ChangelogRecord]:
         raise NotImplementedError
 
+    def count(self, rows: list[Row], /) -> int:
+        return len(rows)
+
     def take(self) -> tuple[list[Any], list[ChangelogRecord]]:
         self.changes()
         taken = self._marks[:], self._records[:]
         self._marks.clear()
         self._records.clear()
         return taken
+
+
+def encoded(spec: StoreSpec, codec: Codec, keyed: Iterable[tuple[bytes, Any]]) -> list[Row]:
+    """Returns rows of a page from rows of a store with their changelog keys."""
+    value_out = codec.value_out
+    if spec.timestamped:
+        return [(key, value_out(row[0]), row[1]) for key, row in keyed]
+    return [(key, value_out(row), NO_TIMESTAMP) for key, row in keyed]
 
 
 def merged(rows: list[Row], overlay: dict[Any, Any] | None) -> list[Row]:

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from millstream.state.codec import Codec, session_key, split_session_key
 from millstream.state.paged.format import Row
-from millstream.state.paged.rows import Cost, Pending, merged
+from millstream.state.paged.rows import Cost, Pending, encoded, merged
 from millstream.state.session import MemorySessionStore
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
-_END = Struct(">q")
+_END = Struct(">q").unpack_from
 
 
 class PagedSessionStore(Pending, MemorySessionStore):
@@ -21,7 +21,7 @@ class PagedSessionStore(Pending, MemorySessionStore):
 
     __slots__ = ("_marks", "_records")
 
-    cost: ClassVar[Cost] = Cost(300, 1.5)
+    cost: ClassVar[Cost] = Cost(row=350, byte=1.5)
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         super().__init__(spec, codec)
@@ -55,28 +55,27 @@ class PagedSessionStore(Pending, MemorySessionStore):
             self._marks.append((self._codec.key_in(key), start, end))
         self._records += records
 
-    def place(self, key: bytes, /) -> tuple[int, bytes]:
-        return _END.unpack_from(key, len(key) - 16)[0], key[:-16]
+    def places(self, keys: Iterable[bytes], /) -> list[tuple[int, bytes]]:
+        return [(_END(key, len(key) - 16)[0], key[:-16]) for key in keys]
 
     def members(self, marks: Iterable[Any], /) -> list[Any]:
         return list(dict.fromkeys([mark[0] for mark in marks]))
 
-    def add(self, members: list[Any], mark: Any, /) -> None:
-        members.append(mark[0])
+    def extend(self, members: list[Any], marks: Iterable[Any], /) -> None:
+        members += [mark[0] for mark in marks]
 
     def collect(self, members: list[Any], low: int, high: int, /) -> tuple[list[Any], list[Row]]:
-        key_out, row_out = self._codec.key_out, self._codec.row_out
+        key_out = self._codec.key_out
         low = max(low, self._floor + 1)
         marks: list[Any] = []
-        collected: list[Row] = []
+        keyed: list[tuple[bytes, Any]] = []
         for key in dict.fromkeys(members):
             rows = self._rows.get(key, [])
             name = key_out(key)
             for end, start, row in rows[bisect_left(rows, (low,)) : bisect_left(rows, (high + 1,))]:
                 marks.append((key,))
-                value, timestamp = row_out(row)
-                collected.append((session_key(name, start, end), value, timestamp))
-        return marks, collected
+                keyed.append((session_key(name, start, end), row))
+        return marks, encoded(self.spec, self._codec, keyed)
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         key_in, row_in, changed = self._codec.key_in, self._codec.row_in, self._changed()

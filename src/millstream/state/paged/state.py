@@ -40,6 +40,7 @@ _SHORTEST_SEGMENT = 1000
 
 _CLASSES: dict[str, Any] = {
     "key-value": PagedKeyValueStore,
+    "grouped": PagedKeyValueStore,
     "window": PagedWindowStore,
     "duplicates": PagedDuplicatesStore,
     "session": PagedSessionStore,
@@ -78,7 +79,7 @@ class PagedState:
     Args:
         fetch: Reads values of the map, None for those that are not there.
         memory_limit: About how many bytes rows in memory may take between batches.
-        log_limit: About how many bytes of log there may be; by default half of the state, from 4 to 64 MB.
+        log_limit: About how many bytes of log there may be; by default as many as the pages have, from 8 to 64 MB.
         page_bytes: How large pages grow before there is one more.
     """
 
@@ -158,7 +159,7 @@ class PagedState:
                 f"store {spec.name!r} was opened after the first batch had ended, when its rows were given up",
                 hint="open all stores of the topology before the first batch ends",
             )
-        kind = "duplicates" if spec.duplicates else spec.kind
+        kind = "duplicates" if spec.duplicates else "grouped" if spec.grouped else spec.kind
         codec = Codec(spec)
         rows = _CLASSES[kind](spec, codec)
         entry = self._known.get(spec.name)
@@ -200,7 +201,7 @@ class PagedState:
             doomed += [(pager.id, gone.number, gone.buckets) for gone in pager.drop_expired() if gone.bytes]
         changed = [(pager.id, pager.note(sequence)) for pager in self._pagers.values()]
         logged = [(store, records) for store, records in changed if records]
-        stores = [entry for pager in self._pagers.values() if (entry := pager.entry()) is not None]
+        stores = self._entries()
         before = self._manifest
         self._residence.new_batch()
         if not logged and (stores, doomed, extra) == (before.stores, before.doomed, before.extra):
@@ -223,11 +224,15 @@ class PagedState:
         deletes += needless
         gone, doomed = self._delete_some(doomed)
         deletes += gone
-        stores = [entry for pager in self._pagers.values() if (entry := pager.entry()) is not None]
+        stores = self._entries()
         self._manifest = Manifest(sequence, low, stores, doomed, extra)
         puts[MANIFEST_KEY] = encode_manifest(self._manifest)
         self._residence.evict_unused()
         return Writes(list(puts.items()), [key for key in deletes if key not in puts])
+
+    def _entries(self) -> list[StoreEntry]:
+        entries = [entry for pager in self._pagers.values() if (entry := pager.entry()) is not None]
+        return sorted(entries, key=lambda entry: entry.id)
 
     def _give_up_unopened(self) -> list[tuple[int, int, int]]:
         """Forgets the stores that the topology has no more; returns their pages."""
@@ -248,7 +253,7 @@ class PagedState:
         """
         limit = self._log_limit
         if limit is None:
-            limit = min(max(self.stored_bytes // 2, 4 * _MB), 64 * _MB)
+            limit = min(max(self.stored_bytes, 8 * _MB), 64 * _MB)
         if pieces:
             self._credit += 1.25 * Log.weight_of(pieces) * len(self._residence.dirty) / max(limit, 1)
         count = int(self._credit)

@@ -23,7 +23,7 @@ class PagedVersionedStore(Pending, MemoryVersionedStore):
 
     __slots__ = ("_marks", "_records")
 
-    cost: ClassVar[Cost] = Cost(300, 3)
+    cost: ClassVar[Cost] = Cost(row=180, byte=1.5)
     floor: ClassVar[int] = -1
     replayed: ClassVar[bool] = True
 
@@ -58,14 +58,14 @@ class PagedVersionedStore(Pending, MemoryVersionedStore):
         finally:
             self._log, self._mark = log, mark
 
-    def place(self, key: bytes, /) -> tuple[int, bytes]:
-        return 0, key
+    def places(self, keys: Iterable[bytes], /) -> list[tuple[int, bytes]]:
+        return [(0, key) for key in keys]
 
     def members(self, marks: Iterable[Any], /) -> list[Any]:
         return list(marks)
 
-    def add(self, members: list[Any], mark: Any, /) -> None:
-        members.append(mark)
+    def extend(self, members: list[Any], marks: Iterable[Any], /) -> None:
+        members += marks
 
     def collect(self, members: list[Any], _low: int, _high: int, /) -> tuple[list[Any], list[Row]]:
         key_out, value_out, ended = self._codec.key_out, self._codec.value_out, self._ended
@@ -78,6 +78,9 @@ class PagedVersionedStore(Pending, MemoryVersionedStore):
                 kept = [(timestamp, None if value is None else value_out(value)) for timestamp, value in versions]
                 rows.append((key_out(key), key in ended, kept))
         return marks, rows
+
+    def count(self, rows: list[Row], /) -> int:
+        return sum(len(versions) for _, _, versions in rows)
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, sequence: int, /) -> list[Any]:
         key_in, value_in, held = self._codec.key_in, self._codec.value_in, self._versions

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from millstream.state.codec import Codec, split_window_key, window_key
 from millstream.state.paged.format import Row
-from millstream.state.paged.rows import Cost, Pending, merged
+from millstream.state.paged.rows import Cost, Pending, encoded, merged
 from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.state.window import MemoryWindowStore
 
-_START = Struct(">q")
+_START = Struct(">q").unpack_from
 
 
 class PagedWindowStore(Pending, MemoryWindowStore):
@@ -21,7 +21,7 @@ class PagedWindowStore(Pending, MemoryWindowStore):
 
     __slots__ = ("_marks", "_records")
 
-    cost: ClassVar[Cost] = Cost(220, 1.5)
+    cost: ClassVar[Cost] = Cost(row=145, byte=1.6, member=340)
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         super().__init__(spec, codec)
@@ -55,43 +55,40 @@ class PagedWindowStore(Pending, MemoryWindowStore):
             self._marks.append((self._codec.key_in(key), start))
         self._records += records
 
-    def place(self, key: bytes, /) -> tuple[int, bytes]:
-        return _START.unpack_from(key, len(key) - 12)[0], key[:-12]
+    def places(self, keys: Iterable[bytes], /) -> list[tuple[int, bytes]]:
+        return [(_START(key, len(key) - 12)[0], key[:-12]) for key in keys]
 
     def members(self, marks: Iterable[Any], /) -> dict[int, list[Any]]:
         members: dict[int, list[Any]] = {}
-        for mark in marks:
-            self.add(members, mark)
+        self.extend(members, marks)
         return members
 
-    def add(self, members: dict[int, list[Any]], mark: Any, /) -> None:
-        key, start = mark
-        keys = members.get(start)
-        if keys is None:
-            members[start] = [key]
-        else:
-            keys.append(key)
+    def extend(self, members: dict[int, list[Any]], marks: Iterable[Any], /) -> None:
+        for key, start in marks:
+            keys = members.get(start)
+            if keys is None:
+                members[start] = [key]
+            else:
+                keys.append(key)
 
     def collect(self, members: dict[int, list[Any]], _low: int, _high: int, /) -> tuple[list[Any], list[Row]]:
-        key_out, row_out = self._codec.key_out, self._codec.row_out
+        key_out = self._codec.key_out
         marks: list[Any] = []
-        rows: list[Row] = []
+        collected: list[Row] = []
         for start, keys in members.items():
             held = self._rows.get(start)
             if held is None or start <= self._floor:
                 continue
-            suffix = window_key(b"", start)
-            for key in dict.fromkeys(keys):
-                row = held.get(key)
-                if row is not None:
-                    marks.append((key, start))
-                    value, timestamp = row_out(row)
-                    rows.append((key_out(key) + suffix, value, timestamp))
-        return marks, rows
+            get, suffix = held.get, window_key(b"", start)
+            rows = {key: row for key in keys if (row := get(key)) is not None}
+            marks += [(key, start) for key in rows]
+            keyed = [(key_out(key) + suffix, row) for key, row in rows.items()]
+            collected += encoded(self.spec, self._codec, keyed)
+        return marks, collected
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> dict[int, list[Any]]:
         key_in, row_in, changed, index = self._codec.key_in, self._codec.row_in, self._changed(), self._index
-        members: dict[int, list[Any]] = {}
+        marks: list[Any] = []
         for data, value, timestamp in merged(rows, overlay):
             name, start, _ = split_window_key(data)
             if start <= self._floor:
@@ -106,8 +103,8 @@ class PagedWindowStore(Pending, MemoryWindowStore):
             held[key] = row_in(value, timestamp)
             if index is not None:
                 self._add_to_index(index, key, start)
-            self.add(members, mark)
-        return members
+            marks.append(mark)
+        return self.members(marks)
 
     def evict(self, members: dict[int, list[Any]], _low: int, _high: int, /) -> None:
         for start, keys in members.items():

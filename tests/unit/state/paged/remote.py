@@ -1,10 +1,11 @@
-"""A remote map in a dict, and a state of one store on it, beside the same store in memory."""
+"""A remote map in a dict, and states on it: with rows, and of one store beside the same store in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+from millstream.serde import BYTES, LONG, STRING
 from millstream.state.memory import open_store
 from millstream.state.paged import MANIFEST_KEY, PagedState, Writes
 from millstream.state.spec import StoreSpec
@@ -19,9 +20,12 @@ class Remote:
         self.fetches = 0
         self.last = Writes([], [])
         self.wrongly_deleted: list[bytes] = []
+        self.error: Exception | None = None
 
     def fetch(self, keys: list[bytes]) -> list[bytes | None]:
         assert keys
+        if self.error is not None:
+            raise self.error
         self.fetches += 1
         self.fetched += keys
         return [self.map.get(key) for key in keys]
@@ -62,11 +66,12 @@ class Twins:
         self._since: list[tuple[str, tuple[Any, ...]]] = []
         self._released: int | None = None
         self._batch = 0
+        self.paged: Any = None
         self._load()
 
     def _load(self) -> None:
         self.state = self.remote.state(**self._options)
-        self.paged: Any = self.state.open(self.spec)
+        self.paged = self.state.open(self.spec)
         if self._released is not None:
             self.paged.release(self._released)
 
@@ -96,3 +101,40 @@ class Twins:
         self._load()
         for name, arguments in self._since:
             plain(getattr(self.paged, name)(*arguments))
+
+
+ROWS = StoreSpec("rows", "key-value", STRING, LONG)
+WINDOWS = StoreSpec("windows", "window", STRING, LONG, retention_ms=40_000)
+PAIRS = StoreSpec("pairs", "window", STRING, LONG, retention_ms=40_000, duplicates=True)
+SESSIONS = StoreSpec("sessions", "session", STRING, LONG, retention_ms=40_000)
+VERSIONS = StoreSpec("versions", "versioned", STRING, LONG, retention_ms=40_000)
+BUFFER = StoreSpec("buffer", "buffer", BYTES, LONG)
+ALL = [ROWS, WINDOWS, PAIRS, SESSIONS, VERSIONS, BUFFER]
+PUTS: dict[str, Any] = {
+    "rows": lambda store, n: store.put(f"key{n}", n),
+    "windows": lambda store, n: store.put(f"key{n}", n * 10, n),
+    "pairs": lambda store, n: store.put(f"key{n}", n * 10, n),
+    "sessions": lambda store, n: store.put(f"key{n}", n * 10, n * 10 + 5, n),
+    "versions": lambda store, n: store.put(f"key{n}", n, n * 10),
+    "buffer": lambda store, n: store.put(n * 10, b"x", n),
+}
+
+
+def rows_of(store: Any) -> Any:
+    if store.spec.kind == "versioned":
+        return [store.get(f"key{n}") for n in range(600)]
+    if store.spec.kind == "session":
+        return store.fetch_keys()
+    return list(store.range()) if store.spec.kind == "key-value" else store.all()
+
+
+def filled(remote: Remote, specs: list[StoreSpec], count: int = 500, **options: Any) -> PagedState:
+    """Stores of so many rows each, in five batches."""
+    state = remote.state(**options)
+    stores = [state.open(spec) for spec in specs]
+    for first in range(0, count, count // 5):
+        for n in range(first, first + count // 5):
+            for store in stores:
+                PUTS[store.spec.name](store, n)
+        remote.apply(state.commit(b""))
+    return state

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.unit.state.paged.remote import Twins
 
 from millstream.serde import JSON, STRING
 from millstream.state.spec import StoreSpec
-from tests.unit.state.paged.remote import Twins
 
 SERDES = pytest.mark.parametrize(("key", "value"), [(STRING, STRING), (STRING, JSON), (JSON, STRING)])
 NAMES = [f"key{n}" for n in range(12)]
@@ -111,7 +111,9 @@ def test_window_stores_with_duplicates_agree(
 ) -> None:
     spec = StoreSpec("s", "window", key, value, timestamped, retention, duplicates=True)
     ops = operations(
-        put=st.tuples(FEW_KEYS, TIMES, row_of(spec)), get=st.tuples(FEW_KEYS, TIMES), fetch=st.tuples(FEW_KEYS, TIMES, TIMES)
+        put=st.tuples(FEW_KEYS, TIMES, row_of(spec)),
+        get=st.tuples(FEW_KEYS, TIMES),
+        fetch=st.tuples(FEW_KEYS, TIMES, TIMES),
     )
     run(Twins(spec, **options), data.draw(ops), check_windows)
 

@@ -1,0 +1,163 @@
+"""How long it takes: a small warm batch, and a record from being produced to being seen."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import threading
+import time
+from typing import Any, Self
+
+import numpy as np
+from bench import bare_shape
+from bench.inputs import preload, uniform
+from bench.measuring import Figure, Progress, quantile
+from bench.running import Bench, Watch, phases
+
+from millstream.log import Log, ProducerRecord
+
+_SMALL = 500
+_WARM = 15
+_BYTES = 40
+"""What a record takes in a piece: key, value, and three numbers."""
+
+
+def small_batch(bench: Bench) -> list[Figure]:
+    """Warm batches of 500 records of a stateful application, beside the bare shape of a batch, in turn."""
+    batches = _WARM + bench.size(200, 30)
+    ours: list[float] = []
+    bare: list[float] = []
+    details: dict[str, float] = {}
+    _small(bench, _WARM)  # Spark compiles what it runs often: whoever came first would pay for both
+    _bare(bench, _WARM)
+    for is_ours in (False, True, True, False):
+        if is_ours:
+            progress = _small(bench, batches)
+            ours += progress.intervals(_WARM)
+            details = phases(progress, _WARM)
+        else:
+            bare += _bare(bench, batches).intervals(_WARM)
+    middle, least = statistics.median(ours), statistics.median(bare)
+    return [
+        Figure("small-batch", f"warm stateful batch of {_SMALL} records", middle, "ms", notes={"phases, ms": details}),
+        Figure(
+            "small-batch", "the bare shape", least, "ms", notes={"p10": quantile(bare, 0.1), "p90": quantile(bare, 0.9)}
+        ),
+        Figure("small-batch", "batch / bare shape", middle / least, "times").at_most(1.3),
+    ]
+
+
+def _small(bench: Bench, batches: int) -> Progress:
+    with bench.data("small") as (directory, log):
+        preload(log, "in", uniform(batches * _SMALL, 10_000), bench.tasks)
+        log.create_topic("out", bench.tasks)
+        app = bench.app(directory, **{"max.batch.records": _SMALL, "min.batch.records": _SMALL})
+        app.stream("in", value=int).group_by_key().count().to_stream().to("out")
+        with app.start() as handle:
+            return Watch(handle, log, ["in"]).until(batches * _SMALL)
+
+
+def _bare(bench: Bench, batches: int) -> Progress:
+    directory = bench.raw_directory("bare")
+    try:
+        size = _SMALL * _BYTES // bench.tasks
+        return bare_shape.run(bench.session(), directory, tasks=bench.tasks, batches=batches, size=size)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def produce_to_visible(bench: Bench) -> list[Figure]:
+    """From producing a record to reading what came of it, at a steady rate."""
+    found = []
+    for rate in (1_000, 10_000):
+        delays, batch = _at_rate(bench, rate, seconds=bench.size(60, 10))
+        for name, part in (("p50", 0.5), ("p99", 0.99)):
+            what = f"{name} at {rate:,} records/s"
+            found.append(Figure("produce-to-visible", what, quantile(delays, part), "ms"))
+        found[-1].notes = {"records seen": len(delays), "phases of the last batch, ms": batch}
+    return found
+
+
+def _at_rate(bench: Bench, rate: int, seconds: int) -> tuple[list[float], dict[str, float]]:
+    with bench.data("latency") as (directory, log):
+        log.create_topic("in", bench.tasks)
+        log.create_topic("out", bench.tasks)
+        app = bench.app(directory)
+        app.stream("in", value=int).group_by_key().reduce(_latest).to_stream().to("out")
+        with app.start() as handle, _Producer(log, rate) as producer:
+            seen = _Reader(log)
+            seen.take_until(time.monotonic() + seconds / 2)  # all of it is warm then
+            while seen.behind_ms() > 5_000:  # what piled up while Spark started must be gone
+                seen.take_until(time.monotonic() + 0.2)
+            seen.delays.clear()
+            seen.take_until(time.monotonic() + seconds)
+            producer.stop()
+            last = handle.metrics()["phases"]
+            return seen.delays, {name: value * 1000 for name, value in last.items()}
+
+
+def _latest(_before: int, now: int) -> int:
+    return now
+
+
+class _Producer:
+    """Produces at a steady rate, in a thread of its own; values are the time at which they were produced."""
+
+    _EACH = 0.01
+
+    def __init__(self, log: Log, rate: int) -> None:
+        self._log = log
+        self._count = max(1, int(rate * self._EACH))
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends it."""
+        self._done.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        rng = np.random.default_rng(6)
+        due = time.monotonic()
+        while not self._done.wait(max(0.0, due - time.monotonic())):
+            value = time.time_ns().to_bytes(8, "big")
+            keys = rng.integers(0, 10_000, self._count).tolist()
+            self._log.produce("in", [ProducerRecord(b"key-%08d" % key, value) for key in keys])
+            due += self._EACH
+
+
+class _Reader:
+    """Reads the results as they come, and takes note of their age."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._positions: dict[tuple[str, int], int] = {
+            ("out", partition): 0 for partition in range(log.topic("out").partitions)
+        }
+        self.delays: list[float] = []
+
+    def take_until(self, deadline: float) -> None:
+        """Reads until a moment."""
+        while (left := deadline - time.monotonic()) > 0:
+            if self._log.wait(self._positions, min(left, 0.5)):
+                self._take()
+
+    def behind_ms(self) -> float:
+        """The age of the last result."""
+        return self.delays[-1] if self.delays else float("inf")
+
+    def _take(self) -> None:
+        now = time.time_ns()
+        ends = self._log.ends(["out"])["out"]
+        for (topic, partition), start in self._positions.items():
+            if ends[partition] > start:
+                values: list[Any] = self._log.read(topic, partition, start, ends[partition])["value"].to_pylist()
+                self.delays += [(now - int.from_bytes(value, "big")) / 1e6 for value in values]
+                self._positions[topic, partition] = ends[partition]

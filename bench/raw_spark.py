@@ -1,0 +1,91 @@
+"""The same work by Spark's own operators: what the runtime is compared with, in the same Spark, in the same run.
+
+Spark reads the same records from Parquet files, in batches of the size that the runtime's had, keeps its state in
+RocksDB with the same settings, and throws its results away. Code generation, which does not help the runtime's own
+queries, is on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.inputs import Records, write_files
+from bench.measuring import Progress, medians
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = "key string, value bigint, time timestamp"
+
+Shape = Callable[["DataFrame"], "DataFrame"]
+
+
+def keyed_count(rows: DataFrame) -> DataFrame:
+    """Counts by key."""
+    return rows.groupBy("key").count()
+
+
+def windowed_count(size_ms: int) -> Shape:
+    """Counts by key and tumbling window. Without a watermark: no state is ever looked through for what is old."""
+
+    def shape(rows: DataFrame) -> DataFrame:
+        from pyspark.sql.functions import window  # noqa: PLC0415
+
+        return rows.groupBy(window("time", f"{size_ms} milliseconds"), "key").count()
+
+    return shape
+
+
+class RawQuery:
+    """A query over records that are written to files as they are wanted.
+
+    Args:
+        session: Where it runs; it belongs to this query alone.
+        directory: Where input and checkpoint are kept.
+        shape: What is done with the records.
+        batch: About how many records each batch has.
+        written: How many records an earlier query has read here: it is gone on with.
+    """
+
+    def __init__(self, session: SparkSession, directory: Path, shape: Shape, batch: int, *, written: int = 0) -> None:
+        self._session = session
+        self._directory = directory
+        self._shape = shape
+        self._batch = batch
+        self._written = written
+        session.conf.set("spark.sql.codegen.wholeStage", "true")
+        session.conf.set("spark.sql.streaming.numRecentProgressUpdates", "10000")
+
+    def run(self, records: Records) -> Progress:
+        """Takes these records, after all those before; returns how it went."""
+        source = self._directory / "input"
+        each = write_files(source, records, start=self._written)
+        self._written += len(records.keys)
+        files = max(1, round(self._batch / each))
+        progress, done, total = Progress(), 0, len(records.keys)
+
+        def sink(frame: DataFrame, _batch: int) -> None:
+            nonlocal done
+            frame.write.format("noop").mode("overwrite").save()
+            done = min(total, done + files * each)
+            progress.add(done)
+
+        rows = self._session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).parquet(str(source))
+        writer = self._shape(rows).writeStream.outputMode("update").foreachBatch(sink)
+        query = writer.option("checkpointLocation", str(self._directory / "checkpoint")).start()
+        try:
+            query.processAllAvailable()
+            found = [one for one in query.recentProgress if one["numInputRows"]]
+        finally:
+            query.stop()
+        if sum(one["numInputRows"] for one in found) != total:
+            raise SystemExit(f"Spark read {sum(one['numInputRows'] for one in found)} records of {total}")
+        progress.phases = [dict(one["durationMs"]) for one in found]
+        return progress
+
+
+def phases(progress: Progress) -> dict[str, float]:
+    """The median of the phases that Spark reports, in milliseconds, without those that take none."""
+    return {name: value for name, value in medians(progress.phases).items() if value >= 1}

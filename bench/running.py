@@ -1,0 +1,155 @@
+"""Runs applications for the benchmarks, and watches them: one Spark for all of them, and for what they stand beside."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.measuring import Progress, medians
+
+from millstream import App
+from millstream.config import Config
+from millstream.log import Log, open_log
+from millstream.runtime.spark.session import open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from millstream.runtime.handle import Handle
+
+APPLICATION = "bench"
+MAINTENANCE = {"spark.sql.streaming.stateStore.maintenanceInterval": "15s"}
+"""So that a run of some minutes shows what Spark's housekeeping costs and gains. It counts for all queries alike."""
+
+_POLL = 0.002
+_PATIENCE = 1800.0
+
+
+class Bench:
+    """What the cases share.
+
+    Args:
+        directory: Where all is kept; each case has a directory of its own in it.
+        scale: How large the cases are: 1 for the sizes that figures are asked for.
+        tasks: How many tasks, and partitions of each topic.
+    """
+
+    def __init__(self, directory: Path, scale: float, tasks: int) -> None:
+        self.directory = directory
+        self.scale = scale
+        self.tasks = tasks
+
+    def size(self, full: int, least: int = 1) -> int:
+        """A size at this scale."""
+        return max(least, int(full * self.scale))
+
+    def session(self) -> SparkSession:
+        """A session with the settings that applications have."""
+        return open_session(Config(MAINTENANCE), self.directory)[0]
+
+    def app(self, directory: Path, **config: Any) -> App:
+        """An application that keeps its data in a directory."""
+        settings = {"state.dir": str(directory), "status": "none", "num.tasks": self.tasks, **MAINTENANCE, **config}
+        return App(APPLICATION, config=settings)
+
+    @contextlib.contextmanager
+    def data(self, name: str) -> Iterator[tuple[Path, Log]]:
+        """A new directory, and the log in it; gone afterwards."""
+        directory = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.directory))
+        try:
+            with open_log(directory) as log:
+                yield directory, log
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def raw_directory(self, name: str) -> Path:
+        """A new directory for a query of Spark's own."""
+        return Path(tempfile.mkdtemp(prefix=f"{name}-raw-", dir=self.directory))
+
+
+class Watch:
+    """Watches a running application: how far it has read, and the phases of its batches.
+
+    Args:
+        handle: The application.
+        log: Its log.
+        topics: The input topics that count.
+    """
+
+    def __init__(self, handle: Handle, log: Log, topics: Iterable[str]) -> None:
+        self._handle = handle
+        self._log = log
+        self._topics = set(topics)
+        self._first = self._done()
+
+    def until(self, records: int) -> Progress:
+        """Waits until so many records are read since the watch began; one sample for each batch."""
+        progress = Progress()
+        seen = self._handle.metrics_.batches
+        last = time.perf_counter()
+        deadline = last + _PATIENCE
+        if self._done() - self._first >= records:  # no other batch may come
+            return progress
+        while True:
+            if self._handle.metrics_.batches == seen:
+                if time.perf_counter() > deadline or self._handle.state.is_over:
+                    self._handle.wait(0.0)
+                    raise SystemExit("the application makes no progress")
+                time.sleep(_POLL)
+                continue
+            seen = self._handle.metrics_.batches
+            done = self._done() - self._first
+            progress.add(done)
+            now = time.perf_counter()
+            figures = self._handle.metrics()["phases"]
+            rest = now - last - figures["spark"] - figures["commit"]
+            progress.phases.append({**_milliseconds(figures), "between": max(0.0, rest * 1000)})
+            last = now
+            if done >= records:
+                return progress
+
+    def _done(self) -> int:
+        published = self._log.published(APPLICATION)
+        offsets = {} if published is None else published.offsets
+        return sum(offset for (topic, _partition), offset in offsets.items() if topic in self._topics)
+
+
+def _milliseconds(figures: dict[str, float]) -> dict[str, float]:
+    return {name: seconds * 1000 for name, seconds in figures.items()}
+
+
+def phases(progress: Progress, skip: int = 0) -> dict[str, float]:
+    """The median of each phase in milliseconds.
+
+    ``spark`` is the job: reading, tasks, state; ``engine`` the longest task in it; ``commit`` the publication;
+    ``between`` what passes from the commit to the next job: Spark's own commit and log, and the planning.
+    """
+    return medians(progress.phases[skip:])
+
+
+def check_count(log: Log, topic: str, expected: int) -> None:
+    """A fast wrong answer is not a result."""
+    found = sum(log.ends([topic])[topic])
+    if found != expected:
+        raise SystemExit(f"topic {topic!r} has {found} records, not {expected}")
+
+
+def checkpoint_of(directory: Path) -> Path:
+    """The checkpoint below a data directory."""
+    return next(path.parent for path in directory.rglob("checkpoint/metadata"))
+
+
+def tree_size(directory: Path) -> tuple[int, int]:
+    """Bytes and files below a directory."""
+    size = files = 0
+    for path in directory.rglob("*"):
+        with contextlib.suppress(OSError):
+            if path.is_file():
+                size += path.stat().st_size
+                files += 1
+    return size, files

@@ -1,0 +1,157 @@
+"""What a large state costs: with hot keys, with even ones, after a restart, and on the disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench import raw_spark
+from bench.inputs import Records, each_once, preload, uniform
+from bench.measuring import Figure, Progress
+from bench.running import Bench, Watch, checkpoint_of, phases, tree_size
+
+from millstream import App
+from millstream.log import Log, ProducerRecord, open_log
+
+_HOT = 10_000
+_BATCH = 20_000
+_VALUE = 1_000
+_WARM = 8
+
+
+def large_state(bench: Bench) -> list[Figure]:
+    """Batches of 10 k hot keys over a large state and a small one; even keys over the large one, beside raw Spark."""
+    keys = bench.size(10_000_000, 2 * _HOT)
+    batches = _WARM + bench.size(60, 12)
+    hot = uniform(batches * _BATCH, _HOT, seed=7, start=1)
+    even = uniform(batches * _BATCH, keys, seed=8, start=1)
+    small = _with_state(bench, _HOT, [hot])[0]
+    over_large, evenly = _with_state(bench, keys, [hot, even])
+    raw = _raw_with_state(bench, keys, even)
+    middle = {id(p): statistics.median(p.intervals(_WARM)) for p in (small, over_large, evenly, raw)}
+
+    def figure(what: str, progress: Progress) -> Figure:
+        return Figure("large-state", what, middle[id(progress)], "ms a batch", notes={"phases, ms": phases(progress)})
+
+    return [
+        figure(f"{_HOT:,} hot keys, state of {_HOT:,} keys", small),
+        figure(f"{_HOT:,} hot keys, state of {keys:,} keys", over_large),
+        Figure("large-state", "large / small", middle[id(over_large)] / middle[id(small)], "times").at_most(1.5),
+        figure(f"even keys, state of {keys:,} keys", evenly),
+        Figure("large-state", "even keys, raw Spark", middle[id(raw)], "ms a batch", notes={"phases, ms": phases(raw)}),
+        Figure("large-state", "even keys, raw Spark / ours", middle[id(raw)] / middle[id(evenly)], "times").at_least(1),
+    ]
+
+
+def _with_state(bench: Bench, keys: int, measured: list[Records]) -> list[Progress]:
+    """Fills the state with so many keys, then runs batches over it."""
+    with bench.data("state") as (directory, log):
+        preload(log, "in", each_once(keys), bench.tasks)
+        log.create_topic("out", bench.tasks)
+        filling = bench.app(directory, **{"target.batch.ms": 4_000})
+        _count(filling)
+        filling.run(until_caught_up=True)
+        app = bench.app(directory, **{"max.batch.records": _BATCH, "min.batch.records": _BATCH})
+        _count(app)
+        with app.start() as handle:
+            found = []
+            for records in measured:
+                watch = Watch(handle, log, ["in"])
+                preload(log, "in", records, bench.tasks)
+                found.append(watch.until(len(records.keys)))
+            return found
+
+
+def _count(app: App) -> None:
+    app.stream("in", value=int).group_by_key().count().to_stream().to("out")
+
+
+def _raw_with_state(bench: Bench, keys: int, measured: Records) -> Progress:
+    directory = bench.raw_directory("state")
+    try:
+        session = bench.session()
+        raw_spark.RawQuery(session, directory, raw_spark.keyed_count, 500_000).run(each_once(keys))
+        again = raw_spark.RawQuery(session, directory, raw_spark.keyed_count, _BATCH, written=keys)
+        return again.run(measured)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+# ----- restart -----------------------------------------------------------------------------------------------------
+
+
+def restart(bench: Bench) -> list[Figure]:
+    """From starting a new process over 1 GB of state to the first new result."""
+    keys = bench.size(1_000_000, 1_000)
+    with bench.data("restart") as (directory, log):
+        preload(log, "in", each_once(keys), bench.tasks, noise=_VALUE)
+        log.create_topic("out", bench.tasks)
+        app = bench.app(directory, **{"target.batch.ms": 4_000})
+        _keep_last(app)
+        app.run(until_caught_up=True)
+        size = tree_size(checkpoint_of(directory))[0]
+        script = Path(__file__).with_name("bench_runtime.py")
+        started = time.perf_counter()
+        subprocess.run([sys.executable, str(script), "--first-result", str(directory)], check=True)
+        seconds = time.perf_counter() - started
+    what = f"restart with {keys * _VALUE / 1e9:.2f} GB of state to the first result"
+    return [Figure("restart", what, seconds, "s", notes={"checkpoint, MB": size / 1e6}).at_most(30)]
+
+
+def first_result(directory: Path) -> None:
+    """Starts the application of `restart` again in this process, until it gives a result for a new record."""
+    with open_log(directory) as log:
+        before = log.ends(["out"])["out"]
+        bench = Bench(directory, 1.0, len(before))
+        log.produce("in", [ProducerRecord(b"key-00000001", bytes(_VALUE))])
+        app = bench.app(directory)
+        _keep_last(app)
+        handle = app.start()
+        positions = {("out", partition): end for partition, end in enumerate(before)}
+        while not log.wait(positions, 1.0):
+            if handle.wait(0.0):
+                raise SystemExit("the application ended")
+        os._exit(0)  # how long it takes to stop is not the question
+
+
+def _keep_last(app: App) -> None:
+    app.stream("in", value=bytes).group_by_key().reduce(lambda _before, now: now).to_stream().to("out")
+
+
+# ----- the disk ----------------------------------------------------------------------------------------------------
+
+
+def checkpoint_size(bench: Bench) -> list[Figure]:
+    """The size of the checkpoint, as batches go by: it must level off."""
+    batches, each, keys = bench.size(1_500, 150), 1_000, 10_000
+    with bench.data("checkpoint") as (directory, log):
+        preload(log, "in", uniform(batches * each, keys), bench.tasks)
+        log.create_topic("out", bench.tasks)
+        app = bench.app(directory, **{"max.batch.records": each, "min.batch.records": each})
+        _count(app)
+        with app.start() as handle:
+            sizes = _sizes(handle, log, directory, batches, each)
+    middle, last = (max(size for size, _files in part) for part in (_third(sizes, 1), _third(sizes, 2)))
+    notes = {"MB": [size / 1e6 for size, _files in sizes], "files": [files for _size, files in sizes]}
+    what = f"checkpoint after {batches} batches: last third / middle third"
+    return [Figure("checkpoint-size", what, last / max(middle, 1), "times", notes=notes).at_most(1.25)]
+
+
+def _sizes(handle: Any, log: Log, directory: Path, batches: int, each: int) -> list[tuple[int, int]]:
+    """Bytes and files at twelve points of a run."""
+    watch = Watch(handle, log, ["in"])
+    found = []
+    for point in range(1, 13):
+        watch.until(batches * each * point // 12)
+        found.append(tree_size(checkpoint_of(directory)))
+    return found
+
+
+def _third(sizes: list[tuple[int, int]], number: int) -> list[tuple[int, int]]:
+    return sizes[number * len(sizes) // 3 : (number + 1) * len(sizes) // 3]

@@ -1,0 +1,120 @@
+"""How many records a second: counts and joins, beside Spark's own operators where it has them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+from bench import raw_spark
+from bench.inputs import Records, each_once, preload, uniform, windows
+from bench.measuring import Figure, Progress
+from bench.running import Bench, Watch, check_count, phases
+
+from millstream import App, tumbling
+
+_KEYS = 100_000
+_WINDOW = 60_000
+_BATCH = 100_000
+"""How many records each batch has, on both sides: the figures of a busy machine are then of the same work."""
+
+
+def keyed_count(bench: Bench) -> list[Figure]:
+    """Counts 100 k keys, every update to a topic; without and with a view and a changelog."""
+    records = uniform(bench.size(5_000_000, 500_000), _KEYS)
+    unnamed = _ours(bench, records, lambda app: _count(app, None))
+    named = _ours(bench, records, lambda app: _count(app, "counts"))
+    raw = _raw(bench, records, raw_spark.keyed_count)
+    return [
+        _rate("keyed-count", "unnamed store", unnamed).at_least(120_000),
+        _rate("keyed-count", "named store: view and changelog", named),
+        _rate("keyed-count", "raw Spark", raw, raw=True),
+        Figure("keyed-count", "unnamed store / raw Spark", unnamed.rate() / raw.rate(), "times"),
+    ]
+
+
+def windowed_count(bench: Bench) -> list[Figure]:
+    """Counts in windows until there are 4 M of them."""
+    keys = bench.size(400_000, 30_000)
+    records = windows(keys, 10, _WINDOW)
+    ours = _ours(bench, records, _windowed)
+    raw = _raw(bench, records, raw_spark.windowed_count(_WINDOW))
+    return [
+        _rate("windowed-count", f"unnamed store, {keys * 10:,} live windows", ours),
+        _rate("windowed-count", "raw Spark", raw, raw=True),
+        Figure("windowed-count", "unnamed store / raw Spark", ours.rate() / raw.rate(), "times").at_least(3),
+    ]
+
+
+def stream_table_join(bench: Bench) -> list[Figure]:
+    """Joins each record with the row of its key."""
+    records = uniform(bench.size(3_000_000, 500_000), _KEYS, start=1)
+
+    def topology(app: App) -> None:
+        table = app.table("table", value=int)
+        app.stream("in", value=int).join(table, lambda left, right: left + right).to("out")
+
+    with bench.data("stream-table") as (directory, log):
+        preload(log, "table", each_once(_KEYS), bench.tasks)
+        progress = _run(bench, directory, log, {"in": records}, topology)
+        check_count(log, "out", len(records.keys))
+    return [_rate("stream-table-join", f"table of {_KEYS:,} rows", progress)]
+
+
+def table_table_join(bench: Bench) -> list[Figure]:
+    """Joins two tables of 100 k rows, updated in turn."""
+    count = bench.size(1_500_000, 250_000)
+    sides = {"left": uniform(count, _KEYS, seed=4), "right": uniform(count, _KEYS, seed=5)}
+
+    def topology(app: App) -> None:
+        left, right = (app.table(name, value=int) for name in sides)
+        left.join(right, lambda one, other: one + other).to_stream().to("out")
+
+    with bench.data("table-table") as (directory, log):
+        progress = _run(bench, directory, log, sides, topology)
+    return [_rate("table-table-join", f"two tables of {_KEYS:,} rows", progress)]
+
+
+def _count(app: App, store: str | None) -> None:
+    app.stream("in", value=int).group_by_key().count(store=store).to_stream().to("out")
+
+
+def _windowed(app: App) -> None:
+    counts = app.stream("in", value=int).group_by_key().windowed_by(tumbling(_WINDOW, grace="1d")).count()
+    counts.to_stream().to("out")
+
+
+def _ours(bench: Bench, records: Records, topology: Callable[[App], None]) -> Progress:
+    with bench.data("ours") as (directory, log):
+        progress = _run(bench, directory, log, {"in": records}, topology)
+        check_count(log, "out", len(records.keys))
+        return progress
+
+
+def _run(
+    bench: Bench, directory: Any, log: Any, inputs: dict[str, Records], topology: Callable[[App], None]
+) -> Progress:
+    for topic, records in inputs.items():
+        preload(log, topic, records, bench.tasks)
+    log.create_topic("out", bench.tasks)
+    app = bench.app(directory, **{"min.batch.records": _BATCH, "max.batch.records": _BATCH})
+    topology(app)
+    with app.start() as handle:
+        return Watch(handle, log, inputs).until(sum(len(records.keys) for records in inputs.values()))
+
+
+def _raw(bench: Bench, records: Records, shape: raw_spark.Shape) -> Progress:
+    directory = bench.raw_directory("throughput")
+    try:
+        return raw_spark.RawQuery(bench.session(), directory, shape, _BATCH).run(records)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _rate(case: str, what: str, progress: Progress, *, raw: bool = False) -> Figure:
+    notes = {
+        "processor µs a record": progress.effort(),
+        "records a batch": progress.batch_records(),
+        "phases, ms": raw_spark.phases(progress) if raw else phases(progress),
+    }
+    return Figure(case, what, progress.rate(), "records/s", notes=notes)

@@ -1,0 +1,45 @@
+"""Every vector with stores of pages, which are written and given up after every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millstream.engine import Task
+from millstream.state.paged import MANIFEST_KEY, PagedState
+from millstream.testing import driver
+from tests.conformance import vectors
+from tests.conformance.interpreter import run_vector
+
+VECTORS = [v for v in vectors.load() if all(node.get("processor") != "ticker" for node in v["topology"])]
+
+
+class PagedTasks:
+    """Makes the tasks of a driver; a new task of a partition goes on from what the one before has committed."""
+
+    def __init__(self) -> None:
+        self._maps: dict[int, dict[bytes, bytes]] = {}
+        self._states: dict[int, PagedState] = {}
+
+    def __call__(self, topology: Any, config: Any, partition: int, *, now: int, state: Any) -> Task:
+        remote = self._maps.setdefault(partition, {})
+        if partition in self._states:
+            writes = self._states[partition].commit(b"")
+            for key in writes.deletes:
+                del remote[key]
+            remote.update(writes.puts)
+        paged = self._states[partition] = PagedState(
+            lambda keys: [remote.get(key) for key in keys], memory_limit=0, log_limit=20_000, page_bytes=64
+        )
+        paged.load(remote.get(MANIFEST_KEY))
+        cells: Any = None if state is None else ({}, state[1])
+        return Task(topology, config, partition, now=now, state=cells, open_store=paged.open)
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
+def test_restart_from_pages_after_every_step_changes_no_result(
+    vector: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "Task", PagedTasks())
+    vectors.check(vector, run_vector(vectors.question(vector), restart=True))

@@ -1,0 +1,215 @@
+"""What is read and written, and that the remote map does not grow without bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.state.paged.remote import (
+    PAIRS,
+    ROWS,
+    SESSIONS,
+    WINDOWS,
+    Remote,
+    filled,
+    rows_of,
+)
+
+from millstream.serde import BYTES, LONG, STRING
+from millstream.state.paged import MANIFEST_KEY
+from millstream.state.spec import StoreSpec
+
+# --- what it costs ----------------------------------------------------------------------------------------------------
+
+
+def cost_of_hot_keys(size: int) -> tuple[int, int]:
+    """Keys and bytes written in 50 batches of the same few rows, beside so many others."""
+    remote = Remote()
+    state = remote.state(log_limit=400_000)
+    store: Any = state.open(ROWS)
+    for n in range(size):
+        store.put(f"key{n}", n)
+    remote.apply(state.commit(b""))
+    keys = octets = 0
+    for batch in range(50):
+        for n in range(10):
+            store.put(f"key{n}", batch)
+        remote.apply(state.commit(b""))
+        keys += len(remote.last.puts) + len(remote.last.deletes)
+        octets += sum(len(value) for _, value in remote.last.puts)
+    assert remote.fetches == 0
+    return keys, octets
+
+
+def test_what_a_batch_writes_does_not_grow_with_the_state() -> None:
+    small, large = cost_of_hot_keys(2_000), cost_of_hot_keys(40_000)
+    assert large[0] <= small[0] + 20
+    assert large[1] <= small[1] * 1.5
+
+
+def test_a_look_up_reads_one_page_and_only_once() -> None:
+    remote = Remote()
+    filled(remote, [ROWS], 20_000, log_limit=0)
+    state = remote.state(memory_limit=300_000)
+    store: Any = state.open(ROWS)
+    assert remote.fetched == []
+    assert store.get("key77") == 77
+    assert store.get("key77") == 77
+    assert store.get("no such key") is None
+    assert store.get("no such key") is None
+    assert len(remote.fetched) == 2
+
+
+def test_a_small_state_comes_at_once() -> None:
+    remote = Remote()
+    filled(remote, [ROWS], 20_000, log_limit=0)
+    store: Any = remote.state().open(ROWS)
+    fetches = remote.fetches
+    assert [value for _, value in store.range()] == sorted(range(20_000), key=lambda n: f"key{n}")
+    assert remote.fetches == fetches
+    assert store.get("no such key") is None
+    assert remote.fetches == fetches
+
+
+def test_the_rows_of_a_group_are_in_one_page() -> None:
+    def key(group: int, n: int) -> bytes:
+        name = b"group%d" % group
+        return len(name).to_bytes(4, "big") + name + b"%d" % n
+
+    remote = Remote()
+    spec = StoreSpec("rows", "key-value", BYTES, LONG, grouped=True)
+    state = remote.state(log_limit=0)
+    store: Any = state.open(spec)
+    for group in range(2_000):
+        for n in range(10):
+            store.put(key(group, n), n)
+    remote.apply(state.commit(b""))
+    again: Any = remote.state(memory_limit=300_000).open(spec)
+    assert [row for _, row in again.prefix(key(77, 1)[:-1])] == list(range(10))
+    assert len(remote.fetched) == 1
+    assert again.get(key(77, 3)) == 3
+    assert len(remote.fetched) == 1
+    assert len(list(again.prefix(b"\0\0\0\6group9"))) == 10
+    assert len(list(again.prefix(b"\0\0\0\x07group"))) == 900
+    assert len(remote.fetched) > 20
+
+
+def test_rows_are_read_in_few_requests() -> None:
+    remote = Remote()
+    filled(remote, [ROWS], 20_000, log_limit=0)
+    store: Any = remote.state(memory_limit=300_000).open(ROWS)
+    assert len(list(store.range())) == 20_000
+    assert len(remote.fetched) > 50
+    assert remote.fetches == 1
+
+
+# --- the remote map does not grow -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", [WINDOWS, PAIRS, SESSIONS], ids=lambda spec: spec.name)
+def test_expired_pages_go_without_being_read(spec: StoreSpec) -> None:
+    remote = Remote()
+    state = remote.state(log_limit=50_000, page_bytes=400)
+    store: Any = state.open(spec)
+    sizes: list[int] = []
+    for batch in range(100):
+        for n in range(40):
+            time = batch * 2_000 + n
+            arguments = (time, time) if spec.kind == "session" else (time,)
+            store.put(f"key{n}", *arguments, n)
+        remote.apply(state.commit(b""))
+        sizes.append(len(remote.map))
+    assert remote.fetched == []
+    assert max(sizes[50:]) <= max(sizes[:50]) * 1.2
+    assert remote.wrongly_deleted == []
+    assert remote.count(b"l") <= 50_000 // 4096 + 1
+    assert len(remote.map[MANIFEST_KEY]) < 500
+
+
+@pytest.mark.parametrize("spec", [WINDOWS, SESSIONS], ids=lambda spec: spec.name)
+def test_held_rows_go_only_when_they_are_released(spec: StoreSpec) -> None:
+    own = StoreSpec(spec.name, spec.kind, STRING, LONG, retention_ms=8_000, held=True)
+    remote = Remote()
+    state = remote.state(log_limit=0)
+    store: Any = state.open(own)
+    for n in range(0, 50_000, 1_000):
+        store.put("a", n, *([n] if spec.kind == "session" else []), n)
+        remote.apply(state.commit(b""))
+    state = remote.state(memory_limit=0)
+    store = state.open(own)
+    assert len(store.rows_between(-1, 100_000)) == 50
+    pages = remote.count(b"p")
+    store.release(30_000)
+    remote.apply(state.commit(b""))
+    assert [row[-1] for row in store.rows_between(-1, 100_000)] == list(range(31_000, 50_000, 1_000))
+    assert remote.count(b"p") < pages
+
+
+def test_a_segment_that_comes_back_is_not_deleted_with_the_one_before() -> None:
+    spec = StoreSpec("windows", "window", STRING, LONG, retention_ms=8_000, held=True)
+    remote = Remote()
+    state = remote.state(log_limit=0, page_bytes=60)
+    store: Any = state.open(spec)
+    for n in range(300):
+        store.put(f"key{n}", 5, n)
+    remote.apply(state.commit(b""))
+    store.put("late", 100_000, 1)
+    store.release(50_000)
+    remote.apply(state.commit(b""))
+    assert remote.count(b"p") > 50  # not all are deleted yet
+    state = remote.state(log_limit=0, page_bytes=60)
+    store = state.open(spec)  # and nothing is released
+    store.put("key1", 5, -1)
+    for batch in range(10):
+        remote.apply(state.commit(b"%d" % batch))
+    assert remote.count(b"p") == 2
+    again: Any = remote.state().open(spec)
+    assert again.rows_between(-1, 100_000) == [("key1", 5, -1), ("late", 100_000, 1)]
+
+
+def test_pages_become_fewer_with_their_rows() -> None:
+    remote = Remote()
+    state = filled(remote, [ROWS], 5_000, log_limit=20_000, page_bytes=500)
+    store: Any = state.open(ROWS)
+    before = remote.count(b"p")
+    for n in range(4_990):
+        store.put(f"key{n}", None)
+    for batch in range(200):
+        store.put("key4999", batch)
+        remote.apply(state.commit(b""))
+    assert remote.count(b"p") < before / 20
+    assert list(remote.state().open(ROWS).range()) == list(store.range())  # type: ignore[union-attr]
+
+
+def test_the_log_stays_within_its_limit() -> None:
+    remote = Remote()
+    state = remote.state(log_limit=100_000)
+    store: Any = state.open(ROWS)
+    for batch in range(60):
+        for n in range(batch, 20_000, 40):
+            store.put(f"key{n}", batch)
+        remote.apply(state.commit(b""))
+        assert sum(len(value) for key, value in remote.map.items() if key[:1] == b"l") <= 100_000
+    assert remote.count(b"l") > 2
+
+
+def test_the_pages_of_a_store_that_is_no_more_go_a_few_at_a_time() -> None:
+    remote = Remote()
+    filled(remote, [ROWS, WINDOWS], 3_000, page_bytes=200, log_limit=0)
+    state = remote.state(page_bytes=200)
+    store: Any = state.open(WINDOWS)
+    rows = rows_of(store)
+    deletes: list[int] = []
+    for batch in range(20):
+        remote.apply(state.commit(b"%d" % batch))
+        deletes.append(len(remote.last.deletes))
+        if batch == 2:  # what is left is not forgotten
+            state = remote.state(page_bytes=200)
+            store = state.open(WINDOWS)
+    assert deletes[0] > 0
+    assert deletes[1] > 0
+    assert deletes[-1] == 0
+    assert max(deletes) < sum(deletes) / 3
+    assert remote.wrongly_deleted == []
+    assert rows_of(store) == rows
+    assert rows_of(remote.state().open(ROWS)) == []
