@@ -88,15 +88,25 @@ class Outputs:
         return found
 
 
-class Topology:
-    """The topology of a vector, as it is being built."""
+def options_of(vector: dict[str, Any]) -> dict[str, Any]:
+    """The configuration of a vector's application."""
+    config = vector.get("config") or {}
+    options: dict[str, Any] = {"topology.optimization": config.get("optimization", "none")}
+    if "processing_exceptions" in config:
+        options["processing.exception.handler"] = config["processing_exceptions"]
+    return options
 
-    def __init__(self, vector: dict[str, Any]) -> None:
-        config = vector.get("config") or {}
-        options: dict[str, Any] = {"topology.optimization": config.get("optimization", "none")}
-        if "processing_exceptions" in config:
-            options["processing.exception.handler"] = config["processing_exceptions"]
-        self.app = App("oracle", config=options)
+
+class Topology:
+    """The topology of a vector, as it is being built.
+
+    Args:
+        vector: The vector.
+        app: The application it becomes a part of; None for one of its own.
+    """
+
+    def __init__(self, vector: dict[str, Any], app: App | None = None) -> None:
+        self.app = App("oracle", config=options_of(vector)) if app is None else app
         self.nodes = vector["topology"]
         self.made: dict[str, Any] = {}
         self.key_types: dict[str, str] = {}

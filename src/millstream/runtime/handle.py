@@ -147,6 +147,7 @@ class Handle:
             self._error.__cause__ = error
         finally:
             with contextlib.suppress(Exception):
+                self.metrics_.lag()
                 self._application.close()
             if self._error is None:
                 self._life.change(State.PENDING_SHUTDOWN)

@@ -7,6 +7,7 @@ import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
+from millstream.errors import LogError
 from millstream.runtime.messages import Written
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Metrics:
         self._state: dict[str, float] = {}
         self._recent: deque[tuple[float, int, int]] = deque()
         self._positions: dict[tuple[str, int], int] = {}
+        self._lag: dict[str, int] = {}
         self.batches = 0
         self.last_batch = -1
         self.last_seconds = 0.0
@@ -86,11 +88,15 @@ class Metrics:
         """By topic, how many records have not been read yet."""
         with self._lock:
             positions = dict(self._positions)
-        ends = self._application.log.ends(sorted({topic for topic, _ in positions}))
-        return {
-            topic: sum(max(0, end - positions.get((topic, p), 0)) for p, end in enumerate(ends[topic]))
+        try:
+            ends = self._application.log.ends(sorted({topic for topic, _ in positions}))
+        except LogError:  # the application has ended: what was known last
+            return dict(self._lag)
+        self._lag = {
+            topic: sum(max(0, end - positions.get((topic, partition), 0)) for partition, end in enumerate(ends[topic]))
             for topic in ends
         }
+        return dict(self._lag)
 
     @property
     def state_bytes(self) -> float:

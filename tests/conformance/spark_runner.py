@@ -1,0 +1,380 @@
+"""Runs vectors on the runtime: many in one application, on Spark, or without it by the same planner, tasks and commit.
+
+Each vector is a topology of its own in the application: all its names have a prefix, so that vectors share a query and
+nothing else. They are fed in step, the i-th input of every vector at once, and what came of it is read when nothing is
+left to be processed; or all inputs are in the log before the application starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be loaded from anywhere
+
+from millstream import App, MillstreamError, Record
+from millstream.log import open_log
+from millstream.log.api import Append, Log
+from millstream.log.blocks import Block, decode_headers, encode
+from millstream.plan.stateless import Repartition, Sink
+from millstream.runtime.subscription import Subscription
+from millstream.serde import Serde, serde_for
+from millstream.views.database import ViewDatabase
+from millstream.views.reader import open_view
+from tests.conformance import expressions, interpreter, processors
+from tests.conformance.interpreter import TYPES, UNCOUNTED, Topology, options_of, run_vector
+from tests.conformance.shapes import dump_stores, show_record
+from tests.runtime.local import LocalRun
+
+Vector = dict[str, Any]
+Backend = Literal["spark", "local"]
+_Serdes = tuple[Serde[Any], Serde[Any]]
+"""Of keys and values."""
+_Steps = list[list[dict[str, Any]]]
+
+_SIZES: dict[Backend, int] = {"spark": 1000, "local": 16}
+"""How many vectors an application has: on Spark a batch costs far more than what is in it."""
+_LONGEST_WAIT = 300.0
+_POLL = 0.01
+
+
+def run_vectors(
+    vectors: list[Vector],
+    backend: Backend = "spark",
+    *,
+    at_once: bool = False,
+    cold: bool = False,
+    seed: int | None = None,
+) -> list[dict[str, Any]]:
+    """Runs vectors on the runtime, those of one configuration in one application.
+
+    A vector that fails would stop the others, so one that fails in the test driver gets an application of its own.
+
+    Args:
+        vectors: The vectors, without what they expect.
+        backend: Where they run.
+        at_once: Put all inputs into the log before the start; each vector then has one step with all outputs.
+        cold: Locally: build all tasks anew for each batch, from what was kept of them.
+        seed: Locally: cut what is there into batches of a few records of each topic, by chance.
+
+    Returns:
+        For each vector, what `run_vector` returns.
+    """
+    results: list[dict[str, Any]] = [{} for _ in vectors]
+    for numbers in _groups(vectors, _SIZES[backend]):
+        with tempfile.TemporaryDirectory(prefix="vectors-") as directory:
+
+            def start(app: App) -> Host:
+                return _SparkHost(app) if backend == "spark" else _LocalHost(app, cold=cold, seed=seed)
+
+            group = _Group([vectors[number] for number in numbers], directory)
+            for number, result in zip(numbers, group.run(start, at_once=at_once), strict=True):
+                results[number] = result
+    return results
+
+
+def _groups(vectors: list[Vector], size: int) -> list[list[int]]:
+    """The numbers of the vectors that run in one application: of one configuration, and about as long."""
+    groups: dict[str, list[list[int]]] = {}
+    for number in sorted(range(len(vectors)), key=lambda number: len(vectors[number]["inputs"])):
+        alone = f" {number}" if "error" in run_in_driver(vectors[number]) else ""
+        found = groups.setdefault(f"{sorted(options_of(vectors[number]).items())}{alone}", [[]])
+        if len(found[-1]) == size:
+            found.append([])
+        found[-1].append(number)
+    return list(chain.from_iterable(groups.values()))
+
+
+def run_in_driver(vector: Vector) -> dict[str, Any]:
+    """What a vector gives in the test driver, which is asked once."""
+    return _run_in_driver(json.dumps(vector))
+
+
+@functools.cache
+def _run_in_driver(vector: str) -> dict[str, Any]:
+    return run_vector(json.loads(vector))
+
+
+def exchanges(vector: Vector) -> int:
+    """How many exchanges the topology of a vector has, or 0 if it cannot be built."""
+    try:
+        return len(list(Topology(vector).build()[0].topology().plan.of_type(Repartition)))
+    except MillstreamError:
+        return 0
+
+
+def is_eligible(vector: Vector) -> bool:
+    """Whether a vector can be run here: the wall clock is the real one, and logs refuse negative timestamps."""
+    wall = any(node.get("clock") == "wall" for node in vector["topology"])
+    return not wall and all(step.get("ts", 0) >= 0 for step in vector["inputs"])
+
+
+def input_topics(vector: Vector) -> set[str]:
+    """The topics that a vector reads."""
+    return set(chain.from_iterable(_topics(node) for node in vector["topology"]))
+
+
+def _topics(node: dict[str, Any]) -> list[str]:
+    if node["op"] == "stream":
+        return list(node["topics"])
+    return [node["topic"]] if node["op"] in {"table", "global_table"} else []
+
+
+# ----- vectors in one application ------------------------------------------------------------------------------------
+
+
+class Host(Protocol):
+    """Runs an application."""
+
+    @property
+    def dropped(self) -> Counter[tuple[str, str]]:
+        """How many records were dropped, by operator and reason."""
+
+    def settle(self) -> None:
+        """Returns when nothing is left to be processed; raises what the application failed of."""
+
+    def store(self, name: str, *, timestamped: bool = False) -> Any:
+        """Opens a store."""
+
+    def close(self) -> None:
+        """Stops."""
+
+
+class _Group:
+    """Vectors that become one application."""
+
+    def __init__(self, vectors: list[Vector], directory: str) -> None:
+        options = {"state.dir": directory, "status": "none", **options_of(vectors[0])}
+        self._app = App("oracle", config=options)
+        self._directory = directory
+        self._vectors = vectors
+
+    def run(self, start: Callable[[App], Host], *, at_once: bool) -> list[dict[str, Any]]:
+        """Runs the vectors to their end, or to the first error."""
+        steps: list[_Steps] = [[] for _ in self._vectors]
+        step: int | str = "build"
+        try:
+            with open_log(self._directory) as log:
+                members = [_Member(*each, self._app) for each in zip(self._vectors, steps, strict=True)]
+                for topic in chain.from_iterable(member.serdes for member in members):
+                    log.create_topic(topic)
+                rounds = range(max(len(member.inputs) for member in members))
+                if at_once:
+                    _feed(log, members, rounds)
+                with contextlib.closing(start(self._app)) as host:
+                    for step in rounds[:1] if at_once else rounds:
+                        _feed(log, members, [] if at_once else [step])
+                        host.settle()
+                        _take(log, members, step)
+                    return [member.result(host) for member in members]
+        except MillstreamError as error:
+            return [{"error": {"step": step, "message": str(error)}, "outputs": found} for found in steps]
+
+
+def _feed(log: Log, members: Iterable[_Member], steps: Iterable[int]) -> None:
+    """Writes the inputs of some steps of all vectors, at once."""
+    chosen = list(steps)
+    given = [(member, topic, block) for member in members for topic, block in member.blocks(chosen)]
+    offsets = log.append([Append(topic, 0, block) for _, topic, block in given])
+    for (member, topic, block), offset in zip(given, offsets, strict=True):
+        member.fed(topic, offset, block.count)
+
+
+def _take(log: Log, members: Iterable[_Member], step: int) -> None:
+    """Reads what came of a step of those vectors that have so many."""
+    for member in members:
+        if step < len(member.inputs):
+            member.steps.append(member.take(log))
+
+
+class _Member:
+    """A vector that is a part of an application.
+
+    Attributes:
+        steps: What came of each step so far.
+        serdes: Of key and value, by the topics that it reads.
+        inputs: Its inputs, with the names that they have here.
+    """
+
+    def __init__(self, vector: Vector, steps: _Steps, app: App) -> None:
+        before = len(app.plan().nodes)
+        self._prefix = f"v{before:05}-"
+        self._vector = vector
+        self.steps = steps
+        topology = [_prefixed(node, self._prefix) for node in vector["topology"]]
+        self.serdes = {topic: _serdes(node) for node in topology for topic in _topics(node)}
+        self.inputs = [
+            {**step, "topic": self._prefix + step["topic"]} if "topic" in step else step for step in vector["inputs"]
+        ]
+        _, self._stores = Topology({**vector, "topology": topology}, app).build()
+        sinks = [node for node in app.plan().nodes[before:] if isinstance(node, Sink)]
+        self._outputs: dict[str, _Serdes] = {}
+        self._chosen: _Serdes | None = None
+        for sink in sinks:
+            if isinstance(sink.topic, str):
+                self._outputs.setdefault(sink.topic, (sink.key, sink.value))
+            else:
+                self._chosen = self._chosen or (sink.key, sink.value)
+        self._read: Counter[str] = Counter()
+        self._fed: dict[str, set[int]] = {}
+
+    def blocks(self, steps: Iterable[int]) -> Iterable[tuple[str, Block]]:
+        """The inputs of some steps, by topic."""
+        records: dict[str, list[Any]] = {}
+        for step in (self.inputs[number] for number in steps if number < len(self.inputs)):
+            if "topic" in step:
+                key, value = self.serdes[step["topic"]]
+                headers = tuple((name, None if v is None else v.encode()) for name, v in step.get("headers", []))
+                row = (step["ts"], key.serialize(step["key"]), value.serialize(step["value"]), headers)
+                records.setdefault(step["topic"], []).append(row)
+        return [(topic, encode(*zip(*rows, strict=True))) for topic, rows in records.items()]
+
+    def fed(self, topic: str, offset: int, count: int) -> None:
+        """Takes note of inputs, so that they are not taken for outputs where a topic is both."""
+        self._fed.setdefault(topic, set()).update(range(offset, offset + count))
+
+    def take(self, log: Log) -> list[dict[str, Any]]:
+        """What was written since the last call, topic by topic."""
+        if self._chosen is not None:
+            written = [topic.name for topic in log.topics() if topic.name.startswith(self._prefix)]
+            self._outputs = {**dict.fromkeys(set(written) - self.serdes.keys(), self._chosen), **self._outputs}
+        found = []
+        for topic, (end,) in log.ends(sorted(self._outputs)).items():
+            start, self._read[topic] = self._read[topic], end
+            if end > start:
+                own = self._fed.get(topic, set())
+                rows = log.read(topic, 0, start, end).to_pylist()
+                found += [self._show(topic, row) for row in rows if row["offset"] not in own]
+        return found
+
+    def _show(self, topic: str, row: dict[str, Any]) -> dict[str, Any]:
+        key, value = self._outputs[topic]
+        headers = decode_headers(row["headers"]) if row["headers"] else ()
+        record: Record[Any, Any] = Record(
+            key.deserialize(row["key"]), value.deserialize(row["value"]), row["timestamp"], headers
+        )
+        shown = show_record(topic.removeprefix(self._prefix), record)
+        if isinstance(shown["value"], str):  # where a record came from
+            shown["value"] = shown["value"].replace(self._prefix, "")
+        return shown
+
+    def result(self, host: Host) -> dict[str, Any]:
+        """All that came of the vector."""
+        stores = dump_stores(cast("Any", host), self._stores, self._vector["inputs"], self.steps)
+        dropped = sum(
+            count
+            for (operator, reason), count in host.dropped.items()
+            if operator.startswith(self._prefix) and reason not in UNCOUNTED
+        )
+        named = {name.removeprefix(self._prefix): rows for name, rows in stores.items()}
+        return {"outputs": self.steps, "stores": named, "dropped": dropped}
+
+
+def _prefixed(node: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """A node whose names begin with a prefix: its own, and those of topics, of stores, and of children it sends to."""
+    made = dict(node)
+    for field in ("topic", "store", "name", "then", "else"):
+        if field in node:
+            made[field] = prefix + node[field]
+    if "topics" in node:
+        made["topics"] = [prefix + topic for topic in node["topics"]]
+    if "topic_expr" in node:
+        made["topic_expr"] = ["concat", ["lit", prefix], node["topic_expr"]]
+    return made
+
+
+def _serdes(node: dict[str, Any]) -> _Serdes:
+    return serde_for(TYPES[node["key"]], "key"), serde_for(TYPES[node["value"]], "value")
+
+
+# ----- where they run ------------------------------------------------------------------------------------------------
+
+
+def _unread(log: Log, application: str, topics: list[str]) -> dict[str, int]:
+    """By topic, how many records the application has not read; those without any are left out.
+
+    What a batch wrote and how far it read become visible together, so if there is nothing unread, nothing is to come.
+    """
+    published = log.published(application)
+    read = {} if published is None else published.offsets
+    lags = {topic: end - read.get((topic, 0), 0) for topic, (end,) in log.ends(topics).items()}
+    return {topic: lag for topic, lag in lags.items() if lag > 0}
+
+
+class _LocalHost:
+    """Runs an application in this process."""
+
+    def __init__(self, app: App, *, cold: bool, seed: int | None) -> None:
+        self._run = LocalRun(app, cold=cold)
+        application = self._run.application
+        self._id = app.id
+        self._views = ViewDatabase(application.views)
+        self._specs = {spec.name: spec for spec in application.stores()}
+        self._topics = Subscription(application.program, application.log).topics
+        self._random = None if seed is None else random.Random(seed)
+        self.dropped: Counter[tuple[str, str]] = Counter()
+
+    def settle(self) -> None:
+        """Runs batches until there is nothing unread."""
+        while unread := _unread(self._run.log, self._id, self._topics):
+            if self._random is not None:
+                self._run.order(records=len(unread) * self._random.randint(1, 5))
+            assert self._run.batch()
+            for drop in (drop for written in self._run.results for drop in written.drops):
+                self.dropped[drop.operator, drop.reason] += drop.count
+
+    def store(self, name: str, *, timestamped: bool = False) -> Any:
+        """Opens a store."""
+        return open_view(self._views, self._id, self._specs[name], timestamped=timestamped)
+
+    def close(self) -> None:
+        """Stops."""
+        self._views.close()
+        self._run.close()
+
+
+class _SparkHost:
+    """Runs an application on Spark."""
+
+    def __init__(self, app: App) -> None:
+        from pyspark import cloudpickle
+
+        for module in (expressions, interpreter, processors):  # Spark's workers cannot import them
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        self._id = app.id
+        self._handle = app.start()
+        self._log = open_log(app.config["state.dir"])
+        self._topics = sorted(self._handle.metrics()["sources"])
+
+    def settle(self) -> None:
+        """Waits until there is nothing unread."""
+        deadline = time.monotonic() + _LONGEST_WAIT
+        while _unread(self._log, self._id, self._topics):
+            if self._handle.wait(_POLL):
+                raise AssertionError("the application has stopped")
+            assert time.monotonic() < deadline, f"there is no end after {_LONGEST_WAIT} seconds"
+
+    @property
+    def dropped(self) -> Counter[tuple[str, str]]:
+        """How many records were dropped, by operator and reason."""
+        found = self._handle.metrics()["operators"]
+        return Counter({(name, why): n for name, each in found.items() for why, n in each["dropped"].items()})
+
+    def store(self, name: str, *, timestamped: bool = False) -> Any:
+        """Opens a store."""
+        return self._handle.store(name, timestamped=timestamped)
+
+    def close(self) -> None:
+        """Stops."""
+        self._handle.stop()
+        self._log.close()

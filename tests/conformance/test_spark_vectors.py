@@ -1,0 +1,202 @@
+"""The vectors on the runtime give what they give in the test driver, on Spark and without it.
+
+Strictly so, but for three that show how the test driver runs several sub-topologies: as a single task.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millstream.stages.placement import place
+from tests.conformance import vectors
+from tests.conformance.interpreter import Topology
+from tests.conformance.spark_runner import (
+    Vector,
+    exchanges,
+    input_topics,
+    is_eligible,
+    run_in_driver,
+    run_vectors,
+)
+
+REORDERED = {"repartition/queues_tie_3", "repartition/queues_tie_6"}
+"""Records of one time come to one task through several exchanges. The driver takes them in the order of Kafka Streams'
+binary heap, the runtime by topic, so that it does not depend on how they were cut into batches."""
+
+OTHER_STREAM_TIME = {"repartition/queues_by_time_3"}
+"""A processor behind exchanges shows the stream time of its task. In the driver that is the task before them, too."""
+
+FAMILIES = sorted(path.stem for path in vectors.FOLDER.glob("*.jsonl"))
+COUNT_OF_ELIGIBLE = 600
+
+
+def eligible(family: str | None = None) -> list[Vector]:
+    """The vectors that can run together: those that can run at all, and do not end in an error."""
+    return [vector for vector in vectors.load(family) if is_eligible(vector) and "error" not in vector]
+
+
+def has_state_of_its_own(vector: Vector) -> bool:
+    """Whether a processor remembers something outside of its stores."""
+    return any(node.get("processor") == "ticker" for node in vector["topology"])
+
+
+def expected(vector: Vector) -> Vector:
+    """What a vector should give where sub-topologies are tasks of their own."""
+    if vector["name"] not in OTHER_STREAM_TIME:
+        return vector
+    latest = -1
+
+    def retimed(record: dict[str, Any]) -> dict[str, Any]:
+        nonlocal latest
+        latest = max(latest, record["ts"])
+        where, at, _time = record["value"].partition("@")
+        return {**record, "value": f"{where}@{latest}"} if at else record
+
+    return {**vector, "outputs": [[retimed(record) for record in step] for step in vector["outputs"]]}
+
+
+def in_one_step(vector: Vector) -> Vector:
+    """The vector with all its inputs at once."""
+    together = [record for step in vector["outputs"] for record in step]
+    return {**vector, "inputs": [vector["inputs"]], "outputs": [together]}
+
+
+def in_any_order(result: dict[str, Any]) -> dict[str, Any]:
+    """The result with the outputs of each step sorted."""
+    return {**result, "outputs": [sorted(step, key=vectors.text) for step in result["outputs"]]}
+
+
+def check(vector: Vector, got: dict[str, Any], *, at_once: bool = False) -> None:
+    """Asserts that a vector gave what it should, and dropped what it drops in the driver."""
+    wanted = in_one_step(expected(vector)) if at_once else expected(vector)
+    if vector["name"] in REORDERED:
+        assert exchanges(vector) > 1
+        wanted, got = in_any_order(wanted), in_any_order(got)
+    try:
+        vectors.check(wanted, got)
+    except AssertionError as error:
+        error.add_note(f"in vector {vector['name']}")
+        raise
+    assert got["dropped"] == run_in_driver(vectors.question(vector))["dropped"], vector["name"]
+
+
+def run(chosen: list[Vector], *args: Any, **options: Any) -> list[dict[str, Any]]:
+    """Runs vectors, which are not told what they should give."""
+    return run_vectors([vectors.question(vector) for vector in chosen], *args, **options)
+
+
+# ----- without Spark -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.timeout(300)
+def test_step_by_step(family: str) -> None:
+    """One input after the other."""
+    chosen = eligible(family)
+    for vector, got in zip(chosen, run(chosen, "local"), strict=True):
+        check(vector, got)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.timeout(300)
+def test_tasks_that_are_built_anew_for_each_batch_go_on_as_before(family: str) -> None:
+    """All that a task remembers is in what is kept for it."""
+    chosen = [vector for vector in eligible(family) if not has_state_of_its_own(vector)]
+    for vector, got in zip(chosen, run(chosen, "local", cold=True), strict=True):
+        check(vector, got)
+
+
+def runs_at_once(vector: Vector) -> bool:
+    """Whether the order of a vector's inputs is told by the log: they are in one topic, and no second exchange."""
+    return len(input_topics(vector)) == 1 and exchanges(vector) < 2
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.timeout(300)
+def test_inputs_that_are_there_before_the_start_give_the_same_however_they_are_cut(family: str) -> None:
+    """Batches of one to five records of each topic, by chance."""
+    chosen = [vector for vector in eligible(family) if runs_at_once(vector)]
+    for vector, got in zip(chosen, run(chosen, "local", at_once=True, seed=len(chosen)), strict=True):
+        check(vector, got, at_once=True)
+
+
+def can_be_cut(vector: Vector) -> bool:
+    """Whether nothing but the order in the log decides when records meet that are there before the start."""
+    sinks = {node["topic"] for node in vector["topology"] if node["op"] == "to"}
+    tables = any(node["op"] == "global_table" for node in vector["topology"])
+    return not tables and not sinks & input_topics(vector) and all_exchanges_are_direct(vector)
+
+
+def all_exchanges_are_direct(vector: Vector) -> bool:
+    """Whether no exchange needs a topic, which is read a batch later than it was written."""
+    return len(place(Topology(vector).build()[0].topology()).direct) == exchanges(vector)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.timeout(300)
+def test_how_the_records_of_several_topics_are_cut_into_batches_changes_no_result(family: str) -> None:
+    """They meet in the order of their times, whichever batch brings them."""
+    chosen = [v for v in eligible(family) if len(input_topics(v)) > 1 and can_be_cut(v)]
+    whole = run(chosen, "local", at_once=True)
+    for vector, wanted, got in zip(chosen, whole, run(chosen, "local", at_once=True, seed=1), strict=True):
+        assert vectors.text(got) == vectors.text(wanted), vector["name"]
+
+
+FAILING = [vector for vector in vectors.load() if is_eligible(vector) and "error" in vector]
+
+
+@pytest.mark.parametrize("vector", FAILING, ids=[vector["name"] for vector in FAILING])
+def test_a_vector_that_fails_does_so_at_the_same_step(vector: Vector) -> None:
+    """Each in an application of its own."""
+    (got,) = run([vector], "local")
+    vectors.check(vector, got)
+    assert got["outputs"] == vector.get("outputs", [])
+
+
+def test_only_those_that_are_named_differ() -> None:
+    """What the vectors say themselves is not what these give."""
+    chosen = [vector for vector in eligible("repartition") if vector["name"] in REORDERED | OTHER_STREAM_TIME]
+    assert len(chosen) == len(REORDERED | OTHER_STREAM_TIME)
+    for vector, got in zip(chosen, run(chosen, "local"), strict=True):
+        with pytest.raises(AssertionError, match="step 0"):
+            vectors.check(vector, got)
+
+
+def test_a_topic_that_each_record_chooses() -> None:
+    """No vector has one."""
+    vector: Vector = {
+        "topology": [
+            {"id": "s", "op": "stream", "topics": ["in"], "key": "string", "value": "long"},
+            {"op": "to", "from": "s", "topic_expr": ["concat", ["lit", "to-"], "key"]},
+        ],
+        "inputs": [{"topic": "in", "key": key, "value": 1, "ts": 5} for key in "aba"],
+    }
+    wanted = run_in_driver(vector)
+    assert [record["topic"] for step in wanted["outputs"] for record in step] == ["to-a", "to-b", "to-a"]
+    assert run_vectors([vector, vector], "local") == [wanted, wanted]
+
+
+# ----- on Spark ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_on_spark_step_by_step() -> None:
+    """All vectors in two queries, one for each configuration."""
+    chosen = eligible()
+    assert len(chosen) == COUNT_OF_ELIGIBLE
+    for vector, got in zip(chosen, run(chosen), strict=True):
+        check(vector, got)
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_on_spark_with_all_inputs_there_before_the_start() -> None:
+    """Those with one topic and no second exchange."""
+    chosen = [vector for vector in eligible() if runs_at_once(vector)]
+    for vector, got in zip(chosen, run(chosen, at_once=True), strict=True):
+        check(vector, got, at_once=True)

@@ -1,0 +1,147 @@
+"""A run without Spark whose tasks are run by real task hosts: what `TaskProxy` does, with a dict as Spark's state."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import secrets
+import socket
+import struct
+import subprocess
+import sys
+from typing import Any
+
+from pyspark import cloudpickle as untyped_cloudpickle
+from tests.fault import smoke
+from tests.runtime.local import LocalRun
+
+from millstream import App
+from millstream.runtime.host.client import connect, stop_all
+from millstream.runtime.host.server import TOKEN_KEY
+from millstream.runtime.host.wire import Wire
+from millstream.runtime.messages import (
+    Delivery,
+    Done,
+    Fetch,
+    Fetched,
+    NeedProgram,
+    ProgramData,
+    Run,
+    Written,
+    pack,
+    unpack,
+)
+from millstream.runtime.program import digest
+
+cloudpickle: Any = untyped_cloudpickle
+ATTEMPTS = 4
+State = dict[bytes, bytes]
+
+
+class HostedRun(LocalRun):
+    """An application whose tasks run in hosts. They end with the run, or with its *executor*, a process of its own.
+
+    Args:
+        app: The application.
+        records: How many records a batch may have.
+        seed: Decides which attempts are thrown away.
+        lost: How many of the attempts lose their connection before the host has answered.
+        repeated: How many of the attempts are made again although the host has computed them.
+
+    Attributes:
+        failures: How many attempts failed because their host was gone.
+        reloads: How often a host has asked for the manifest, as it does when it has nothing in memory.
+    """
+
+    def __init__(self, app: App, *, records: int, seed: int = 0, lost: float = 0.0, repeated: float = 0.0) -> None:
+        super().__init__(app, records=records)
+        self._name = f"test-{secrets.token_hex(6)}"
+        self.executor = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+        self._program = packed(self.application.program)
+        self._dice = random.Random(seed)
+        self._lost = lost
+        self._repeated = repeated
+        self.failures = 0
+        self.reloads = 0
+        self.repeats = 0
+
+    def close(self) -> None:
+        stop_all(self._name)
+        self.executor.kill()
+        self.executor.wait()
+        assert self.executor.stdin is not None
+        self.executor.stdin.close()
+        super().close()
+
+    def connect(self, task: int = 0) -> Wire:
+        return connect(self._name, self.executor.pid, task)
+
+    def _run_task(self, task: int, given: list[Delivery], state: State, now: int) -> bytes:
+        deliveries = [pack(delivery) for delivery in given]
+        if self._dice.random() < self._lost:
+            wire = self.connect(task)
+            wire.send(Run(digest(self._program), task, state.get(TOKEN_KEY, b""), deliveries))
+            wire.close()
+        done = self._attempts(task, deliveries, state)
+        if self._dice.random() < self._repeated:
+            again = self._attempts(task, deliveries, state)
+            assert comparable(again) == comparable(done)
+            self.repeats += 1
+            done = again
+        for key in done.deletes:
+            state.pop(key, None)
+        state.update(done.puts)
+        return done.written
+
+    def _attempts(self, task: int, deliveries: list[bytes], state: State) -> Done:
+        """Tries as often as Spark does."""
+        for _ in range(ATTEMPTS - 1):
+            with contextlib.suppress(EOFError, OSError):
+                return self._attempt(task, deliveries, state)
+            self.failures += 1
+        return self._attempt(task, deliveries, state)
+
+    def _attempt(self, task: int, deliveries: list[bytes], state: State) -> Done:
+        wire = self.connect(task)
+        try:
+            wire.send(Run(digest(self._program), task, state.get(TOKEN_KEY, b""), deliveries))
+            while True:
+                message = wire.receive()
+                if isinstance(message, NeedProgram):
+                    wire.send(ProgramData(self._program))
+                elif isinstance(message, Fetch):
+                    self.reloads += message.keys == [b"m"]
+                    wire.send(Fetched([state.get(key) for key in message.keys]))
+                else:
+                    assert isinstance(message, Done)
+                    return message
+        finally:
+            wire.close()
+
+
+def packed(program: Any) -> bytes:
+    """A program as hosts get it; its functions go along by value."""
+    cloudpickle.register_pickle_by_value(smoke)
+    try:
+        data: bytes = cloudpickle.dumps(program)
+    finally:
+        cloudpickle.unregister_pickle_by_value(smoke)
+    return data
+
+
+def comparable(done: Done) -> Any:
+    """What two attempts of one batch must have in common: what they write to topics and stores, in order."""
+    written = unpack(done.written, Written)
+    assert written.failure is None
+    topics: dict[tuple[str, int], list[bytes]] = {}
+    for block in written.blocks:
+        topics.setdefault((block.topic, block.partition), []).append(block.data)
+    stores = {change.store: change for change in written.changes if change.keys}
+    return topics, stores, written.offsets, written.due, written.waiting
+
+
+def process_of(wire: Wire) -> int:
+    """The process at the other end."""
+    size = struct.calcsize("3i")
+    pid: int = struct.unpack("3i", wire._connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))[0]
+    return pid

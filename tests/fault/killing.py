@@ -1,0 +1,258 @@
+"""Starts the application of `smoke` as processes of its own, looks at what they do, and kills them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from tests.fault import model, smoke
+
+GONE_SECONDS = 15.0
+"""No process of an application may be left longer than this after its end."""
+
+_MARK = "MILLSTREAM_FAULT_TEST"
+_PATIENCE = 600.0
+_LONG = 2400.0
+
+
+class Instance:
+    """One start of the application. All processes that come of it carry a mark in their environment.
+
+    Args:
+        directory: Its data directory.
+        *options: Of the script.
+        point: A failpoint.
+    """
+
+    def __init__(self, directory: Path, *options: str, point: str | None = None) -> None:
+        self.directory = directory
+        self.mark = uuid.uuid4().hex
+        self.checkpoint = directory / "applications" / smoke.APPLICATION / "checkpoint"
+        self.log = directory / "applications" / smoke.APPLICATION / "spark.log"
+        environment = {key: value for key, value in os.environ.items() if key != "MILLSTREAM_FAILPOINT"}
+        environment[_MARK] = self.mark
+        if point is not None:
+            environment["MILLSTREAM_FAILPOINT"] = point
+        self.first = self.last("commits")
+        self.started = time.monotonic()
+        self.said = directory.parent / f"said-{self.mark}"
+        with self.said.open("wb") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, smoke.__file__, str(directory), *options],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    # ----- looking ---------------------------------------------------------------------------------------------
+
+    def last(self, kind: str) -> int:
+        """The greatest number in a folder of the checkpoint: of batches that were begun (offsets) or done (commits)."""
+        folder = self.checkpoint / kind
+        return max((int(path.name) for path in folder.glob("*") if path.name.isdigit()), default=-1)
+
+    @property
+    def done(self) -> int:
+        """How many batches this instance has done."""
+        return self.last("commits") - self.first
+
+    @property
+    def in_batch(self) -> bool:
+        """Whether it is in the middle of a batch that it has begun itself."""
+        return self.done > 0 and self.last("offsets") > self.last("commits")
+
+    def processes(self, *words: str) -> list[int]:
+        """The processes that came of this instance and still run, of those whose command has all of some words."""
+        mark = f"{_MARK}={self.mark}".encode()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (folder / "environ").read_bytes().split(b"\0"):
+                    command = (folder / "cmdline").read_bytes().decode()
+                    if all(word in command for word in words):
+                        found.append(int(folder.name))
+        return found
+
+    def lost_tasks(self) -> int:
+        """How many attempts of tasks Spark has seen fail."""
+        return self.log.read_text(encoding="utf-8").count("Lost task") if self.log.exists() else 0
+
+    # ----- waiting ---------------------------------------------------------------------------------------------
+
+    def wait_for(self, condition: Callable[[], bool], what: str, patience: float = _PATIENCE) -> None:
+        """Waits until something holds, and fails if the application ends before that."""
+        deadline = time.monotonic() + patience
+        while not condition():
+            assert self.process.poll() is None, f"it ended ({self.process.returncode}) before {what}: {self.output()}"
+            assert time.monotonic() < deadline, f"waited in vain for {what}: {self.output()}"
+            time.sleep(0.01)
+
+    def wait_for_batches(self, count: int) -> None:
+        """Waits until it has done so many more batches."""
+        wanted = self.last("commits") + count
+        self.wait_for(lambda: self.last("commits") >= wanted, f"{count} more batches")
+
+    def wait(self, patience: float = _PATIENCE) -> int:
+        """Waits for its end; returns its exit status."""
+        try:
+            return self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it does not end: {self.output()}") from None
+
+    def output(self) -> str:
+        """What it said, the end of it."""
+        return self.said.read_text(encoding="utf-8")[-2000:]
+
+    def seconds_until_gone(self) -> float:
+        """Waits until none of its processes is left; returns how long that took."""
+        started = time.monotonic()
+        while left := self.processes():
+            waited = time.monotonic() - started
+            assert waited < GONE_SECONDS, f"still there after {waited:.0f} s: {[_command(pid) for pid in left]}"
+            time.sleep(0.05)
+        return time.monotonic() - started
+
+    # ----- killing ---------------------------------------------------------------------------------------------
+
+    def kill(self, *, java: bool) -> bool:
+        """Kills the driver, alone or with its Java half; returns whether that was in the middle of a batch.
+
+        Both are stopped first, so that what the checkpoint says is what there was at that moment.
+        """
+        halves = [self.process.pid, *self.processes("java", "SparkSubmit")]
+        for pid in halves:
+            os.kill(pid, signal.SIGSTOP)
+        in_batch = self.in_batch
+        os.kill(self.process.pid, signal.SIGKILL)
+        for pid in halves[1:]:
+            os.kill(pid, signal.SIGKILL if java else signal.SIGCONT)
+        self.process.wait()
+        return in_batch
+
+
+def _command(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")[:200]
+    return "gone"
+
+
+def ranges_of(instance: Instance, batch: int, topic: str) -> list[tuple[int, int]]:
+    """What a batch read of each partition of a topic, by the checkpoint."""
+    before, after = (
+        json.loads((instance.checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()[-1])
+        for number in (batch - 1, batch)
+    )
+    return list(zip(before["offsets"][topic], after["offsets"][topic], strict=True))
+
+
+# ----- rounds of kills ---------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tally:
+    """What became of a number of kills."""
+
+    kills: int = 0
+    in_batch: int = 0
+    early: int = 0
+    starts: int = 0
+    until_gone: list[float] = field(default_factory=list)
+    until_going: list[float] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        """How many of the kills were in the middle of a batch, of those that were meant to be."""
+        return self.in_batch / max(1, self.kills - self.early)
+
+    def figures(self) -> dict[str, Any]:
+        """The figures, for people."""
+        return {
+            "kills": self.kills,
+            "in the middle of a batch": self.in_batch,
+            "while it started": self.early,
+            "starts": self.starts,
+            "seconds until no process was left, at most": round(max(self.until_gone, default=0.0), 1),
+            "seconds from start to first batch done, median": round(_median(self.until_going), 1),
+            "seconds from start to first batch done, at most": round(max(self.until_going, default=0.0), 1),
+            "wrong": self.findings,
+        }
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2] if values else 0.0
+
+
+def kill_and_restart(
+    directory: Path, seed: int, kills: int, tally: Tally, *, early: float = 0.0, options: tuple[str, ...] = ()
+) -> None:
+    """Runs the application to its end with a number of kills on the way, and verifies what it did.
+
+    Args:
+        directory: Its data directory, with the input of the seed in it.
+        seed: Of the input, and of the moments.
+        kills: How many.
+        tally: Where to count.
+        early: How many of the kills hit an instance that has not done a batch yet.
+        options: Of the script.
+    """
+    dice = random.Random(seed)
+    former: Instance | None = None
+    for _ in range(kills):
+        with Instance(directory, *options) as instance:
+            tally.starts += 1
+            if dice.random() < early:
+                time.sleep(dice.uniform(1.0, 12.0))
+                tally.early += 1
+            else:
+                _wait_for_a_moment(instance, dice, tally)
+            assert instance.process.poll() is None, f"it had ended before it could be killed: {instance.output()}"
+            if former is not None:  # a supervisor does not wait for what is left of the one before
+                former.seconds_until_gone()
+            was = instance.kill(java=dice.random() < 0.5)
+            tally.in_batch += was
+            tally.kills += 1
+            if dice.random() < 0.7:
+                tally.until_gone.append(instance.seconds_until_gone())
+                former = None
+            else:
+                former = instance
+    with Instance(directory, *options) as instance:
+        tally.starts += 1
+        status = instance.wait(_LONG)
+        assert status == 0, instance.output()
+        tally.until_gone.append(instance.seconds_until_gone())
+    findings = model.verify(directory, seed)
+    if findings:
+        tally.findings.append(f"seed {seed}: {findings}")
+
+
+def _wait_for_a_moment(instance: Instance, dice: random.Random, tally: Tally) -> None:
+    """Waits until it has done a batch or two, then for some part of the next one."""
+    instance.wait_for(lambda: instance.done > 0, "its first batch")
+    tally.until_going.append(time.monotonic() - instance.started)
+    begun = time.monotonic()
+    instance.wait_for_batches(1 + dice.randrange(2))
+    time.sleep(dice.random() * (time.monotonic() - begun))

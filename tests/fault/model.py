@@ -1,0 +1,363 @@
+"""The verifier: what the application of `smoke` must have given, worked out in plain Python from its input alone.
+
+It reads output topics from the log and stores from the views, as a user would, and shares no code with the engine. The
+order in which a task takes its records is the documented one: by the greatest timestamp of the partition so far, then
+topic, then offset.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.fault import smoke
+from tests.fault.smoke import GAP, GLOBAL, HOP, JOIN, KEYS, PARTITIONS, SLIDING, TICK, TUMBLING, Given
+
+from millstream.log import Log, open_log
+from millstream.log.embedded.directory import FILE_NAME
+from millstream.partitioning import partition_for
+from millstream.views.reader import open_view
+
+Sequences = dict[str, list[Any]]
+"""The values of each key, in order."""
+
+
+class Findings(NamedTuple):
+    """What is wrong with an output: each finding names the topic or store, the key and what was found there."""
+
+    lost: list[str]
+    duplicated: list[str]
+    reordered: list[str]
+    wrong: list[str]
+
+    def __bool__(self) -> bool:
+        return any(self)
+
+    def __str__(self) -> str:
+        shown = (f"{kind}: {len(found)}, {found[:5]}" for kind, found in self._asdict().items() if found)
+        return "; ".join(shown) or "nothing lost, duplicated, reordered or wrong"
+
+
+def verify(directory: Path, seed: int, per_key: int = smoke.PER_KEY) -> Findings:
+    """Compares all output topics and views with the model."""
+    findings = Findings([], [], [], [])
+    expected = Expected(smoke.inputs(seed, per_key))
+    with open_log(directory, create=False) as log:
+        written = {topic.name: sequences(log, topic.name) for topic in log.topics() if not topic.internal}
+    for topic, wanted in expected.sequences().items():
+        for key in wanted.keys() | written[topic].keys():
+            _compare(findings, f"{topic} {key}", wanted.get(key, []), written[topic].get(key, []))
+    for topic, bags in expected.bags().items():
+        for key in bags.keys() | written[topic].keys():
+            _compare_bags(findings, f"{topic} {key}", bags.get(key, []), written[topic].get(key, []))
+    for topic, finals in expected.finals().items():
+        _compare_finals(findings, topic, finals, written[topic])
+    tables = expected.tables()
+    views = read_views(directory, tables)
+    for store, table in tables.items():
+        for key in table.keys() | views[store].keys():
+            if table.get(key) != views[store].get(key):
+                findings.wrong.append(f"store {store} {key}: {views[store].get(key)!r}, not {table.get(key)!r}")
+    return findings
+
+
+def sequences(log: Log, topic: str) -> Sequences:
+    """The values of each key of a topic, in order of offset."""
+    found: Sequences = defaultdict(list)
+    for partition, end in enumerate(log.ends([topic])[topic]):
+        table = log.read(topic, partition, 0, end)
+        offsets = table["offset"].to_pylist()
+        assert offsets == list(range(end)), f"{topic}: the offsets of partition {partition} have gaps"
+        for key, value in zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True):
+            found[key.decode()].append(None if value is None else json.loads(value))
+    return dict(found)
+
+
+def read_views(directory: Path, stores: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """All rows of some stores, from their views."""
+    topology = smoke.build(directory).topology()
+    return {
+        name: dict(open_view(directory / FILE_NAME, smoke.APPLICATION, topology.plan.store(name)[1]).all())
+        for name in stores
+    }
+
+
+def _compare(findings: Findings, where: str, wanted: list[Any], found: list[Any]) -> None:
+    if wanted == found:
+        return
+    if not _compare_bags(findings, where, wanted, found):
+        return
+    place = next(n for n, (a, b) in enumerate(zip(wanted, found, strict=True)) if a != b)
+    findings.reordered.append(f"{where}: at {place} {found[place]!r}, not {wanted[place]!r}")
+
+
+def _compare_bags(findings: Findings, where: str, wanted: list[Any], found: list[Any]) -> bool:
+    """Compares without order; returns whether they are the same."""
+    before, now = (Counter(json.dumps(value) for value in values) for values in (wanted, found))
+    findings.lost.extend(f"{where}: {value}" for value in before - now)
+    for value in now - before:
+        (findings.duplicated if value in before else findings.wrong).append(f"{where}: {value}")
+    return before == now
+
+
+def _compare_finals(findings: Findings, topic: str, wanted: dict[str, Any], found: Sequences) -> None:
+    for key in wanted.keys() | found.keys():
+        values = found.get(key, [])
+        if not values:
+            findings.lost.append(f"{topic} {key}")
+        elif values[-1] != wanted.get(key):
+            findings.wrong.append(f"{topic} {key}: {values[-1]!r}, not {wanted.get(key)!r}")
+
+
+# ----- the model ---------------------------------------------------------------------------------------------------
+
+
+class Expected:
+    """What must come out.
+
+    Attributes:
+        given: For each task, its records in the order in which it takes them: (topic, record).
+    """
+
+    def __init__(self, inputs: dict[str, list[Given]]) -> None:
+        self.given = [_merged(inputs, partition) for partition in range(PARTITIONS)]
+        self.left: dict[str, list[Given]] = defaultdict(list)
+        self.by_key: dict[str, list[tuple[str, Given]]] = defaultdict(list)
+        for topic, record in (each for task in self.given for each in task):
+            self.by_key[record.key].append((topic, record))
+            if topic == "left":
+                self.left[record.key].append(record)
+        self.small = {record.key: record.value for record in smoke.small()}
+
+    def values(self, key: str) -> list[int]:
+        return [record.value for record in self.left[key] if record.value is not None]
+
+    def sequences(self) -> dict[str, Sequences]:
+        """By topic, what each key has, in order."""
+        per_key: dict[str, Callable[[str], Iterable[Any]]] = {
+            "even": lambda key: (v for v in self.values(key) if v % 2 == 0),
+            "odd": lambda key: (v for v in self.values(key) if v % 2),
+            "merged": lambda key: (v if v % 2 else -v for v in self.values(key)),
+            "counts-out": lambda key: range(1, len(self.left[key]) + 1),
+            "sums-out": lambda key: _running(self.values(key), lambda a, b: a + b),
+            "digests-out": lambda key: _running([0, *self.values(key)], lambda agg, v: smoke.digest(v, agg), skip=1),
+            "with-small": lambda key: ([v, self.small.get(f"v{v % 9}")] for v in self.values(key)),
+            "with-row": self._with_row,
+            "joined-out": self._joined,
+            "cogrouped-out": self._cogrouped,
+            "fresh": self._fresh,
+        }
+        found = {topic: {key: list(make(key)) for key in self.by_key} for topic, make in per_key.items()}
+        found = {topic: {key: values for key, values in by_key.items() if values} for topic, by_key in found.items()}
+        found["by-value-out"] = {key: list(range(1, count + 1)) for key, count in self._by_value().items()}
+        found["second-out"] = {key: list(range(1, count + 1)) for key, count in self._groups().items()}
+        found["told"] = self._told()
+        found["tumbling-out"] = {key: list(range(1, count + 1)) for key, count in self._windows(TUMBLING).items()}
+        for topic, closed in self._closed().items():
+            found[topic] = {key: [count] for key, count in closed.items()}
+        return found
+
+    def bags(self) -> dict[str, Sequences]:
+        """By topic, what each key has, in any order."""
+        return {"pairs": self._pairs()}
+
+    def finals(self) -> dict[str, dict[str, Any]]:
+        """By topic, what each key has in the end, whatever came before."""
+        tables = self.tables()
+        finals = {f"{store}-out": tables[store] for store in ("foreign", "regrouped")}
+        return {**finals, "sliding-out": self._sliding()}
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """By store, its rows."""
+        last = {topic: {key: values[-1] for key, values in found.items()} for topic, found in self._tables_of()}
+        rows = {key: row for key in KEYS if (row := self._last("rows", key)) is not None}
+        latest = {key: value for key in self.left if (value := self._last("right", key)) is not None}
+        groups: Counter[str] = Counter()
+        for key in self.left:
+            groups[smoke.group_of(key)] += len(self.left[key])
+        return {
+            **last,
+            "rows": rows,
+            "latest": latest,
+            GLOBAL: self.small,
+            "joined": {key: [value, rows[key]] for key, value in latest.items() if key in rows},
+            "foreign": {key: [value, rows.get(KEYS[value % len(KEYS)])] for key, value in latest.items()},
+            "regrouped": dict(groups),
+            "totals": {key: len(records) for key, records in self.left.items()},
+        }
+
+    def _tables_of(self) -> Iterator[tuple[str, Sequences]]:
+        found = self.sequences()
+        for store in ("counts", "sums", "digests", "cogrouped", "by-value", "second"):
+            yield store, found[f"{store}-out"]
+
+    def _last(self, topic: str, key: str) -> Any:
+        return next((record.value for name, record in reversed(self.by_key[key]) if name == topic), None)
+
+    # ----- joins -----------------------------------------------------------------------------------------------
+
+    def _with_row(self, key: str) -> Iterator[Any]:
+        row = None
+        for topic, record in self.by_key[key]:
+            if topic == "rows":
+                row = record.value
+            elif topic == "left":
+                yield [record.value, row]
+
+    def _joined(self, key: str) -> Iterator[Any]:
+        row = value = None
+        for topic, record in self.by_key[key]:
+            if topic == "rows":
+                row = record.value
+                if value is not None:
+                    yield None if row is None else [value, row]
+            elif topic == "right":
+                value = record.value
+                if row is not None:
+                    yield [value, row]
+
+    def _pairs(self) -> Sequences:
+        """What is near each other meets; the rest comes alone, at once if it is late, else when its window closes."""
+        found: Sequences = defaultdict(list)
+        for task in self.given:
+            now = 0
+            seen: dict[tuple[str, int], list[Given]] = defaultdict(list)
+            alone: set[tuple[int, Given]] = set()
+            for side, record in ((0 if topic == "left" else 1, record) for topic, record in task if topic != "rows"):
+                now = max(now, record.timestamp)
+                near = [o for o in seen[record.key, 1 - side] if abs(o.timestamp - record.timestamp) <= JOIN]
+                found[record.key] += [_pair(side, record.value, other.value) for other in near]
+                alone -= {(1 - side, other) for other in near}
+                seen[record.key, side].append(record)
+                if not near and record.timestamp + JOIN < now:
+                    found[record.key].append(_pair(side, record.value, None))
+                elif not near:
+                    alone.add((side, record))
+            for side, record in alone:
+                assert record.key in KEYS, "the last records meet each other, and nothing closes their windows"
+                found[record.key].append(_pair(side, record.value, None))
+        return found
+
+    def _cogrouped(self, key: str) -> Iterator[Any]:
+        state = 0
+        for topic, record in self.by_key[key]:
+            if topic != "rows" and record.value is not None:
+                state = smoke.digest(record.value if topic == "left" else -record.value, state)
+                yield state
+
+    # ----- what remembers --------------------------------------------------------------------------------------
+
+    def _fresh(self, key: str) -> list[Any]:
+        """Of records that are near an equal one, the first. Its store forgets, by the time of the task."""
+        task = self.given[partition_for(key.encode(), PARTITIONS)]
+        seen: dict[int, list[int]] = defaultdict(list)
+        now, found = 0, []
+        for topic, record in task:
+            if topic != "left" or record.value is None:
+                continue
+            if record.key == key:
+                oldest = max(record.timestamp - smoke.DEDUPLICATE, now - 2 * smoke.DEDUPLICATE)
+                near = seen[record.value % 3]
+                if not any(oldest <= time <= record.timestamp + smoke.DEDUPLICATE for time in near):
+                    found.append(record.value)
+            now = max(now, record.timestamp)
+            if record.key == key and record.timestamp > now - 2 * smoke.DEDUPLICATE - 1:
+                seen[record.value % 3].append(record.timestamp)
+        return found
+
+    def _told(self) -> Sequences:
+        """The counts at every interval of stream time, first with the first record."""
+        found: Sequences = defaultdict(list)
+        for task in self.given:
+            counts: Counter[str] = Counter()
+            now, due = -1, 0
+            for topic, record in task:
+                if topic != "left":
+                    continue
+                counts[record.key] += 1
+                now = max(now, record.timestamp)
+                if now >= due:
+                    for key, count in counts.items():
+                        found[key].append([now, count])
+                    due = (now // TICK + 1) * TICK
+        return dict(found)
+
+    def _by_value(self) -> Counter[str]:
+        return Counter(f"g{value % 5}" for key in self.left for value in self.values(key))
+
+    def _groups(self) -> Counter[str]:
+        return Counter(smoke.group_of(key) for key in self.left for _ in self.left[key])
+
+    # ----- windows ---------------------------------------------------------------------------------------------
+
+    def _windows(self, advance: int) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for key, records in self.left.items():
+            for record in records:
+                start = record.timestamp // advance * advance
+                while start > record.timestamp - TUMBLING:
+                    found[f"{key} {start} {start + TUMBLING}"] += 1
+                    start -= advance
+        return found
+
+    def _closed(self) -> dict[str, dict[str, int]]:
+        """The windows that have closed: all but those of the last records."""
+        found = {
+            "closed-out": self._windows(TUMBLING),
+            "hops-out": self._windows(HOP),
+            "sessions-out": self._sessions(),
+        }
+        return {
+            topic: {window: count for window, count in counts.items() if window.split()[0] in KEYS}
+            for topic, counts in found.items()
+        }
+
+    def _sessions(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for key, records in self.left.items():
+            times = sorted(record.timestamp for record in records)
+            start = 0
+            for place, time in enumerate(times):
+                if place + 1 == len(times) or times[place + 1] - time > GAP:
+                    found[f"{key} {times[start]} {time}"] = place + 1 - start
+                    start = place + 1
+        return found
+
+    def _sliding(self) -> dict[str, int]:
+        """A window ends with each record, and one begins just behind it, if there is anything in it."""
+        found: dict[str, int] = {}
+        for key, records in self.left.items():
+            times = sorted(record.timestamp for record in records)
+            for start in {start for time in times for start in (time - SLIDING, time + 1)}:
+                end = start + SLIDING
+                count = bisect.bisect_right(times, end) - bisect.bisect_left(times, start)
+                if count:
+                    found[f"{key} {start} {end}"] = count
+        return found
+
+
+def _merged(inputs: dict[str, list[Given]], partition: int) -> list[tuple[str, Given]]:
+    """The records of one partition of all topics, as a task takes them."""
+    found: list[tuple[int, str, int, Given]] = []
+    for topic, records in inputs.items():
+        latest = 0
+        for record in records:
+            if partition_for(record.key.encode(), PARTITIONS) == partition:
+                latest = max(latest, record.timestamp)
+                found.append((latest, topic, len(found), record))
+    return [(topic, record) for _latest, topic, _place, record in sorted(found)]
+
+
+def _pair(side: int, own: Any, other: Any) -> list[Any]:
+    return [other, own] if side else [own, other]
+
+
+def _running(values: list[int], function: Callable[[int, int], int], skip: int = 0) -> list[int]:
+    found: list[int] = []
+    for value in values:
+        found.append(function(found[-1], value) if found else value)
+    return found[skip:]

@@ -1,0 +1,250 @@
+"""An application with every family of operators, and its input: what the fault tests kill and start again.
+
+Run it with ``python tests/fault/smoke.py DATA_DIR``; the input must be there (`fill`). It ends when all of it has been
+processed. Keys and values of the output are text and JSON, so that a verifier needs nothing of the application.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from millstream import (
+    App,
+    Processor,
+    Record,
+    Stream,
+    Windowed,
+    hopping,
+    join_window,
+    session,
+    sliding,
+    tumbling,
+    until_window_closes,
+)
+from millstream.log import ProducerRecord, open_log
+from millstream.partitioning import partition_for
+
+APPLICATION = "smoke"
+KEYS = [f"k{number:02d}" for number in range(20)]
+PARTITIONS = 2
+PER_KEY = 1000
+SHUFFLED = 10
+"""Records are shuffled in blocks of so many."""
+
+BASE = 1_700_000_000_000
+GRACE = 60_000
+LONGEST_PAUSE = 20_000
+"""No record is later than this, which is less than the grace: none is dropped."""
+
+TUMBLING, HOP, SLIDING, GAP, JOIN = 10_000, 5_000, 500, 1_500, 400
+DEDUPLICATE, TICK = 2_000, 10_000
+MODULUS = 1_000_003
+
+INPUTS = ("left", "right", "rows")
+GLOBAL = "small"
+
+
+class Given(NamedTuple):
+    """A record of the input."""
+
+    key: str
+    value: int | None
+    timestamp: int
+
+
+# ----- the input ---------------------------------------------------------------------------------------------------
+
+
+def inputs(seed: int, per_key: int = PER_KEY, *, distinct: bool = False) -> dict[str, list[Given]]:
+    """The records of each topic in the order in which they are written; half go to ``left``, a quarter to the others.
+
+    The values of a key count from 0 in this order, while its timestamps do not keep to it. The last records of ``left``
+    and ``right``, one in each partition, are so late that all windows close. If ``distinct``, no two records of one
+    partition number have the same time.
+    """
+    dice = random.Random(seed)
+    times: dict[str, list[tuple[str, int]]] = {topic: [] for topic in INPUTS}
+    now = BASE
+    for start in range(0, per_key, 4):
+        turn = [(key, INPUTS[max(0, n - 1)]) for key in KEYS for n in range(min(4, per_key - start))]
+        dice.shuffle(turn)
+        for key, topic in turn:
+            now += dice.choice([1 if distinct else 0, 1, 5, 20, 50])
+            times[topic].append((key, now))
+        if dice.random() < 0.3:
+            now += dice.choice([1000, 6000, LONGEST_PAUSE])
+    found = {topic: _numbered(topic, _shuffled(dice, records)) for topic, records in times.items()}
+    for late, topic in enumerate(("left", "right")):
+        found[topic] += [Given(key, 0, now + 100 * GRACE + late) for key in last_keys()]
+    return found
+
+
+def last_keys() -> list[str]:
+    """A key for each partition that is none of `KEYS`."""
+    return [
+        next(key for n in range(100) if partition_for((key := f"end-{n}").encode(), PARTITIONS) == partition)
+        for partition in range(PARTITIONS)
+    ]
+
+
+def _shuffled(dice: random.Random, records: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    found = []
+    for start in range(0, len(records), SHUFFLED):
+        block = records[start : start + SHUFFLED]
+        dice.shuffle(block)
+        found += block
+    return found
+
+
+def _numbered(topic: str, records: list[tuple[str, int]]) -> list[Given]:
+    counts = dict.fromkeys(KEYS, 0)
+    found = []
+    for key, time in records:
+        number = counts[key]
+        counts[key] += 1
+        deleted = topic == "rows" and number % 5 == 4
+        found.append(Given(key, None if deleted else number, time))
+    return found
+
+
+def small() -> list[Given]:
+    """The rows of the global table."""
+    return [Given(f"v{number}", 100 + number, BASE) for number in range(7)]
+
+
+def fill(directory: Path, seed: int, per_key: int = PER_KEY, *, distinct: bool = False) -> None:
+    """Writes the input."""
+    with open_log(directory) as log:
+        for topic, records in {**inputs(seed, per_key, distinct=distinct), GLOBAL: small()}.items():
+            log.create_topic(topic, PARTITIONS)
+            log.produce(topic, [_produced(record) for record in records])
+
+
+def _produced(record: Given) -> ProducerRecord:
+    value = None if record.value is None else json.dumps(record.value).encode()
+    return ProducerRecord(record.key.encode(), value, record.timestamp)
+
+
+# ----- the application ---------------------------------------------------------------------------------------------
+
+
+class Totals(Processor[str, int, str, Any]):
+    """Counts the records of each key, and tells all counts at intervals of stream time."""
+
+    def init(self) -> None:
+        self.totals = self.context.store("totals")
+        self.context.schedule(TICK, "stream", self.tell)
+
+    def process(self, record: Record[str, int]) -> None:
+        self.totals.put(record.key, (self.totals.get(record.key) or 0) + 1)
+
+    def tell(self, now: int) -> None:
+        for key, count in self.totals.all():
+            self.context.forward(Record(key, [now, count], now))
+
+
+def number_of(key: str) -> int:
+    return int(key.lstrip("kend-"))
+
+
+def group_of(key: str) -> str:
+    return f"g{number_of(key) % 4}"
+
+
+def digest(value: int, agg: int) -> int:
+    """Another one for every order of the values."""
+    return (agg * 31 + value + 1) % MODULUS
+
+
+def pair(left: Any, right: Any) -> list[Any]:
+    return [left, right]
+
+
+def build(directory: Path | str, **config: Any) -> App:
+    """The application with its data in a directory."""
+    app = App(APPLICATION, config={"state.dir": str(directory), "status": "none", **config})
+    left, right = app.stream("left"), app.stream("right")
+    rows = app.table("rows", store="rows")
+    everywhere = app.global_table(GLOBAL, store=GLOBAL)
+    app.add_store("totals")
+    branches = left.split({"even": lambda v: v % 2 == 0}, default="odd")
+    for name, branch in branches.items():
+        branch.to(name)
+    branches["even"].map_values(lambda v: -v).merge(branches["odd"]).to("merged")
+
+    grouped = left.group_by_key()
+    counts = grouped.count(store="counts")
+    latest = right.to_table(store="latest")
+    tables = {
+        "counts-out": counts,
+        "by-value-out": left.group_by(lambda v: f"g{v % 5}", key=str, name="by-value").count(store="by-value"),
+        "sums-out": grouped.reduce(lambda a, b: a + b, store="sums"),
+        "digests-out": grouped.aggregate(lambda: 0, digest, store="digests"),
+        "cogrouped-out": grouped.cogroup(digest)
+        .cogroup(right.group_by_key(), lambda v, agg: digest(-v, agg))
+        .aggregate(lambda: 0, store="cogrouped"),
+        "joined-out": latest.join(rows, pair, store="joined"),
+        "foreign-out": latest.left_join(rows, pair, on=lambda v: KEYS[v % len(KEYS)], store="foreign"),
+        "regrouped-out": counts.group_by(lambda k, v: (group_of(k), v), key=str, name="regrouped").reduce(
+            lambda a, b: a + b, lambda a, b: a - b, store="regrouped"
+        ),
+        "second-out": counts.to_stream()
+        .map(lambda k, v: (group_of(k), v), key=str)
+        .group_by_key(name="second")
+        .count(store="second"),
+    }
+    windows = {
+        "tumbling-out": grouped.windowed_by(tumbling(TUMBLING, grace=GRACE)).count(store="tumbling"),
+        "hops-out": grouped.windowed_by(hopping(TUMBLING, HOP, grace=GRACE), emit="close").count(store="hops"),
+        "sliding-out": grouped.windowed_by(sliding(SLIDING, grace=GRACE)).count(store="sliding"),
+        "sessions-out": grouped.windowed_by(session(GAP, grace=GRACE), emit="close").count(store="sessions"),
+    }
+    windows["closed-out"] = windows["tumbling-out"].suppress(until_window_closes(name="closed"))  # type: ignore[assignment]
+    streams: dict[str, Stream[Any, Any]] = {
+        "with-row": left.left_join(rows, pair),
+        "with-small": left.left_join(everywhere, pair, on=lambda v: f"v{v % 9}"),
+        "pairs": left.outer_join(right, pair, join_window(JOIN, grace=GRACE)),
+        "fresh": left.deduplicate(DEDUPLICATE, by=lambda v: v % 3, store="seen"),
+        "told": left.repartition(name="told").process(Totals, "totals", key=str),
+        **{topic: table.to_stream() for topic, table in tables.items()},
+        **{topic: table.to_stream().map(shown, key=str) for topic, table in windows.items()},
+    }
+    for topic, stream in streams.items():
+        stream.to(topic, value=object)
+    return app
+
+
+def shown(key: Windowed[str], value: Any) -> tuple[str, Any]:
+    return f"{key.key} {key.start} {key.end}", value
+
+
+STORES = (
+    *("rows", GLOBAL, "counts", "by-value", "sums", "digests", "cogrouped"),
+    *("latest", "joined", "foreign", "regrouped", "second", "totals"),
+)
+"""The stores whose rows are all kept to the end."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory")
+    parser.add_argument("--batch", type=int, default=1000, help="records in a batch")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="configuration")
+    parser.add_argument("--forever", action="store_true", help="do not end by itself")
+    options = parser.parse_args()
+    given = dict(pair.split("=", 1) for pair in options.set)
+    config = {"max.batch.records": options.batch, "min.batch.records": options.batch, **given}
+    app = build(options.directory, **config)
+    app.run(until_caught_up=not options.forever)
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""Many kills: ``python -m tests.fault.soak [KILLS]``. Each round has an input and moments of its own, by its seed.
+
+It prints the figures, as JSON, and ends with status 1 if anything was lost, duplicated, reordered or wrong, or if so
+few kills were in the middle of a batch that it says nothing. The data of a round that went wrong is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.fault import smoke
+from tests.fault.killing import Tally, kill_and_restart
+
+KILLS_OF_A_ROUND = 12
+EARLY = 0.1
+"""So many of the kills hit an instance that is just starting."""
+
+LEAST_SHARE = 0.8
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kills", type=int, nargs="?", default=200)
+    parser.add_argument("--seed", type=int, default=1000, help="of the first round")
+    parser.add_argument("--keep", type=Path, default=None, help="where the data of rounds that went wrong is kept")
+    options = parser.parse_args()
+    base = Path(tempfile.mkdtemp(prefix="millstream-soak-")) if options.keep is None else options.keep
+    base.mkdir(parents=True, exist_ok=True)
+    tally, started, seed = Tally(), time.monotonic(), options.seed
+    while tally.kills < options.kills:
+        directory = base / f"seed-{seed}"
+        smoke.fill(directory / "data", seed)
+        wrong = len(tally.findings)
+        try:
+            kills = min(KILLS_OF_A_ROUND, options.kills - tally.kills)
+            kill_and_restart(directory / "data", seed, kills, tally, early=EARLY)
+        except AssertionError as error:
+            tally.findings.append(f"seed {seed}: {error}")
+        if len(tally.findings) == wrong:
+            shutil.rmtree(directory)
+        print(
+            f"seed {seed}: {tally.kills} of {options.kills} kills, {len(tally.findings)} rounds wrong", file=sys.stderr
+        )
+        seed += 1
+    figures = {**tally.figures(), "minutes": round((time.monotonic() - started) / 60, 1), "first seed": options.seed}
+    print(json.dumps(figures, indent=2))
+    if tally.findings:
+        print(f"the data is in {base}", file=sys.stderr)
+    elif options.keep is None:
+        base.rmdir()
+    return 1 if tally.findings or tally.share < LEAST_SHARE else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

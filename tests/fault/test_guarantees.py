@@ -1,0 +1,95 @@
+"""What ``processing.guarantee`` promises, by a crash between the publication of a batch and its checkpoint.
+
+At most once needs Spark: `test_kill`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.local import LocalRun
+from tests.unit.log.helpers import in_child
+
+from millstream import App
+from millstream.errors import NonDeterministicError
+from millstream.failpoints import EXIT_STATUS, arm
+from millstream.log import ProducerRecord, open_log
+
+COUNT = 100
+RECORDS = 20
+
+
+def build(directory: Path, guarantee: str, *, steady: bool) -> App:
+    """Writes each record of ``in`` to ``out``; unless it is steady, with something that is never twice the same."""
+    app = App("guarded", config={"state.dir": str(directory), "status": "none", "processing.guarantee": guarantee})
+    stream = app.stream("in", value=str)
+    stream.map_values(lambda text: text if steady else f"{text} {os.urandom(8).hex()}", value=str).to("out")
+    stream.group_by_key().count(store="counts").to_stream().to("counts-out")
+    return app
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    with open_log(tmp_path / "data") as log:
+        log.create_topic("in", 1)
+        log.produce("in", [ProducerRecord(b"k", str(number).encode(), number) for number in range(COUNT)])
+    return tmp_path / "data"
+
+
+def run(app: App, point: str | None = None) -> int:
+    def child() -> None:
+        arm(point)
+        with LocalRun(app, records=RECORDS) as local:
+            local.run()
+
+    return in_child(child)
+
+
+def numbers(directory: Path) -> list[int]:
+    with open_log(directory) as log:
+        values: list[Any] = log.read("out", 0, 0, log.ends(["out"])["out"][0])["value"].to_pylist()
+    return [int(value.split()[0]) for value in values]
+
+
+PUBLISHED = "driver.batch.published:3"
+RECEIVED = "driver.batch.received:3"
+
+
+@pytest.mark.parametrize("point", [PUBLISHED, RECEIVED])
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_what_gives_the_same_again_is_written_once(guarantee: str, point: str, directory: Path) -> None:
+    app = build(directory, guarantee, steady=True)
+    assert run(app, point) == EXIT_STATUS
+    assert run(app) == 0
+    assert numbers(directory) == list(range(COUNT))
+
+
+def test_exactly_once_stops_at_a_batch_that_gives_something_else(directory: Path) -> None:
+    app = build(directory, "exactly_once", steady=False)
+    assert run(app, PUBLISHED) == EXIT_STATUS
+    before = numbers(directory)
+    with LocalRun(app, records=RECORDS) as local, pytest.raises(NonDeterministicError, match="in-map-values"):
+        local.run()
+    assert numbers(directory) == before == list(range(3 * RECORDS))
+
+
+def test_at_least_once_writes_such_a_batch_again(directory: Path) -> None:
+    app = build(directory, "at_least_once", steady=False)
+    assert run(app, PUBLISHED) == EXIT_STATUS
+    assert run(app) == 0
+    found = Counter(numbers(directory))
+    assert set(found) == set(range(COUNT))
+    assert sorted(number for number, times in found.items() if times > 1) == list(range(2 * RECORDS, 3 * RECORDS))
+    assert set(found.values()) == {1, 2}
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_a_batch_that_was_not_published_may_give_something_else(guarantee: str, directory: Path) -> None:
+    app = build(directory, guarantee, steady=False)
+    assert run(app, RECEIVED) == EXIT_STATUS
+    assert run(app) == 0
+    assert numbers(directory) == list(range(COUNT))

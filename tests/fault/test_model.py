@@ -1,0 +1,154 @@
+"""The verifier itself: it agrees with the test driver, and finds what is wrong with an output."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fault import model, smoke
+from tests.runtime.local import LocalRun
+
+from millstream import TestDriver
+from millstream.log import Log, ProducerRecord, open_log
+
+PER_KEY = 24
+SEED = 3
+
+BEHIND_A_SECOND_EXCHANGE = {"foreign-out", "regrouped-out"}
+"""What these say on the way depends on when the records of repartition topics arrive."""
+
+BY_THE_TASKS_TIME = {"told"}
+"""A punctuator follows the stream time of its sub-topology; in the driver, as in Kafka's, all share one."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("finished") / "data"
+    smoke.fill(directory, SEED, PER_KEY)
+    with LocalRun(smoke.build(directory), records=200) as run:
+        run.run()
+    return directory
+
+
+@pytest.fixture
+def directory(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "data"))
+
+
+def driver_results(
+    inputs: dict[str, list[smoke.Given]],
+) -> tuple[dict[str, model.Sequences], dict[str, dict[str, Any]]]:
+    """What the test driver gives for an input: topics and stores."""
+    with TestDriver(smoke.build("unused"), partitions=smoke.PARTITIONS, batches=1_000_000) as driver:
+        for topic, records in {smoke.GLOBAL: smoke.small(), **inputs}.items():
+            given = driver.input(topic)
+            for record in records:
+                given.pipe(record.key, record.value, timestamp=record.timestamp)
+        topics: dict[str, model.Sequences] = {}
+        for topic in sorted(driver.produced_topics):
+            if not topic.startswith(f"{smoke.APPLICATION}-"):
+                found: model.Sequences = defaultdict(list)
+                for written in driver.output(topic).read_all():
+                    found[written.key].append(written.value)
+                topics[topic] = dict(found)
+        stores = {name: dict(driver.store(name).all()) for name in smoke.STORES}
+    return topics, stores
+
+
+def test_the_model_the_test_driver_and_the_runtime_agree(tmp_path: Path) -> None:
+    """Where several inputs have records of one time, Kafka and the driver leave it open which comes first."""
+    inputs = smoke.inputs(SEED, PER_KEY, distinct=True)
+    topics, stores = driver_results(inputs)
+    expected = model.Expected(inputs)
+    assert stores == expected.tables()
+    for topic, wanted in expected.sequences().items():
+        assert topic in BY_THE_TASKS_TIME or topics[topic] == wanted, topic
+    smoke.fill(tmp_path, SEED, PER_KEY, distinct=True)
+    with LocalRun(smoke.build(tmp_path), records=200) as run:
+        run.run()
+        written = {topic: model.sequences(run.log, topic) for topic in topics}
+    for topic in topics.keys() - BEHIND_A_SECOND_EXCHANGE - BY_THE_TASKS_TIME:
+        assert written[topic] == topics[topic], topic
+
+
+def test_the_model_has_something_of_everything() -> None:
+    expected = model.Expected(smoke.inputs(SEED, PER_KEY))
+    found = {**expected.sequences(), **expected.bags()}
+    for topic, sequences in found.items():
+        assert sum(len(values) for values in sequences.values()) > 5, topic
+    pairs = [pair for values in found["pairs"].values() for pair in values]
+    assert any(None in pair for pair in pairs)
+    assert any(None not in pair for pair in pairs)
+    rows = [value for values in found["with-row"].values() for value in values]
+    assert any(row is None for _, row in rows)
+    assert any(row is not None for _, row in rows)
+    assert any(count > 1 for values in found["sessions-out"].values() for count in values)
+    assert len(found["fresh"]["k00"]) < len(found["merged"]["k00"])
+
+
+def rewritten(change: Callable[[list[ProducerRecord]], None]) -> Callable[[Log], None]:
+    """Writes a topic anew with something changed in one partition."""
+
+    def act(log: Log) -> None:
+        table = log.read("merged", 0, 0, log.ends(["merged"])["merged"][0])
+        records = [
+            ProducerRecord(key, value, time, partition=0)
+            for key, value, time in zip(*(table[c].to_pylist() for c in ("key", "value", "timestamp")), strict=True)
+        ]
+        other = log.read("merged", 1, 0, log.ends(["merged"])["merged"][1])
+        rest = [
+            ProducerRecord(key, value, time, partition=1)
+            for key, value, time in zip(*(other[c].to_pylist() for c in ("key", "value", "timestamp")), strict=True)
+        ]
+        change(records)
+        log.delete_topic("merged")
+        log.create_topic("merged", smoke.PARTITIONS)
+        log.produce("merged", records + rest)
+
+    return act
+
+
+def swap(records: list[ProducerRecord]) -> None:
+    key = records[0].key
+    other = next(n for n, record in enumerate(records) if n and record.key == key)
+    records[0], records[other] = records[other], records[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "act"),
+    [
+        ("lost", rewritten(lambda records: records.pop(5) and None)),
+        ("duplicated", rewritten(lambda records: records.append(records[-1]))),
+        ("reordered", rewritten(swap)),
+        ("wrong", rewritten(lambda records: records.append(records[0]._replace(value=json.dumps(12345).encode())))),
+    ],
+)
+def test_what_is_wrong_with_a_topic_is_found(kind: str, act: Callable[[Log], None], directory: Path) -> None:
+    with open_log(directory) as log:
+        act(log)
+    findings = model.verify(directory, SEED, PER_KEY)
+    assert [name for name, found in findings._asdict().items() if found] == [kind]
+    assert all(found.startswith("merged ") for found in getattr(findings, kind))
+
+
+def test_a_row_that_is_missing_in_a_view_is_found(directory: Path) -> None:
+    connection = sqlite3.connect(directory / "log.db")
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    views = [name for name in tables if name.startswith("view") and _has(connection, name, "key")]
+    assert views
+    for name in views:
+        connection.execute(f"DELETE FROM {name} WHERE key = CAST('k03' AS BLOB)")
+    connection.commit()
+    connection.close()
+    findings = model.verify(directory, SEED, PER_KEY)
+    assert any("k03" in found for found in findings.wrong)
+
+
+def _has(connection: sqlite3.Connection, table: str, column: str) -> bool:
+    return column in [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
