@@ -7,10 +7,12 @@ left to be processed; or all inputs are in the log before the application starts
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import json
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -71,16 +73,26 @@ def run_vectors(
         For each vector, what `run_vector` returns.
     """
     results: list[dict[str, Any]] = [{} for _ in vectors]
+
+    def start(app: App) -> Host:
+        return _SparkHost(app) if backend == "spark" else _LocalHost(app, cold=cold, seed=seed)
+
     for numbers in _groups(vectors, _SIZES[backend]):
-        with tempfile.TemporaryDirectory(prefix="vectors-") as directory:
-
-            def start(app: App) -> Host:
-                return _SparkHost(app) if backend == "spark" else _LocalHost(app, cold=cold, seed=seed)
-
-            group = _Group([vectors[number] for number in numbers], directory)
-            for number, result in zip(numbers, group.run(start, at_once=at_once), strict=True):
-                results[number] = result
+        directory = tempfile.mkdtemp(dir=_base())
+        group = _Group([vectors[number] for number in numbers], directory)
+        for number, result in zip(numbers, group.run(start, at_once=at_once), strict=True):
+            results[number] = result
+        if backend == "local":
+            shutil.rmtree(directory)
     return results
+
+
+@functools.cache
+def _base() -> str:
+    """A directory that lasts as long as the process: Spark has its own files beside those of the first application."""
+    base = tempfile.mkdtemp(prefix="vectors-")
+    atexit.register(shutil.rmtree, base, ignore_errors=True)
+    return base
 
 
 def _groups(vectors: list[Vector], size: int) -> list[list[int]]:

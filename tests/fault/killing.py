@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import signal
@@ -11,18 +10,26 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from tests.fault import model, smoke
+from tests.fault.points import SPARK
+
+from millstream.failpoints import EXIT_STATUS
 
 GONE_SECONDS = 15.0
 """No process of an application may be left longer than this after its end."""
 
+DRIVER_POINTS = ["driver.batch.received", "driver.batch.published", "log.publish.after-appends"]
+WORKER_POINTS = [*SPARK, "host.batch.after-run", "reader.after-read"]
+"""Those of which Spark is started: all that only Spark passes, and one of each process."""
+
 _MARK = "MILLSTREAM_FAULT_TEST"
 _PATIENCE = 600.0
+_OPTIONS = ("--batch", "600")
 _LONG = 2400.0
 
 
@@ -44,6 +51,9 @@ class Instance:
         environment[_MARK] = self.mark
         if point is not None:
             environment["MILLSTREAM_FAILPOINT"] = point
+        self.point = point
+        self._lost_before = 0
+        self._lost_before = self.lost_tasks()
         self.first = self.last("commits")
         self.started = time.monotonic()
         self.said = directory.parent / f"said-{self.mark}"
@@ -96,8 +106,9 @@ class Instance:
         return found
 
     def lost_tasks(self) -> int:
-        """How many attempts of tasks Spark has seen fail."""
-        return self.log.read_text(encoding="utf-8").count("Lost task") if self.log.exists() else 0
+        """How many attempts of tasks Spark has seen fail in this instance."""
+        count = self.log.read_text(encoding="utf-8").count("Lost task") if self.log.exists() else 0
+        return count - self._lost_before
 
     # ----- waiting ---------------------------------------------------------------------------------------------
 
@@ -158,15 +169,6 @@ def _command(pid: int) -> str:
     return "gone"
 
 
-def ranges_of(instance: Instance, batch: int, topic: str) -> list[tuple[int, int]]:
-    """What a batch read of each partition of a topic, by the checkpoint."""
-    before, after = (
-        json.loads((instance.checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()[-1])
-        for number in (batch - 1, batch)
-    )
-    return list(zip(before["offsets"][topic], after["offsets"][topic], strict=True))
-
-
 # ----- rounds of kills ---------------------------------------------------------------------------------------------
 
 
@@ -177,6 +179,7 @@ class Tally:
     kills: int = 0
     in_batch: int = 0
     early: int = 0
+    points: int = 0
     starts: int = 0
     until_gone: list[float] = field(default_factory=list)
     until_going: list[float] = field(default_factory=list)
@@ -193,6 +196,7 @@ class Tally:
             "kills": self.kills,
             "in the middle of a batch": self.in_batch,
             "while it started": self.early,
+            "lives with deaths at a failpoint": self.points,
             "starts": self.starts,
             "seconds until no process was left, at most": round(max(self.until_gone, default=0.0), 1),
             "seconds from start to first batch done, median": round(_median(self.until_going), 1),
@@ -206,40 +210,36 @@ def _median(values: list[float]) -> float:
 
 
 def kill_and_restart(
-    directory: Path, seed: int, kills: int, tally: Tally, *, early: float = 0.0, options: tuple[str, ...] = ()
+    directory: Path, seed: int, lives: Sequence[str | None], tally: Tally, *, early: float = 0.0
 ) -> None:
-    """Runs the application to its end with a number of kills on the way, and verifies what it did.
+    """Runs the application to its end with a number of deaths on the way, and verifies what it did.
 
     Args:
         directory: Its data directory, with the input of the seed in it.
         seed: Of the input, and of the moments.
-        kills: How many.
+        lives: For each death a failpoint, or None. At a point of the driver it dies by itself; else it is killed at a
+            random moment, after workers or hosts have died at the point.
         tally: Where to count.
         early: How many of the kills hit an instance that has not done a batch yet.
-        options: Of the script.
     """
     dice = random.Random(seed)
     former: Instance | None = None
-    for _ in range(kills):
-        with Instance(directory, *options) as instance:
+    for point in lives:
+        with Instance(directory, *_OPTIONS, point=point) as instance:
             tally.starts += 1
-            if dice.random() < early:
-                time.sleep(dice.uniform(1.0, 12.0))
-                tally.early += 1
+            if point is not None and point.partition(":")[0] in DRIVER_POINTS:
+                assert instance.wait() == EXIT_STATUS, f"{point}: {instance.output()}"
+                tally.points += 1
             else:
-                _wait_for_a_moment(instance, dice, tally)
-            assert instance.process.poll() is None, f"it had ended before it could be killed: {instance.output()}"
+                _kill(instance, dice, tally, early=point is None and dice.random() < early)
             if former is not None:  # a supervisor does not wait for what is left of the one before
                 former.seconds_until_gone()
-            was = instance.kill(java=dice.random() < 0.5)
-            tally.in_batch += was
-            tally.kills += 1
+                former = None
             if dice.random() < 0.7:
                 tally.until_gone.append(instance.seconds_until_gone())
-                former = None
             else:
                 former = instance
-    with Instance(directory, *options) as instance:
+    with Instance(directory, *_OPTIONS) as instance:
         tally.starts += 1
         status = instance.wait(_LONG)
         assert status == 0, instance.output()
@@ -249,10 +249,24 @@ def kill_and_restart(
         tally.findings.append(f"seed {seed}: {findings}")
 
 
+def _kill(instance: Instance, dice: random.Random, tally: Tally, *, early: bool) -> None:
+    if early:
+        time.sleep(dice.uniform(1.0, 12.0))
+        tally.early += 1
+    else:
+        _wait_for_a_moment(instance, dice, tally)
+    assert instance.process.poll() is None, f"it had ended before it could be killed: {instance.output()}"
+    tally.in_batch += instance.kill(java=dice.random() < 0.5)
+    tally.kills += 1
+
+
 def _wait_for_a_moment(instance: Instance, dice: random.Random, tally: Tally) -> None:
-    """Waits until it has done a batch or two, then for some part of the next one."""
+    """Waits until it has done a batch or two, with deaths of workers if there are to be any; then for a random time."""
     instance.wait_for(lambda: instance.done > 0, "its first batch")
     tally.until_going.append(time.monotonic() - instance.started)
+    if instance.point is not None:
+        instance.wait_for(lambda: instance.lost_tasks() > 0, f"a death at {instance.point}")
+        tally.points += 1
     begun = time.monotonic()
     instance.wait_for_batches(1 + dice.randrange(2))
     time.sleep(dice.random() * (time.monotonic() - begun))

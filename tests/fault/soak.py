@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import shutil
 import sys
 import tempfile
@@ -15,11 +16,14 @@ import time
 from pathlib import Path
 
 from tests.fault import smoke
-from tests.fault.killing import Tally, kill_and_restart
+from tests.fault.killing import WORKER_POINTS, Tally, kill_and_restart
 
 KILLS_OF_A_ROUND = 12
 EARLY = 0.1
 """So many of the kills hit an instance that is just starting."""
+
+POINTS = 0.2
+"""So many of the lives lose workers or hosts at a failpoint before."""
 
 LEAST_SHARE = 0.8
 
@@ -39,7 +43,9 @@ def main() -> int:
         wrong = len(tally.findings)
         try:
             kills = min(KILLS_OF_A_ROUND, options.kills - tally.kills)
-            kill_and_restart(directory / "data", seed, kills, tally, early=EARLY)
+            dice = random.Random(seed)
+            lives = [f"{dice.choice(WORKER_POINTS)}:4" if dice.random() < POINTS else None for _ in range(kills)]
+            kill_and_restart(directory / "data", seed, lives, tally, early=EARLY)
         except AssertionError as error:
             tally.findings.append(f"seed {seed}: {error}")
         if len(tally.findings) == wrong:

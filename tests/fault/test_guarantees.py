@@ -1,7 +1,4 @@
-"""What ``processing.guarantee`` promises, by a crash between the publication of a batch and its checkpoint.
-
-At most once needs Spark: `test_kill`.
-"""
+"""What ``processing.guarantee`` promises, by crashes before and after the publication of a batch."""
 
 from __future__ import annotations
 
@@ -18,6 +15,11 @@ from millstream import App
 from millstream.errors import NonDeterministicError
 from millstream.failpoints import EXIT_STATUS, arm
 from millstream.log import ProducerRecord, open_log
+from millstream.runtime.planner import Mark
+from millstream.runtime.program import pack_program
+from millstream.runtime.reading import Range
+from millstream.runtime.spark.slots import slots
+from millstream.runtime.spark.source import MillstreamReader, Part, Settings
 
 COUNT = 100
 RECORDS = 20
@@ -41,12 +43,37 @@ def directory(tmp_path: Path) -> Path:
 
 
 def run(app: App, point: str | None = None) -> int:
+    kind = SkippingRun if app.config["processing.guarantee"] == "at_most_once" else LocalRun
+
     def child() -> None:
         arm(point)
-        with LocalRun(app, records=RECORDS) as local:
+        with kind(app, records=RECORDS) as local:
             local.run()
 
     return in_child(child)
+
+
+class SkippingRun(LocalRun):
+    """Reads what Spark's own source would read, which leaves out a batch that was started before."""
+
+    def __init__(self, app: App, *, records: int) -> None:
+        super().__init__(app, records=records)
+        application = self.application
+        settings = Settings(
+            pack_program(application.program),
+            str(application.directory / "control.json"),
+            application.first,
+            readers=2,
+            slots=slots(application.program.tasks),
+            skipped=application.started_batch(),
+        )
+        source = MillstreamReader(settings)
+
+        def ranges(start: Mark, end: Mark) -> list[Range]:
+            parts = source.partitions(start, end)
+            return [one for part in parts if isinstance(part, Part) for one in part.ranges]
+
+        self._planner.ranges = ranges  # type: ignore[method-assign]
 
 
 def numbers(directory: Path) -> list[int]:
@@ -91,5 +118,23 @@ def test_at_least_once_writes_such_a_batch_again(directory: Path) -> None:
 def test_a_batch_that_was_not_published_may_give_something_else(guarantee: str, directory: Path) -> None:
     app = build(directory, guarantee, steady=False)
     assert run(app, RECEIVED) == EXIT_STATUS
+    assert run(app) == 0
+    assert numbers(directory) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("steady", [True, False])
+def test_at_most_once_does_not_read_a_batch_again_that_was_started(steady: bool, directory: Path) -> None:
+    app = build(directory, "at_most_once", steady=steady)
+    assert run(app, RECEIVED) == EXIT_STATUS
+    assert run(app, "reader.after-read:1") == EXIT_STATUS
+    assert run(app, "local.after-offsets:2") == EXIT_STATUS
+    assert run(app) == 0
+    lost = {*range(2 * RECORDS, 3 * RECORDS), *range(3 * RECORDS, 4 * RECORDS)}
+    assert numbers(directory) == [number for number in range(COUNT) if number not in lost]
+
+
+def test_at_most_once_does_not_lose_a_batch_that_was_published(directory: Path) -> None:
+    app = build(directory, "at_most_once", steady=True)
+    assert run(app, PUBLISHED) == EXIT_STATUS
     assert run(app) == 0
     assert numbers(directory) == list(range(COUNT))
