@@ -44,8 +44,8 @@ _Serdes = tuple[Serde[Any], Serde[Any]]
 """Of keys and values."""
 _Steps = list[list[dict[str, Any]]]
 
-_SIZES: dict[Backend, int] = {"spark": 1000, "local": 16}
-"""How many vectors an application has: on Spark a batch costs far more than what is in it."""
+_SIZES: dict[Backend, int] = {"spark": 150, "local": 16}
+"""How many vectors an application has. On Spark a batch costs far more than what is in it, a query more than that."""
 _LONGEST_WAIT = 300.0
 _POLL = 0.01
 
@@ -96,9 +96,10 @@ def _base() -> str:
 
 
 def _groups(vectors: list[Vector], size: int) -> list[list[int]]:
-    """The numbers of the vectors that run in one application: of one configuration, and about as long."""
+    """The numbers of the vectors that run in one application: of one configuration, and with about as many batches."""
     groups: dict[str, list[list[int]]] = {}
-    for number in sorted(range(len(vectors)), key=lambda number: len(vectors[number]["inputs"])):
+    batches = [(exchanges(vector) > 0, len(vector["inputs"])) for vector in vectors]
+    for number in sorted(range(len(vectors)), key=batches.__getitem__):
         alone = f" {number}" if "error" in run_in_driver(vectors[number]) else ""
         found = groups.setdefault(f"{sorted(options_of(vectors[number]).items())}{alone}", [[]])
         if len(found[-1]) == size:
