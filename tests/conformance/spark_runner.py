@@ -47,7 +47,7 @@ _Steps = list[list[dict[str, Any]]]
 _SIZES: dict[Backend, int] = {"spark": 150, "local": 16}
 """How many vectors an application has. On Spark a batch costs far more than what is in it, a query more than that."""
 _LONGEST_WAIT = 300.0
-_POLL = 0.01
+_POLL = 0.05
 
 
 def run_vectors(
