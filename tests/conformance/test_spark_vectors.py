@@ -182,7 +182,6 @@ def test_a_topic_that_each_record_chooses() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_on_spark_step_by_step() -> None:
     """All vectors in two queries, one for each configuration."""
@@ -193,7 +192,6 @@ def test_on_spark_step_by_step() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_on_spark_with_all_inputs_there_before_the_start() -> None:
     """Those with one topic and no second exchange."""
