@@ -76,7 +76,8 @@ setup: ## Create or update .venv with the locked dependencies
 	    "$$uv" sync --locked --compile-bytecode --no-python-downloads; \
 	fi; \
 	"$(BIN)/python" -m compileall -q src; \
-	"$(BIN)/python" --version
+	"$(BIN)/python" --version; \
+	"$(BIN)/python" -m millstream.runtime.spark.archive
 
 lint: setup ## Check style (ruff) and the direction of imports (import-linter)
 	$(say) 'ruff check'

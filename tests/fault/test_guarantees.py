@@ -65,6 +65,8 @@ class SkippingRun(LocalRun):
             application.first,
             readers=2,
             slots=slots(application.program.tasks),
+            run="",
+            hosts=0,
             skipped=application.started_batch(),
         )
         source = MillstreamReader(settings)

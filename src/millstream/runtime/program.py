@@ -78,6 +78,7 @@ def pack_program(program: Program) -> bytes:
     return data
 
 
+_MOST = 8
 _programs: dict[bytes, Program] = {}
 
 
@@ -100,7 +101,8 @@ def unpack_program(data: bytes) -> Program:
                 hint="install it on every machine of the cluster, or put it beside the script: it is then sent along",
             ) from error
         assert isinstance(found, Program)
-        _programs.clear()
+        while len(_programs) >= _MOST:
+            del _programs[next(iter(_programs))]
         _programs[name] = found
     return found
 

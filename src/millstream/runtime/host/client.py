@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def connect(run: str, executor: int, number: int) -> Wire:
             stdin=subprocess.DEVNULL,
             stdout=sys.__stderr__,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env={"PYTHONHASHSEED": "0", **os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         )
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and process.poll() is None:
@@ -67,6 +68,17 @@ def connect(run: str, executor: int, number: int) -> Wire:
         f"a task host could not be started (exit code {code})" if code is not None else "a task host does not start",
         hint=f"try it yourself: {sys.executable} -c 'import millstream.runtime.host.server'",
     )
+
+
+def start_hosts(run: str, executor: int, count: int) -> None:
+    """Has the hosts of an executor started in the background: they will be needed soon."""
+
+    def start() -> None:
+        for number in range(count):
+            with contextlib.suppress(OSError, RunError):  # whoever needs it will try again, and tell
+                connect(run, executor, number).close()
+
+    threading.Thread(target=start, name="millstream-hosts", daemon=True).start()
 
 
 def stop_all(run: str) -> None:

@@ -5,6 +5,7 @@ Spark starts it as ``python -m millstream.runtime.spark.daemon WORKER_MODULE`` (
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 
@@ -14,4 +15,6 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["pyspark.worker"]:
         for name in ("pandas", "pyarrow", "millstream.runtime.spark.proxy", "millstream.runtime.spark.source"):
             importlib.import_module(name)
+        gc.collect()
+        gc.freeze()  # see millstream.runtime.spark.worker
     daemon.manager()

@@ -16,6 +16,7 @@ from millstream.runtime.messages import Done, Fetch, Fetched, NeedProgram, Progr
 from millstream.runtime.program import digest
 from millstream.runtime.reading import RESULT
 from millstream.runtime.spark.state_map import StateMap
+from millstream.runtime.spark.worker import begin_task
 
 OUTPUT = "payload binary"
 
@@ -41,6 +42,7 @@ class TaskProxy(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Opens the state: one map of bytes to bytes."""
+        begin_task()
         self._state = StateMap(handle, "state")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803

@@ -45,11 +45,12 @@ class Query:
         packed = pack_program(program)
         cores = cores_of(session)
         keys = slots(program.tasks)
-        settings = Settings(packed, str(control), first, cores, keys, skipped)
+        hosts = _hosts(session, cores)
+        settings = Settings(packed, str(control), first, cores, keys, self.run, hosts, skipped)
         session.dataSource.register(source_for(settings))
         rows = session.readStream.format("millstream").load()
         if program.placement.tasks:
-            proxy = TaskProxy(self.run, packed, _hosts(session, cores), {key: task for task, key in enumerate(keys)})
+            proxy = TaskProxy(self.run, packed, hosts, {key: task for task, key in enumerate(keys)})
             rows = rows.groupBy("slot").transformWithState(proxy, OUTPUT, "Update", "None")
 
         def on_batch(frame: DataFrame, batch: int) -> None:

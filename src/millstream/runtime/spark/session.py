@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.errors import SetupError
 from millstream.log.embedded.directory import FILE_NAME
+from millstream.runtime.spark.archive import find_java, java_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,11 +35,21 @@ _STATIC = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "millstream.runtime.spark.daemon",
+    "spark.executorEnv.PYTHONHASHSEED": "0",
     "spark.locality.wait": "0",
     "spark.speculation": "false",
     "spark.sql.catalogImplementation": "in-memory",
 }
 """For a session of our own. They cannot be changed once Spark runs."""
+
+_JVM = [
+    "-Xss4m",
+    "-XX:+UseSerialGC",
+    # Little of the work is done in Java; to compile it as well as Java can would take longer than it saves.
+    "-XX:TieredStopAtLevel=1",
+    # Hadoop starts a process to set the permissions of each file of a checkpoint.
+    "-Djdk.lang.Process.launchMechanism=VFORK",
+]
 
 _QUERY = {
     "spark.sql.streaming.stateStore.providerClass": f"{_PREFIX}.state.RocksDBStateStoreProvider",
@@ -51,6 +63,7 @@ _QUERY = {
     "spark.sql.streaming.numRecentProgressUpdates": "4",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",  # else sources have a daemon of their own
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
 }
@@ -71,10 +84,9 @@ def check_java() -> None:
     Raises:
         SetupError: There is none, or it is too old; the hint says how to install one.
     """
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    home, java = os.environ.get("JAVA_HOME"), find_java()
     hint = f"install Java {_JAVA} or later: {_install_command()}"
-    if java is None or not Path(java).exists():
+    if java is None:
         where = f"in JAVA_HOME ({home})" if home else "on the PATH"
         raise SetupError(f"Spark needs Java {_JAVA} or later, and there is none {where}", hint=hint)
     found = subprocess.run(  # noqa: S603  (the user's own Java)
@@ -156,15 +168,18 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     check_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     scratch = _scratch(directory.parent.parent / "tmp")
+    master = given.get("spark.master", f"local[{os.cpu_count() or 2},4]")
+    python = str(_launcher(scratch)) if master.startswith("local") else sys.executable
+    os.environ.setdefault("PYSPARK_PYTHON", python)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", python)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {**_STATIC, "spark.local.dir": str(scratch)}
-    java = f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile=file:{_logging(directory)} -Xss4m -XX:+UseSerialGC"
+    java = f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile=file:{_logging(directory)} {' '.join(_JVM)}"
     if "spark.driver.extraJavaOptions" in given:
         java += " " + given["spark.driver.extraJavaOptions"]
-    master = given.get("spark.master", f"local[{os.cpu_count() or 2},4]")
+    if "-XX:ArchiveClassesAtExit" not in java:
+        java = " ".join([java, *java_options()])
     if not master.startswith("local"):
         settings.pop("spark.locality.wait")
     builder = SparkSession.builder.master(master).appName(given.get("spark.app.name", "millstream"))
@@ -173,7 +188,20 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
     with _stderr_to(directory / "spark.err"):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(given.get("spark.log.level", "WARN"))
+    # Spark has a daemon for each environment. Sources never get this one; operators must not, or there are two.
+    session.sparkContext.environment.clear()
+    threading.Thread(target=_warm_up, args=(session,), name="millstream-warm-up", daemon=True).start()
     return session
+
+
+def _warm_up(session: SparkSession) -> None:
+    """Has Spark start its Python daemon while the query is put together."""
+    with contextlib.suppress(Exception):
+        session.sparkContext.parallelize([0], 1).map(_same).collect()
+
+
+def _same(number: int) -> int:
+    return number
 
 
 def _scratch(base: Path) -> Path:
@@ -186,6 +214,29 @@ def _scratch(base: Path) -> Path:
     own.mkdir(mode=0o700, exist_ok=True)
     atexit.register(shutil.rmtree, own, ignore_errors=True)
     return own
+
+
+def _launcher(scratch: Path) -> Path:
+    """A Python for Spark's processes that imports PySpark from where it is installed.
+
+    Spark puts a zip file of PySpark before everything else. Nothing in it is compiled, so that each of the eight
+    processes of a query would take a second longer to start. Strings hash alike in all of them: a function that goes
+    through a set must give the same when its batch is run again.
+    """
+    path = scratch / "python"
+    path.write_text(
+        "#!/bin/sh\n"
+        "path=\n"
+        "IFS=:\n"
+        "for one in $PYTHONPATH; do\n"
+        "  case $one in */pyspark/python/lib/*.zip) ;; *) path=${path:+$path:}$one ;; esac\n"
+        "done\n"
+        "export PYTHONPATH=$path PYTHONHASHSEED=${PYTHONHASHSEED:-0}\n"
+        f'exec {shlex.quote(sys.executable)} "$@"\n',
+        encoding="utf-8",
+    )
+    path.chmod(0o700)
+    return path
 
 
 def _is_alive(process: int) -> bool:

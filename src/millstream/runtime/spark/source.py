@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,9 +12,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from millstream.log import open_log
 from millstream.runtime.control import Control
+from millstream.runtime.host.client import start_hosts
 from millstream.runtime.planner import Mark, Planner
 from millstream.runtime.program import unpack_program
 from millstream.runtime.reading import Range, Reader
+from millstream.runtime.spark.worker import begin_task
 
 SCHEMA = "slot bigint, kind int, payload binary"
 _ARROW = pa.schema([("slot", pa.int64()), ("kind", pa.int32()), ("payload", pa.binary())])
@@ -27,6 +30,8 @@ class Settings(NamedTuple):
     first: Mark
     readers: int
     slots: list[int]
+    run: str
+    hosts: int
     skipped: Mark | None = None
 
 
@@ -108,7 +113,8 @@ class MillstreamReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads what one worker has to read."""
         assert isinstance(partition, Part)
-        reader = _reader(self._settings.program)
+        begin_task()
+        reader = _reader(self._settings)
         slots = self._settings.slots
         for row in reader.read(partition.batch, partition.now, partition.ranges):
             yield pa.record_batch([[slots[row.task]], pa.array([row.kind], pa.int32()), [row.payload]], schema=_ARROW)
@@ -117,14 +123,18 @@ class MillstreamReader(DataSourceStreamReader):
         """The commit of a batch is not the source's business."""
 
 
+_MOST = 8
 _readers: dict[bytes, Reader] = {}
 
 
-def _reader(program: bytes) -> Reader:
+def _reader(settings: Settings) -> Reader:
     """The reader of a program, made once in each worker."""
-    found = _readers.get(program)
+    found = _readers.get(settings.program)
     if found is None:
-        _readers.clear()
-        loaded = unpack_program(program)
-        found = _readers[program] = Reader(loaded, open_log(loaded.log, create=False))
+        loaded = unpack_program(settings.program)
+        if loaded.placement.tasks:
+            start_hosts(settings.run, os.getppid(), settings.hosts)
+        while len(_readers) >= _MOST:
+            del _readers[next(iter(_readers))]
+        found = _readers[settings.program] = Reader(loaded, open_log(loaded.log, create=False))
     return found
