@@ -13,6 +13,7 @@ from millstream.log.api import (
     Publication,
     Published,
     Removed,
+    Stored,
     Topic,
     TopicPartition,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "Publication",
     "Published",
     "Removed",
+    "Stored",
     "Topic",
     "TopicPartition",
     "open_log",

@@ -101,6 +101,18 @@ class Removed(NamedTuple):
     size: int
 
 
+class Stored(NamedTuple):
+    """What a partition holds.
+
+    Attributes:
+        records: So many records.
+        size: So many bytes, as they are stored.
+    """
+
+    records: int
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class Publication:
     """All that one batch of an application changes.
@@ -222,6 +234,10 @@ class Log(Protocol):
 
     def ends(self, topics: Iterable[str]) -> dict[str, list[int]]:
         """Returns the offset that the next record of each partition will have, by topic."""
+        ...
+
+    def sizes(self, topic: str) -> list[Stored]:
+        """Returns how much each partition of a topic holds."""
         ...
 
     def read(self, topic: str, partition: int, start: int, end: int, *, max_bytes: int | None = None) -> pa.Table:

@@ -11,7 +11,7 @@ from typing import Self
 import pyarrow as pa
 
 from millstream.failpoints import declare, reach
-from millstream.log.api import Append, Offsets, Produced, ProducerRecord, Publication, Published, Removed, Topic
+from millstream.log.api import Append, Offsets, Produced, ProducerRecord, Publication, Published, Removed, Stored, Topic
 from millstream.log.embedded import (
     applications,
     compaction,
@@ -146,6 +146,11 @@ class EmbeddedLog:
     def _heads(self, topics: Iterable[str]) -> dict[str, list[stored_topics.Head]]:
         with self._database.read() as connection:
             return {name: stored_topics.heads(connection, stored_topics.find(connection, name)) for name in topics}
+
+    def sizes(self, topic: str) -> list[Stored]:
+        """Returns how much each partition of a topic holds."""
+        with self._database.read() as connection:
+            return stored_topics.sizes(connection, stored_topics.find(connection, topic))
 
     def read(self, topic: str, partition: int, start: int, end: int, *, max_bytes: int | None = None) -> pa.Table:
         """Returns the records with `start <= offset < end`, in order."""

@@ -1,0 +1,207 @@
+"""Commands of applications: run, describe, plan-diff, reset, migrate."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Annotated, Any, Literal
+
+import typer
+
+from millstream.cli.exits import CommandError, ExitCode
+from millstream.cli.printing import print_json
+from millstream.cli.shared import (
+    Data,
+    Execute,
+    Output,
+    Settings,
+    Target,
+    Yes,
+    command,
+    confirm,
+    open_data,
+    tell,
+    to_milliseconds,
+    to_pairs,
+)
+
+EXAMPLES = {
+    "run": (
+        "millstream run word_count.py",
+        "millstream run shop.streams:app --until-caught-up --config num.tasks=8",
+    ),
+    "describe": (
+        "millstream describe word_count.py",
+        "millstream describe shop.streams:app --format mermaid",
+    ),
+    "plan-diff": ("millstream plan-diff word_count.py && millstream run word_count.py",),
+    "reset": (
+        "millstream reset word-count",
+        "millstream reset word-count --to 2026-01-31T00:00:00Z --execute",
+    ),
+    "migrate": (
+        "millstream migrate word_count.py",
+        "millstream migrate word_count.py --execute --yes",
+    ),
+}
+
+
+def register(cli: typer.Typer, panel: str) -> None:
+    """Adds the commands."""
+    commands = {"run": run, "describe": describe, "plan-diff": plan_diff, "reset": reset, "migrate": migrate}
+    for name, function in commands.items():
+        command(cli, name, *EXAMPLES[name], panel=panel)(function)
+
+
+def _configuration(config: list[str] | None, data: str | None) -> dict[str, Any]:
+    given: dict[str, Any] = to_pairs(config)
+    if data is not None:
+        given.setdefault("state.dir", data)
+    return given
+
+
+def run(
+    target: Target,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Process what is in the topics now, then end.")
+    ] = False,
+    config: Settings = None,
+    status: Annotated[
+        Literal["auto", "line", "json", "none"] | None,
+        typer.Option("--status", help="What it shows on stderr while it runs. auto: a line, or piped, JSON lines."),
+    ] = None,
+    data: Data = None,
+) -> None:
+    """Runs an application on Spark, until it is stopped or fails.
+
+    Ctrl-C or SIGTERM lets it finish its batch and stop; a second Ctrl-C does not wait for that. Started again, it goes
+    on where it was.
+    """
+    from millstream.cli.loading import load
+
+    given = _configuration(config, data)
+    if status is not None:
+        given["status"] = status
+    app = load(target, given)
+    # What ends a service ends it as gently as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    app.run(until_caught_up=until_caught_up)
+
+
+def describe(
+    target: Target,
+    format: Annotated[
+        Literal["text", "mermaid", "json"], typer.Option("--format", help="text is Kafka Streams' own form.")
+    ] = "text",
+    config: Settings = None,
+) -> None:
+    """Describes the topology of an application as it runs. Nothing is started."""
+    from millstream.cli.loading import load
+
+    typer.echo(load(target, to_pairs(config)).describe(format).rstrip("\n"))
+
+
+def plan_diff(target: Target, config: Settings = None, data: Data = None, output: Output = "table") -> None:
+    """Compares the topology of an application with the one that last ran.
+
+    Says what becomes of each store and operator. The exit code is 3 if the application could not go on with the state
+    that there is, else 0.
+    """
+    from millstream.cli.loading import load
+    from millstream.plan.compare import compare
+
+    app = load(target, _configuration(config, data))
+    with open_data(app.config["state.dir"]) as log:
+        known = log.state(app.id).get("plan")
+    if known is None:
+        if output == "json":
+            print_json({"application": app.id, "compatible": True, "first_run": True, "stores": [], "operators": []})
+        else:
+            typer.echo(f"Application {app.id} has not run yet: there is no state to go on with.")
+        return
+    found = compare(json.loads(known), app.topology().plan)
+    if output == "json":
+        changes = {
+            part: [
+                {"name": each.name, "status": each.status, "operator": each.operator}
+                | {name: list(texts) for name, texts in (("reasons", each.reasons), ("notes", each.notes)) if texts}
+                for each in getattr(found, part)
+            ]
+            for part in ("stores", "topics", "operators")
+        }
+        print_json({"application": app.id, "compatible": found.compatible, "first_run": False, **changes})
+    else:
+        typer.echo(str(found))
+    if not found.compatible:
+        raise typer.Exit(ExitCode.INCOMPATIBLE)
+
+
+def reset(
+    application: Annotated[str, typer.Argument(metavar="APPLICATION", help="The id of the application.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="WHERE", help="Where it begins then: earliest, latest, or a time.")
+    ] = "earliest",
+    execute: Execute = False,
+    yes: Yes = False,
+    data: Data = None,
+    output: Output = "table",
+) -> None:
+    """Makes an application forget its state and how far it has read, so that it begins anew.
+
+    Its internal topics, views and checkpoint are deleted. Its input and output topics stay as they are. Without
+    --execute nothing is done. It refuses while an instance of the application is running.
+    """
+    from millstream.runtime import admin
+
+    where: Any = to if to in {"earliest", "latest"} else to_milliseconds(to, "--to")
+    with open_data(data):
+        pass
+    steps = admin.reset(application, to=where, state_dir=data, dry_run=True)
+    if not execute:
+        _tell_steps(application, steps, output, done=False)
+        return
+    if not yes:
+        _tell_steps(application, steps, "table", done=False)
+    confirm(f"Reset application {application}?", yes=yes)
+    _tell_steps(application, admin.reset(application, to=where, state_dir=data), output, done=True)
+
+
+def migrate(
+    target: Target,
+    execute: Execute = False,
+    yes: Yes = False,
+    config: Settings = None,
+    data: Data = None,
+    output: Output = "table",
+) -> None:
+    """Gives an application a new checkpoint, with its named stores rebuilt from their changelogs.
+
+    For a topology that has changed in stores without a name, or whose checkpoint is lost. The application goes on
+    reading where it was; stores without a name begin empty. Without --execute nothing is done.
+    """
+    from millstream.cli.loading import load
+    from millstream.runtime import admin
+
+    app = load(target, _configuration(config, data))
+    with open_data(app.config["state.dir"]) as log:
+        if log.published(app.id) is None:
+            raise CommandError(f"application {app.id!r} has nothing to migrate", hint="it has not run yet; just run it")
+    steps = admin.migrate(app, dry_run=True)
+    if not execute:
+        _tell_steps(app.id, steps, output, done=False)
+        return
+    if not yes:
+        _tell_steps(app.id, steps, "table", done=False)
+    confirm(f"Migrate application {app.id}?", yes=yes)
+    _tell_steps(app.id, admin.migrate(app), output, done=True)
+
+
+def _tell_steps(application: str, steps: list[str], output: str, *, done: bool) -> None:
+    if output == "json":
+        print_json({"application": application, "done": done, "steps": steps})
+        return
+    typer.echo(f"{application}: {'done' if done else 'this would be done'}")
+    for step in steps:
+        typer.echo(f"  - {step}")
+    if not done:
+        tell("nothing has been done yet; --execute does it")

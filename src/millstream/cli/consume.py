@@ -1,0 +1,226 @@
+"""`millstream consume`: read records of a topic."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from millstream.cli.exits import UsageError
+from millstream.cli.printing import print_json, safe, show_time
+from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_text, serde_named
+from millstream.cli.shared import Data, open_data, to_milliseconds
+from millstream.cli.topics import check_partition
+from millstream.names import check_name
+from millstream.serde import Serde
+
+if TYPE_CHECKING:
+    from millstream.log import Log
+
+_READ_BYTES = 1 << 20
+_WAIT_SECONDS = 1.0
+_KEY_WIDTH = 20
+
+EXAMPLES = (
+    "millstream consume orders --from-beginning",
+    "millstream consume word-counts --from-beginning --value-serde long --follow",
+    "millstream consume orders --offset -10 --output json",
+    "millstream consume orders --group checks --from-beginning --max-records 100",
+)
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Begin at the first record.")] = False,
+    offset: Annotated[
+        int | None, typer.Option("--offset", help="Begin at this offset of each partition; -10: at the last ten.")
+    ] = None,
+    timestamp: Annotated[
+        str | None, typer.Option("--timestamp", metavar="TIME", help="Begin at a time: ISO 8601 or milliseconds.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="Begin where this group is, and commit how far it has read.")
+    ] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition.")] = None,
+    follow: Annotated[
+        bool | None,
+        typer.Option("--follow/--no-follow", "-f", help="At the end, wait for more."),
+    ] = None,
+    max_records: Annotated[int | None, typer.Option("--max-records", "-n", help="Stop after so many.")] = None,
+    key_serde: KeySerde = None,
+    value_serde: ValueSerde = None,
+    data: Data = None,
+    output: Annotated[
+        Literal["table", "json"],
+        typer.Option("--output", "-o", help="Columns (piped: key, tab, value), or JSON objects."),
+    ] = "table",
+) -> None:
+    """Reads records of a topic and prints them.
+
+    It begins at the end and waits for new records, unless told where to begin; then it stops at the end, unless told to
+    --follow. Ctrl-C stops it, with exit code 130.
+
+    A group begins where it has read to; partitions that are new to it begin as the other options say.
+    """
+    given = sum([from_beginning, offset is not None, timestamp is not None])
+    if given > 1:
+        raise UsageError("only one of --from-beginning, --offset and --timestamp can be given")
+    if max_records is not None and max_records < 1:
+        raise UsageError(f"--max-records: {max_records} is below 1")
+    if group is not None:
+        check_name(group, "consumer group")
+    moment = None if timestamp is None else to_milliseconds(timestamp, "--timestamp")
+    printer = _printer(topic, serde_named(key_serde, "--key-serde"), serde_named(value_serde, "--value-serde"), output)
+    with open_data(data) as log:
+        count = log.topic(topic).partitions
+        check_partition(topic, count, partition)
+        chosen = list(range(count)) if partition is None else [partition]
+        start = _Start(from_beginning, offset, moment)
+        positions = _positions(log, topic, chosen, start, group)
+        waits = follow if follow is not None else not (given or (group is not None and log.committed(group)))
+        _consume(_Reader(log, topic, positions, max_records), printer, group, follow=waits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Where to begin; at the end if nothing is said."""
+
+    beginning: bool
+    offset: int | None
+    time: int | None
+
+
+def _positions(log: Log, topic: str, partitions: list[int], start: _Start, group: str | None) -> dict[int, int]:
+    starts, ends = log.starts([topic])[topic], log.ends([topic])[topic]
+    committed = {} if group is None else log.committed(group)
+    times = (
+        {} if start.time is None else log.offsets_for_times(dict.fromkeys([(topic, p) for p in partitions], start.time))
+    )
+    positions = {}
+    for number in partitions:
+        position = ends[number]
+        if (topic, number) in committed:
+            position = committed[topic, number]
+        elif start.beginning:
+            position = starts[number]
+        elif start.time is not None:
+            position = times[topic, number]
+        elif start.offset is not None:
+            position = start.offset if start.offset >= 0 else max(starts[number], ends[number] + start.offset)
+        positions[number] = position
+    return positions
+
+
+class _Reader:
+    """Reads on from positions, and moves them."""
+
+    def __init__(self, log: Log, topic: str, positions: dict[int, int], most: int | None) -> None:
+        self.log = log
+        self.topic = topic
+        self.positions = positions
+        self.left = most
+
+    def available(self) -> Iterator[list[dict[str, Any]]]:
+        """Gives the records that are there, some at a time. A position moves when the next ones are asked for."""
+        ends = self.log.ends([self.topic])[self.topic]
+        for partition in self.positions:
+            while self.positions[partition] < ends[partition] and self.left != 0:
+                position, end = self.positions[partition], ends[partition]
+                table = self.log.read(self.topic, partition, position, end, max_bytes=_READ_BYTES)
+                rows = table.slice(0, self.left).to_pylist()
+                if not rows:  # compaction took the last ones
+                    self.positions[partition] = end
+                    break
+                for row in rows:
+                    row["partition"] = partition
+                yield rows
+                self.positions[partition] = rows[-1]["offset"] + 1
+                if self.left is not None:
+                    self.left -= len(rows)
+
+    def wait(self) -> None:
+        """Waits for new records, for a while."""
+        self.log.wait({(self.topic, partition): at for partition, at in self.positions.items()}, _WAIT_SECONDS)
+
+
+def _consume(reader: _Reader, printer: _Printer, group: str | None, *, follow: bool) -> None:
+    def commit() -> None:
+        if group is not None:
+            reader.log.commit_offsets(group, {(reader.topic, p): at for p, at in reader.positions.items()})
+
+    while True:
+        for rows in reader.available():
+            printer.print(rows)
+            sys.stdout.flush()
+            # What has been printed is committed even if nobody waits for the rest.
+            reader.positions[rows[-1]["partition"]] = rows[-1]["offset"] + 1
+            commit()
+        if not follow or reader.left == 0:
+            commit()
+            return
+        reader.wait()
+
+
+class _Printer:
+    """Prints records as plain lines: key, tab, value."""
+
+    def __init__(self, topic: str, keys: Serde[Any], values: Serde[Any]) -> None:
+        self.topic = topic
+        self.keys = keys
+        self.values = values
+
+    def print(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Prints records."""
+        lines = [f"{as_text(row['key'], self.keys)}\t{as_text(row['value'], self.values)}" for row in rows]
+        typer.echo("\n".join(lines))
+
+
+class _JsonPrinter(_Printer):
+    """Prints records as JSON objects."""
+
+    def print(self, rows: Iterable[dict[str, Any]]) -> None:
+        from millstream.log.blocks import decode_headers
+
+        for row in rows:
+            record = {name: row[name] for name in ("partition", "offset", "timestamp")}
+            record = {"topic": self.topic, **record, **as_field("key", row["key"], self.keys)}
+            record |= as_field("value", row["value"], self.values)
+            headers = decode_headers(row["headers"])
+            if headers:
+                record["headers"] = [[name, _header(data)] for name, data in headers]
+            print_json(record)
+
+
+class _TerminalPrinter(_Printer):
+    """Prints records in columns as wide as the terminal."""
+
+    _headed = False
+
+    def print(self, rows: Iterable[dict[str, Any]]) -> None:
+        width = shutil.get_terminal_size().columns
+        if not self._headed:
+            self._headed = True
+            typer.secho(f"{'partition:offset':>16}  {'timestamp (UTC)':<24}  {'key':<{_KEY_WIDTH}}  value", bold=True)
+        for row in rows:
+            place = f"{row['partition']}:{row['offset']}"
+            key = as_text(row["key"], self.keys)
+            line = f"{place:>16}  {show_time(row['timestamp']):<24}  "
+            typer.echo(typer.style(line, dim=True) + f"{key:<{_KEY_WIDTH}}  ", nl=False)
+            # A value that does not fit stays whole, on a line of its own.
+            value = as_text(row["value"], self.values)
+            used = len(line) + max(len(key), _KEY_WIDTH) + 2
+            typer.echo(value if used + len(value) <= width or used + 20 > width else f"\n    {value}")
+
+
+def _header(data: bytes | None) -> str | None:
+    return None if data is None else safe(data.decode("utf-8", "backslashreplace"))
+
+
+def _printer(topic: str, keys: Serde[Any], values: Serde[Any], output: str) -> _Printer:
+    if output == "json":
+        return _JsonPrinter(topic, keys, values)
+    return (_TerminalPrinter if sys.stdout.isatty() else _Printer)(topic, keys, values)

@@ -1,0 +1,164 @@
+"""`millstream doctor`: is everything here that Millstream needs?"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import typer
+
+from millstream.cli.exits import ExitCode
+from millstream.cli.printing import print_json, show_bytes
+from millstream.cli.shared import Data, Output
+from millstream.errors import MillstreamError
+
+EXAMPLES = ("millstream doctor", "millstream doctor --output json")
+
+_LITTLE_SPACE = 1 << 30
+_NO_SPACE = 100 << 20
+_PACKAGES = ("pyspark", "pandas", "pyarrow", "numpy", "msgspec")
+
+
+class Check(NamedTuple):
+    """What a check found.
+
+    Attributes:
+        name: What was looked at.
+        status: Whether it is as it should be.
+        found: What was found.
+        fix: What to do about it.
+    """
+
+    name: str
+    status: Literal["ok", "warn", "fail"]
+    found: str
+    fix: str | None = None
+
+
+def doctor(data: Data = None, output: Output = "table") -> None:
+    """Checks Python, Java, the libraries, the data directory and the network of this machine.
+
+    Each check says what was found and, where something is wrong, what to do. The exit code is 1 if a check fails.
+    """
+    failed = False
+    for check in checks(data):
+        failed |= check.status == "fail"
+        if output == "json":
+            print_json(check._asdict())
+            continue
+        colour = {"ok": "green", "warn": "yellow", "fail": "red"}[check.status]
+        typer.echo(f"{typer.style(f'{check.status:<4}', fg=colour, bold=True)}  {check.name}: {check.found}")
+        if check.fix is not None:
+            typer.echo(f"      fix: {check.fix}")
+    if failed:
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def checks(data: str | None) -> Iterator[Check]:
+    """Gives what each check found, one after the other."""
+    yield _python()
+    yield _java()
+    for name in _PACKAGES:
+        yield _package(name)
+    from millstream.log.embedded.directory import data_directory
+
+    directory = data_directory(data)
+    parts: tuple[Callable[[Path], Check], ...] = (_access, _space, _format)
+    for part in parts:
+        yield part(directory)
+    yield _loopback()
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Check("Python", "ok", f"{version} ({sys.executable})")
+
+
+def _java() -> Check:
+    home = os.environ.get("JAVA_HOME")
+    from millstream.runtime.spark.session import check_java
+
+    try:
+        check_java()
+    except MillstreamError as error:
+        return Check("Java", "fail", error.message, error.hint)
+    java = Path(home) / "bin" / "java" if home else shutil.which("java")
+    return Check("Java", "ok", f"{java} ({f'JAVA_HOME={home}' if home else 'JAVA_HOME is not set'})")
+
+
+def _package(name: str) -> Check:
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return Check(name, "fail", "it is not installed", "install Millstream again, with its dependencies")
+    wanted = [each for each in importlib.metadata.requires("millstream") or () if each.startswith(name)]
+    if name == "pyspark" and f"=={version}" not in "".join(wanted):
+        return Check(name, "fail", f"{version}, and Millstream needs {wanted[0]}", f"pip install '{wanted[0]}'")
+    return Check(name, "ok", version)
+
+
+def _nearest(directory: Path) -> Path:
+    """The directory itself, or the one in which it would be made."""
+    return next(path for path in (directory, *directory.parents) if path.exists())
+
+
+def _access(directory: Path) -> Check:
+    name = "data directory"
+    place = _nearest(directory)
+    missing = "" if place == directory else ", which will be made"
+    if place == directory and not directory.is_dir():
+        return Check(name, "fail", f"{directory} is a file", "choose another one with --data or MILLSTREAM_DATA")
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        fix = f"let this user write to {place}, or choose another directory with --data or MILLSTREAM_DATA"
+        return Check(name, "fail", f"{place} cannot be written to: {error.strerror}", fix)
+    if directory.exists() and directory.stat().st_mode & 0o077:
+        return Check(name, "warn", f"other users can look into {directory}", f"chmod 700 {directory}")
+    return Check(name, "ok", f"{directory}{missing}")
+
+
+def _space(directory: Path) -> Check:
+    free = shutil.disk_usage(_nearest(directory)).free
+    fix = "make room, or choose a directory on another disk with --data or MILLSTREAM_DATA"
+    if free < _NO_SPACE:
+        return Check("disk space", "fail", f"{show_bytes(free)} free", fix)
+    if free < _LITTLE_SPACE:
+        return Check("disk space", "warn", f"{show_bytes(free)} free", fix)
+    return Check("disk space", "ok", f"{show_bytes(free)} free")
+
+
+def _format(directory: Path) -> Check:
+    from millstream.log import open_log
+    from millstream.log.embedded.directory import FILE_NAME
+
+    name = "log"
+    if not (directory / FILE_NAME).exists():
+        return Check(name, "ok", "there is none yet; the first topic makes it")
+    try:
+        with open_log(directory, create=False) as log:
+            count = len(log.topics())
+    except MillstreamError as error:
+        return Check(name, "fail", error.message, error.hint)
+    return Check(name, "ok", f"{count} topics, {show_bytes((directory / FILE_NAME).stat().st_size)}")
+
+
+def _loopback() -> Check:
+    try:
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            listening.listen()
+            with socket.create_connection(listening.getsockname(), timeout=5):
+                pass
+    except OSError as error:
+        fix = "let programs listen on and connect to 127.0.0.1: Spark talks to its workers there"
+        return Check("loopback", "fail", f"127.0.0.1 cannot be used: {error.strerror or error}", fix)
+    return Check("loopback", "ok", "ports of 127.0.0.1 can be bound and reached")

@@ -1,0 +1,62 @@
+"""`millstream groups`: consumer groups and applications, and how far they have read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from millstream.cli.printing import show
+from millstream.cli.shared import Data, Output, command, open_data, tell
+from millstream.errors import UnknownGroupError, suggestion
+
+if TYPE_CHECKING:
+    from millstream.log import Log
+
+groups = typer.Typer(no_args_is_help=True, help="Consumer groups and applications: how far they have read.")
+
+
+@command(groups, "list", "millstream groups list", "millstream groups list --output json")
+def list_(data: Data = None, output: Output = "table") -> None:
+    """Lists the groups, with how many records they have not read yet. An application is a group of its own name."""
+    with open_data(data) as log:
+        rows = []
+        for name in log.groups():
+            offsets = _progress(log, name)
+            kind = "consumer" if log.published(name) is None else "application"
+            topics = sorted({topic for topic, *_ in offsets})
+            lag = sum(row[4] for row in offsets)
+            rows.append([name, kind, ", ".join(topics) if output == "table" else topics, lag])
+    if not rows and output == "table":
+        tell("there are no groups")
+        return
+    show(["Group", "Type", "Topics", "Lag"], rows, output)
+
+
+@command(groups, "describe", "millstream groups describe word-count")
+def describe(
+    name: Annotated[str, typer.Argument(metavar="GROUP", help="The group, or the id of an application.")],
+    data: Data = None,
+    output: Output = "table",
+) -> None:
+    """Shows how far a group or an application has read each partition, and how far it lags behind."""
+    with open_data(data) as log:
+        known = log.groups()
+        if name not in known:
+            hint = suggestion(name, known) or (f"there is: {', '.join(known)}" if known else "there are none")
+            raise UnknownGroupError(f"there is no group {name!r}", hint=hint)
+        rows = _progress(log, name)
+        published = log.published(name)
+    if published is not None and output == "table":
+        typer.echo(f"application {name}, last batch {published.batch}\n")
+    show(["Topic", "Partition", "Offset", "End", "Lag"], rows, output)
+
+
+def _progress(log: Log, group: str) -> list[tuple[str, int, int, int, int]]:
+    """By partition: the offset that the group reads next, the end, and the lag."""
+    committed = log.committed(group)
+    ends = log.ends(sorted({topic for topic, _ in committed}))
+    return [
+        (topic, partition, offset, ends[topic][partition], max(0, ends[topic][partition] - offset))
+        for (topic, partition), offset in sorted(committed.items())
+    ]

@@ -1,0 +1,140 @@
+"""Finds the application that a person names: ``module:name``, ``file.py:name`` or ``file.py``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from millstream.cli.exits import CommandError
+from millstream.config import Config
+from millstream.dsl.app import App
+from millstream.errors import ConfigError, TopologyError, suggestion
+
+# A topology is built with these, so they cannot be changed once there is one.
+_BUILT_IN = frozenset({"default.key.serde", "default.value.serde", "ensure.explicit.internal.resource.naming"})
+
+
+def load(target: str, config: Mapping[str, Any] | None = None) -> App:
+    """Loads an application, with some of its configuration replaced.
+
+    Raises:
+        CommandError: There is no such file, module or application, or loading it fails. The message has the user's
+            line.
+        ConfigError: A key or a value of the configuration is not allowed.
+    """
+    place, name = _split(target)
+    module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
+    app = _find(module, name, target)
+    if config:
+        fixed = [key for key in config if key.replace("_", ".") in _BUILT_IN]
+        if fixed:
+            raise ConfigError(f"{fixed[0]}: it is decided where the topology is built", hint="set it in App(…)")
+        app.config = Config({**{key: app.config[key] for key in app.config}, **config})
+    return app
+
+
+def _split(target: str) -> tuple[str, str | None]:
+    place, colon, name = target.rpartition(":")
+    return (place, name) if colon else (target, None)
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise CommandError(f"there is no file {path}", hint="give the path of a Python file, or module:name")
+    path = path.resolve()
+    _begin_at(path.parent, path)
+    name = path.stem if path.stem not in sys.modules else f"{path.stem}_application"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        raise _failure(error, str(path), path.parent) from error
+    return module
+
+
+def _load_module(name: str) -> ModuleType:
+    here = Path.cwd()
+    _begin_at(here, here / "application.py")
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            hint = "give the path of a Python file, or a module that can be imported from here"
+            raise CommandError(f"there is no module {name!r}", hint=hint) from error
+        raise _failure(error, name, here) from error
+    except BaseException as error:
+        raise _failure(error, name, here) from error
+
+
+def _begin_at(directory: Path, script: Path) -> None:
+    """Makes this process one that was started with a script in a directory.
+
+    Imports look there first. And the functions of modules that lie there are sent to Spark's workers whole: a worker
+    could not import them.
+    """
+    sys.path.insert(0, str(directory))
+    sys.modules["__main__"].__file__ = str(script)
+
+
+def _failure(error: BaseException, what: str, root: Path) -> BaseException:
+    """Returns an error that tells in one message what is wrong with the user's code, and on which line."""
+    if isinstance(error, KeyboardInterrupt):
+        return error
+    hint = "MILLSTREAM_DEBUG=1 shows the whole traceback"
+    if isinstance(error, TopologyError):
+        return CommandError(f"{error.at}: {error.message}", hint=error.hint)
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return CommandError(f"{_short(error.filename)}:{error.lineno}: {type(error).__name__}: {error.msg}", hint=hint)
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename.startswith(str(root) + os.sep) and "site-packages" not in frame.filename
+    ]
+    at = f"{_short(frames[-1].filename)}:{frames[-1].lineno}" if frames else what
+    if isinstance(error, SystemExit):
+        return CommandError(f"{at}: the file ends the program", hint='put that below: if __name__ == "__main__":')
+    text = getattr(error, "message", None) or str(error)
+    return CommandError(f"{at}: {type(error).__name__}: {text}", hint=getattr(error, "hint", None) or hint)
+
+
+def _short(filename: str) -> str:
+    path, here = Path(filename), Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else filename
+
+
+def _find(module: ModuleType, name: str | None, target: str) -> App:
+    found = {key: value for key, value in vars(module).items() if isinstance(value, App)}
+    place = getattr(module, "__file__", None) or target
+    if name is None:
+        if isinstance(getattr(module, "app", None), App) or (not found and callable(getattr(module, "app", None))):
+            name = "app"
+        elif len({id(app) for app in found.values()}) == 1:
+            name = next(iter(found))
+        else:
+            names = ", ".join(f"{target}:{key}" for key in found)
+            hint = f"say which: {names}" if found else "make one with App(…), or name a function that returns one"
+            how_many = "several applications" if found else "no application"
+            raise CommandError(f"there {'are' if found else 'is'} {how_many} in {_short(place)}", hint=hint)
+    if name not in vars(module):
+        near = suggestion(name, vars(module)) or (f"there is: {', '.join(found)}" if found else None)
+        raise CommandError(f"there is no {name!r} in {_short(place)}", hint=near)
+    value = vars(module)[name]
+    if not isinstance(value, App) and callable(value):
+        try:
+            value = value()
+        except BaseException as error:
+            raise _failure(error, target, Path(place).resolve().parent) from error
+    if not isinstance(value, App):
+        raise CommandError(f"{name!r} in {_short(place)} is no application, but a {type(value).__name__}")
+    return value

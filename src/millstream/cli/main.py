@@ -1,0 +1,110 @@
+"""The command line as a whole, and how each command ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.main import get_command
+
+from millstream.cli import applications, bench, consume, doctor, groups, produce, stores, topics
+from millstream.cli.exits import CommandError, ExitCode, UsageError
+from millstream.cli.shared import command, fail
+from millstream.errors import MillstreamError
+
+cli = typer.Typer(
+    name="millstream",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Kafka Streams' programming model for Python, run by Apache Spark: topics, records, applications.",
+)
+_LOG, _APPLICATIONS, _MACHINE = "Topics and records", "Applications", "This machine"
+cli.add_typer(topics.topics, name="topics", rich_help_panel=_LOG)
+command(cli, "produce", *produce.EXAMPLES, panel=_LOG)(produce.produce)
+command(cli, "consume", *consume.EXAMPLES, panel=_LOG)(consume.consume)
+cli.add_typer(groups.groups, name="groups", rich_help_panel=_LOG)
+applications.register(cli, _APPLICATIONS)
+cli.add_typer(stores.stores, name="stores", rich_help_panel=_APPLICATIONS)
+command(cli, "doctor", *doctor.EXAMPLES, panel=_MACHINE)(doctor.doctor)
+command(cli, "bench", *bench.EXAMPLES, panel=_MACHINE)(bench.bench)
+
+
+@command(cli, "version", panel=_MACHINE)
+def version() -> None:
+    """Prints the version."""
+    from importlib.metadata import version as installed
+
+    typer.echo(f"millstream {installed('millstream')}")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@cli.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; returns its exit code. `MILLSTREAM_DEBUG=1` shows where a failure comes from."""
+    try:
+        code = get_command(cli).main(args=arguments, prog_name="millstream", standalone_mode=False)
+        sys.stdout.flush()
+    except SystemExit as error:
+        return _output_closed() if isinstance(error.__context__, OSError) else _number(error.code)
+    except BrokenPipeError:
+        return _output_closed()
+    except typer.Abort:
+        return ExitCode.INTERRUPTED
+    except Exception as error:
+        if os.environ.get("MILLSTREAM_DEBUG"):
+            raise
+        return _failed(error)
+    return _number(code)
+
+
+def _number(code: Any) -> int:
+    return code if isinstance(code, int) else ExitCode.OK
+
+
+def _failed(error: Exception) -> int:
+    if isinstance(error, UsageError):
+        fail(error)
+        return ExitCode.USAGE
+    if isinstance(error, MillstreamError):
+        fail(error)
+    elif isinstance(error, typer.TyperException):
+        return _misused(error)
+    elif isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        fail(CommandError(f"{place}{error.strerror or error}"))
+    else:
+        hint = "this should not happen; MILLSTREAM_DEBUG=1 shows where it does"
+        fail(CommandError(f"{type(error).__name__}: {error}", hint=hint))
+    return ExitCode.ERROR
+
+
+def _misused(error: Any) -> int:
+    """Says what is wrong with the command line; a group without a command has shown its help already."""
+    context = error.ctx
+    if type(error).__name__ != "NoArgsIsHelpError":
+        path = context.command_path if context is not None else "millstream"
+        fail(UsageError(error.format_message().rstrip(".").replace("Value error, ", ""), hint=f"see: {path} --help"))
+    return ExitCode.USAGE
+
+
+def _output_closed() -> int:
+    """Leaves quietly. What Python would still write when it ends goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.OUTPUT_CLOSED

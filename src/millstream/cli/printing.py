@@ -1,0 +1,110 @@
+"""How results are shown: tables for people, JSON lines for programs, and bytes that cannot harm a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import typer
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def show(columns: Sequence[str], rows: Iterable[Sequence[Any]], output: Literal["table", "json"]) -> None:
+    """Prints rows: as a table, or as JSON objects whose keys are the columns in snake case."""
+    if output == "json":
+        names = [column.lower().replace(" ", "_") for column in columns]
+        for row in rows:
+            print_json(dict(zip(names, row, strict=True)))
+        return
+    cells = [[_cell(value) for value in row] for row in rows]
+    numeric = [_are_numbers([row[number] for row in cells]) for number in range(len(columns))]
+    if sys.stdout.isatty():
+        _show_rich(columns, cells, numeric)
+    else:
+        _show_plain(columns, cells, numeric)
+
+
+def print_json(data: Any) -> None:
+    """Prints one line of JSON."""
+    typer.echo(json.dumps(data, ensure_ascii=False, separators=(", ", ": ")))
+
+
+def _show_rich(columns: Sequence[str], cells: list[list[str]], numeric: list[bool]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column, number in zip(columns, numeric, strict=True):
+        table.add_column(column, justify="right" if number else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    Console(highlight=False).print(table)
+
+
+def _show_plain(columns: Sequence[str], cells: list[list[str]], numeric: list[bool]) -> None:
+    lines = [[column.upper().replace(" ", "-") for column in columns], *cells]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    for line in lines:
+        parts = (
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(line, widths, numeric, strict=True)
+        )
+        typer.echo("  ".join(parts).rstrip())
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={_cell(each)}" for key, each in value.items()) or "-"
+    return safe(str(value))
+
+
+def _are_numbers(cells: list[str]) -> bool:
+    said = [cell for cell in cells if cell != "-"]
+    return bool(said) and all(cell.replace(",", "").replace(".", "").removeprefix("-").isdecimal() for cell in said)
+
+
+def safe(text: str) -> str:
+    r"""Returns text in which what a terminal would act upon is spelt out.
+
+    >>> safe("a\x1b[31mb\n")
+    'a\\x1b[31mb\\n'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def show_time(milliseconds: int) -> str:
+    """Returns a time as people read it, in UTC.
+
+    >>> show_time(1_767_225_601_000)
+    '2026-01-01T00:00:01.000Z'
+    """
+    try:
+        moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return str(milliseconds)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def show_bytes(size: float) -> str:
+    """Returns a size as people read it.
+
+    >>> show_bytes(512), show_bytes(5_300_000)
+    ('512 B', '5.1 MB')
+    """
+    for unit in ("B", "kB", "MB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GB"

@@ -1,0 +1,247 @@
+"""`millstream produce`: write records to a topic."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from millstream.cli.exits import CommandError, UsageError
+from millstream.cli.printing import print_json
+from millstream.cli.serdes import KeySerde, ValueSerde, serde_named, to_bytes
+from millstream.cli.shared import Data, Output, open_data, tell, to_milliseconds
+from millstream.cli.topics import check_partition
+
+if TYPE_CHECKING:
+    from millstream.log import Log, ProducerRecord
+
+_CHUNK = 1 << 20
+_BATCH_BYTES = 4 << 20
+_FIELDS = ("key", "key_base64", "value", "value_base64", "timestamp", "headers", "partition")
+
+Parse = Callable[[str, int], "ProducerRecord"]
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
+    file: Annotated[str | None, typer.Option("--file", help="Read this file instead of stdin.")] = None,
+    format: Annotated[
+        Literal["text", "json"], typer.Option("--format", help="What a line is: a value, or a JSON object.")
+    ] = "text",
+    key_separator: Annotated[
+        str | None,
+        typer.Option("--key-separator", metavar="TEXT", help="What stands between key and value. None: no keys."),
+    ] = None,
+    key_serde: KeySerde = None,
+    value_serde: ValueSerde = None,
+    null_marker: Annotated[
+        str | None, typer.Option("--null-marker", metavar="TEXT", help="A key or value that is this text is null.")
+    ] = None,
+    timestamp: Annotated[
+        str | None, typer.Option("--timestamp", metavar="TIME", help="Of all records: ISO 8601 or milliseconds.")
+    ] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Write to this partition.")] = None,
+    rate: Annotated[float | None, typer.Option("--rate", metavar="N", help="At most so many records a second.")] = None,
+    data: Data = None,
+    output: Output = "table",
+) -> None:
+    """Writes records to a topic: one for each line of stdin, or of a file.
+
+    With --format json a line is an object with any of: key, value, timestamp, headers (an object), partition. Text is
+    written as it is, anything else as JSON; key_base64 and value_base64 take bytes. It is what consume --output json
+    prints.
+    """
+    if rate is not None and rate <= 0:
+        raise UsageError(f"--rate: {rate:g} is not above 0")
+    if key_separator == "":
+        raise UsageError("--key-separator: it is empty")
+    moment = None if timestamp is None else to_milliseconds(timestamp, "--timestamp")
+    keys, values = serde_named(key_serde, "--key-serde"), serde_named(value_serde, "--value-serde")
+
+    def text(line: str, where: str) -> tuple[bytes | None, bytes | None]:
+        key, value = _split(line, key_separator, where)
+        return (
+            None if key is None or key == null_marker else to_bytes(key, keys, f"{where}, key"),
+            None if value == null_marker else to_bytes(value, values, f"{where}, value"),
+        )
+
+    from millstream.log import ProducerRecord
+
+    def parse(line: str, number: int) -> ProducerRecord:
+        where = f"line {number}"
+        if format == "json":
+            return _from_json(line, moment, where)
+        return ProducerRecord(*text(line, where), moment)
+
+    with open_data(data) as log:
+        check_partition(topic, log.topic(topic).partitions, partition)
+        descriptor = sys.stdin.fileno() if file is None else _opened(file)
+        written = _Written(log, topic, partition, output)
+        try:
+            _produce(_batches(descriptor), parse, written, rate)
+        except BaseException as error:
+            written.tell(ended=isinstance(error, KeyboardInterrupt))
+            raise
+        written.tell(ended=True)
+
+
+class _Written:
+    """Writes records, and counts them."""
+
+    def __init__(self, log: Log, topic: str, partition: int | None, output: str) -> None:
+        self.log = log
+        self.topic = topic
+        self.partition = partition
+        self.count = 0
+        self._output = output
+        self._started = time.monotonic()
+
+    def write(self, records: Sequence[ProducerRecord]) -> None:
+        self.log.produce(self.topic, records, partition=self.partition)
+        self.count += len(records)
+
+    def tell(self, *, ended: bool) -> None:
+        seconds = time.monotonic() - self._started
+        if self._output == "json":
+            print_json({"topic": self.topic, "records": self.count, "seconds": round(seconds, 3)})
+        elif ended:
+            tell(f"{self.count} record{'' if self.count == 1 else 's'} written to {self.topic} in {seconds:.1f} s")
+        elif self.count:
+            tell(f"{self.count} records before the error were written to {self.topic}")
+
+
+def _opened(file: str) -> int:
+    try:
+        return os.open(file, os.O_RDONLY)
+    except OSError as error:
+        raise CommandError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _batches(descriptor: int) -> Iterator[list[bytes]]:
+    """Gives the lines that are there, up to a few megabytes at once: what comes slowly is not kept waiting."""
+    rest = b""
+    while chunk := _read(descriptor):
+        lines = (rest + chunk).split(b"\n")
+        rest = lines.pop()
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        parts = [os.read(descriptor, _CHUNK)]
+        size = len(parts[0])
+        while parts[-1] and size < _BATCH_BYTES and select.select([descriptor], [], [], 0)[0]:
+            parts.append(os.read(descriptor, _CHUNK))
+            size += len(parts[-1])
+    except OSError as error:
+        raise CommandError(f"the input cannot be read: {error.strerror}") from error
+    return b"".join(parts)
+
+
+def _produce(batches: Iterator[list[bytes]], parse: Parse, written: _Written, rate: float | None) -> None:
+    number = 0
+    started = time.monotonic()
+    for lines in batches:
+        records = []
+        problem = None
+        for line in lines:
+            number += 1
+            try:
+                records.append(parse(_decoded(line, number), number))
+            except UsageError as error:
+                problem = CommandError(error.message, hint=error.hint)
+                break
+        if rate is None:
+            written.write(records)
+        else:
+            _paced(records, written, rate, started)
+        if problem is not None:
+            raise problem
+
+
+def _paced(records: list[ProducerRecord], written: _Written, rate: float, started: float) -> None:
+    step = max(1, int(rate / 10))
+    for at in range(0, len(records), step):
+        due = started + written.count / rate
+        time.sleep(max(0.0, due - time.monotonic()))
+        written.write(records[at : at + step])
+
+
+def _decoded(line: bytes, number: int) -> str:
+    try:
+        return line.removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError:
+        hint = "bytes can be given in base64: --format json, with value_base64"
+        raise UsageError(f"line {number} is not UTF-8 text", hint=hint) from None
+
+
+def _split(line: str, separator: str | None, where: str) -> tuple[str | None, str]:
+    if separator is None:
+        return None, line
+    key, found, value = line.partition(separator)
+    if not found:
+        raise UsageError(f"{where}: there is no {separator!r} between key and value")
+    return key, value
+
+
+def _from_json(line: str, timestamp: int | None, where: str) -> ProducerRecord:
+    from millstream.log import ProducerRecord
+
+    try:
+        given = json.loads(line)
+    except ValueError as error:
+        raise UsageError(f"{where} is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise UsageError(f"{where} is no JSON object", hint='write {"key": …, "value": …}')
+    # What consume adds is accepted, so that its output can be written elsewhere.
+    unknown = [name for name in given if name not in {*_FIELDS, "topic", "offset"}]
+    if unknown:
+        hint = f"the fields are: {', '.join(_FIELDS)}"
+        raise UsageError(f"{where}: there is no field {unknown[0]!r}", hint=hint)
+    headers = given.get("headers") or {}
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    try:
+        encoded = tuple((str(name), _json_bytes(value)) for name, value in pairs)
+    except (TypeError, ValueError):
+        raise UsageError(f"{where}: headers are an object, or a list of [name, value]") from None
+    moment = timestamp if timestamp is not None else given.get("timestamp")
+    if isinstance(moment, str):
+        moment = to_milliseconds(moment, f"{where}, timestamp")
+    return ProducerRecord(
+        _field(given, "key", where), _field(given, "value", where), moment, encoded, given.get("partition")
+    )
+
+
+def _field(given: dict[str, Any], name: str, where: str) -> bytes | None:
+    encoded = given.get(f"{name}_base64")
+    if encoded is None:
+        return _json_bytes(given.get(name))
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        raise UsageError(f"{where}: {name}_base64 is not base64") from None
+
+
+def _json_bytes(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode()
+
+
+EXAMPLES = (
+    "echo 'to be or not to be' | millstream produce lines",
+    "millstream produce orders --file orders.txt --key-separator :",
+    "millstream consume orders --from-beginning -o json | millstream produce copy --format json",
+)

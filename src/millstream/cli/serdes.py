@@ -1,0 +1,121 @@
+"""Keys and values between bytes and what people type and read."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from typing import Annotated, Any
+
+import typer
+
+from millstream.cli.exits import UsageError
+from millstream.cli.printing import safe
+from millstream.errors import ConfigError, SerdeError
+from millstream.records import Windowed
+from millstream.serde import STRING, Serde, serde_for
+
+KeySerde = Annotated[
+    str | None,
+    typer.Option("--key-serde", metavar="SERDE", help="What keys are: text, json, long, int, double, uuid, bytes, …"),
+]
+ValueSerde = Annotated[
+    str | None, typer.Option("--value-serde", metavar="SERDE", help="What values are. The same names.")
+]
+
+
+def serde_named(name: str | None, option: str) -> Serde[Any]:
+    """Returns a serde by the name that a person gave: Kafka's names, and text for string, the usual one."""
+    try:
+        return STRING if name in {None, "text"} else serde_for(name, option)
+    except ConfigError as error:
+        raise UsageError(error.message, hint=error.hint) from None
+
+
+def to_value(text: str, serde: Serde[Any], what: str) -> Any:
+    """Returns what a person typed as a value that the serde can write.
+
+    Raises:
+        UsageError: It is none.
+    """
+    kind = serde.name
+    try:
+        if kind in {"long", "int", "short"}:
+            return int(text)
+        if kind in {"double", "float"}:
+            return float(text)
+        if kind == "boolean":
+            return {"true": True, "false": False}[text.lower()]
+        if kind == "json":
+            return json.loads(text)
+        if kind == "uuid":
+            return uuid.UUID(text)
+        if kind == "bytes":
+            return bytes.fromhex(text.removeprefix("0x"))
+    except (ValueError, KeyError):
+        expected = "hexadecimal digits" if kind == "bytes" else f"a {kind}"
+        raise UsageError(f"{what}: {text!r} is not {expected}") from None
+    return text
+
+
+def to_bytes(text: str, serde: Serde[Any], what: str) -> bytes | None:
+    """Returns the bytes of what a person typed."""
+    try:
+        return serde.serialize(to_value(text, serde, what))
+    except SerdeError as error:
+        raise UsageError(f"{what}: {error.message}", hint=error.hint) from None
+
+
+def as_text(data: bytes | None, serde: Serde[Any]) -> str:
+    """Returns bytes as a person can read them; those that the serde cannot read, byte by byte."""
+    if data is None:
+        return "null"
+    if serde is STRING:
+        return safe(data.decode("utf-8", "backslashreplace"))
+    try:
+        return shown(serde.deserialize(data))
+    except SerdeError:
+        return f"(not {serde.name}) 0x{data.hex()}"
+
+
+def shown(value: Any) -> str:
+    """Returns a value as a person can read it.
+
+    >>> shown({"a": 1}), shown(b"ab"), shown(None), shown("x"), shown(1.5)
+    ('{"a": 1}', '0x6162', 'null', 'x', '1.5')
+    """
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, str):
+        return safe(value)
+    if isinstance(value, Windowed):
+        return f"{shown(value.key)} @ {value.start}/{value.end}"
+    return json.dumps(plain(value), ensure_ascii=False)
+
+
+def plain(value: Any) -> Any:
+    """Returns a value as JSON can hold it."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(each) for each in value]
+    return str(value)
+
+
+def as_field(name: str, data: bytes | None, serde: Serde[Any]) -> dict[str, Any]:
+    """Returns bytes as a field of a JSON object; those that are no text, in base64 under another name.
+
+    >>> as_field("value", b"a", STRING), as_field("value", bytes([255]), STRING), as_field("value", b"[1]", JSON)
+    ({'value': 'a'}, {'value_base64': '/w=='}, {'value': [1]})
+    """
+    if data is None:
+        return {name: None}
+    try:
+        value = serde.deserialize(data)
+    except SerdeError:
+        value = data
+    return {f"{name}_base64": plain(value)} if isinstance(value, bytes) else {name: plain(value)}

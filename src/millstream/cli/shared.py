@@ -1,0 +1,128 @@
+"""What commands have in common: their options, the data directory, values that people type, and questions."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+import typer
+
+from millstream.cli.exits import CommandError, ExitCode, UsageError
+from millstream.errors import LogError, LogFormatError, MillstreamError
+
+if TYPE_CHECKING:
+    from millstream.log import Log
+
+Data = Annotated[
+    str | None,
+    typer.Option(
+        "--data", envvar="MILLSTREAM_DATA", metavar="DIR", help="The data directory. Default: .millstream, here."
+    ),
+]
+Output = Annotated[
+    Literal["table", "json"],
+    typer.Option("--output", "-o", help="For people, or for programs: one JSON object a line."),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Do it. Without this, only say what would be done.")]
+Target = Annotated[
+    str, typer.Argument(metavar="APP", help="The application: module:name, file.py:name, or file.py with one in it.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--config", "-c", metavar="KEY=VALUE", help="Configuration of the application; as often as needed."),
+]
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def command(group: typer.Typer, name: str, *examples: str, panel: str | None = None) -> Callable[[C], C]:
+    """Registers a command: its docstring is its help, and examples follow the options."""
+
+    def register(function: C) -> C:
+        paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+        text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+        epilog = "\n".join(["Examples:", *(f"  {example}" for example in examples)]) if examples else None
+        group.command(name, help=text, epilog=epilog, rich_help_panel=panel)(function)
+        return function
+
+    return register
+
+
+def open_data(data: str | None, *, create: bool = False) -> Log:
+    """Opens the log of a data directory.
+
+    Raises:
+        LogError: There is none, or it cannot be used.
+    """
+    from millstream.log import open_log
+    from millstream.log.embedded.directory import FILE_NAME, data_directory
+
+    try:
+        return open_log(data, create=create)
+    except LogFormatError:
+        raise
+    except LogError as error:
+        directory = data_directory(data)
+        if create or (directory / FILE_NAME).exists() or (directory.exists() and not directory.is_dir()):
+            raise
+        hint = "give the right one with --data or MILLSTREAM_DATA, or begin one: millstream topics create NAME"
+        raise CommandError(f"there is no data directory {directory}", hint=hint) from error
+
+
+def to_milliseconds(text: str, option: str) -> int:
+    """Returns a time that a person typed, in milliseconds since the epoch. Without a zone it is in UTC.
+
+    >>> to_milliseconds("1700000000000", "--timestamp"), to_milliseconds("2026-01-01T00:00:01Z", "--timestamp")
+    (1700000000000, 1767225601000)
+    """
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        hint = "write milliseconds since the epoch, or a time such as 2026-01-31T12:00:00Z"
+        raise UsageError(f"{option}: cannot read the time {text!r}", hint=hint) from None
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return round(zoned.timestamp() * 1000)
+
+
+def to_pairs(settings: Iterable[str] | None, option: str = "--config") -> dict[str, str]:
+    """Returns options of the form ``key=value`` as a mapping."""
+    pairs = {}
+    for setting in settings or ():
+        key, equals, value = setting.partition("=")
+        if not (equals and key.strip()):
+            raise UsageError(f"{option}: {setting!r} is not of the form key=value")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Asks before something is done that cannot be undone.
+
+    Raises:
+        CommandError: There is nobody to ask.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CommandError("this cannot be undone, and there is no terminal to ask on", hint="add --yes")
+    if not typer.confirm(question, err=True):
+        tell("nothing was done")
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def tell(text: str) -> None:
+    """Says something that is not the result of the command: on stderr."""
+    typer.echo(text, err=True)
+
+
+def fail(error: MillstreamError) -> None:
+    """Says what went wrong and what to do about it: on stderr, in a line or two."""
+    typer.echo(f"{typer.style('error:', fg='red', bold=True)} {error.message}", err=True)
+    if error.hint:
+        typer.echo(f"{typer.style('hint:', fg='yellow')} {error.hint}", err=True)

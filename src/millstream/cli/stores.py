@@ -1,0 +1,251 @@
+"""`millstream stores`: the named stores of applications, as the last batch left them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+
+from millstream.cli.exits import CommandError, UsageError
+from millstream.cli.printing import print_json, show, show_time
+from millstream.cli.serdes import KeySerde, ValueSerde, plain, serde_named, shown, to_value
+from millstream.cli.shared import Data, Output, command, open_data, tell, to_milliseconds
+from millstream.durations import show_ms
+from millstream.errors import ConfigError, UnknownStoreError, suggestion
+from millstream.records import Windowed
+from millstream.serde import BYTES, Serde, list_of, serde_for
+from millstream.state.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from millstream.views.reader import ViewDatabase
+
+stores = typer.Typer(no_args_is_help=True, help="The named stores of applications, as their last batch left them.")
+
+Application = Annotated[str, typer.Argument(metavar="APPLICATION", help="The id of the application.")]
+Store = Annotated[str, typer.Argument(metavar="STORE", help="The name of the store.")]
+TimeFrom = Annotated[
+    str | None, typer.Option("--time-from", metavar="TIME", help="Windows that begin at this time or later.")
+]
+TimeTo = Annotated[
+    str | None, typer.Option("--time-to", metavar="TIME", help="Windows that begin at this time or earlier.")
+]
+
+_END_OF_TIME = 2**63 - 1
+
+
+@command(stores, "list", "millstream stores list word-count")
+def list_(application: Application, data: Data = None, output: Output = "table") -> None:
+    """Lists the stores of an application that can be queried."""
+    with _opened(data, application) as opened:
+        rows = []
+        for name, found in opened.plan.items():
+            entry = opened.entry(name)
+            if entry is not None:
+                kept = entry.retention_ms
+                if kept is not None and output == "table":
+                    kept = show_ms(kept)
+                rows.append([name, entry.kind, found["key"], found["value"], kept, found["operator"]])
+    if not rows and output == "table":
+        tell(f"application {application} has no store with a name")
+        return
+    show(["Store", "Kind", "Key", "Value", "Retention", "Operator"], sorted(rows), output)
+
+
+@command(
+    stores,
+    "get",
+    "millstream stores get word-count counts be",
+    "millstream stores get shop sales north --time-from 2026-01-31T12:00:00Z",
+)
+def get(
+    application: Application,
+    store: Store,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The key, as text; of a JSON key, JSON.")],
+    time_from: TimeFrom = None,
+    time_to: TimeTo = None,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", metavar="TIME", help="Of a versioned store: what was valid at this time.")
+    ] = None,
+    key_serde: KeySerde = None,
+    value_serde: ValueSerde = None,
+    data: Data = None,
+    output: Output = "table",
+) -> None:
+    """Looks a key up: its value, or in a window or session store its windows. A key without a row is an error."""
+    with _opened(data, application) as opened:
+        spec = opened.spec(store, key_serde, value_serde)
+        wanted = to_value(key, spec.key, "KEY")
+        moment = None if as_of is None else to_milliseconds(as_of, "--as-of")
+        rows = list(_of_key(opened.view(spec), spec, wanted, _times(time_from, time_to), moment))
+    if not rows:
+        raise CommandError(f"store {store!r} of application {application!r} has no row for {key!r}")
+    _show(spec, rows, output)
+
+
+@command(
+    stores,
+    "scan",
+    "millstream stores scan word-count counts --limit 20",
+    "millstream stores scan word-count counts --from a --to n --output json",
+)
+def scan(
+    application: Application,
+    store: Store,
+    from_: Annotated[str | None, typer.Option("--from", metavar="KEY", help="The first key.")] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="KEY", help="The last key.")] = None,
+    time_from: TimeFrom = None,
+    time_to: TimeTo = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many rows.")] = 100,
+    key_serde: KeySerde = None,
+    value_serde: ValueSerde = None,
+    data: Data = None,
+    output: Output = "table",
+) -> None:
+    """Lists the rows of a store, in the order of the bytes of their keys."""
+    with _opened(data, application) as opened:
+        spec = opened.spec(store, key_serde, value_serde)
+        low = None if from_ is None else to_value(from_, spec.key, "--from")
+        high = None if to is None else to_value(to, spec.key, "--to")
+        found = _range(opened.view(spec), spec, low, high, _times(time_from, time_to))
+        rows = list(itertools.islice(found, limit + 1))
+    _show(spec, rows[:limit], output)
+    if len(rows) > limit:
+        tell(f"there is more; --limit shows it (now {limit})")
+
+
+class _Stores:
+    """The stores of an application, and what its last topology said about them."""
+
+    def __init__(self, database: ViewDatabase, application: str, plan: dict[str, Any]) -> None:
+        self.database = database
+        self.application = application
+        self.plan = plan
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.database.close()
+
+    def entry(self, name: str) -> Any:
+        """What the views know of a store; None if it has no view."""
+        from millstream.views.tables import find_store
+
+        with self.database.reading() as connection:
+            return find_store(connection, self.application, name)
+
+    def spec(self, name: str, key: str | None, value: str | None) -> StoreSpec:
+        """The specification of a store, with other serdes if a person says so."""
+        found = self.plan.get(name)
+        if found is None or self.entry(name) is None:
+            known = [each for each in self.plan if self.entry(each) is not None]
+            hint = suggestion(name, known) or (f"it has: {', '.join(known)}" if known else "it has none with a name")
+            raise UnknownStoreError(
+                f"application {self.application!r} has no store {name!r} that can be queried", hint=hint
+            )
+        options = ("timestamped", "retention_ms", "window_size_ms", "duplicates", "held", "inclusive")
+        return StoreSpec(
+            name,
+            found["kind"],
+            serde_named(key, "--key-serde") if key else _serde(found["key"]),
+            serde_named(value, "--value-serde") if value else _serde(found["value"]),
+            **{option: found[option] for option in options if option in found},
+        )
+
+    def view(self, spec: StoreSpec) -> Any:
+        """The store, for reading."""
+        from millstream.views.reader import open_view
+
+        return open_view(self.database, self.application, spec, timestamped=True)
+
+
+def _opened(data: str | None, application: str) -> _Stores:
+    from millstream.log.embedded.directory import FILE_NAME, data_directory
+    from millstream.views.reader import ViewDatabase
+
+    with open_data(data) as log:
+        state = log.state(application)
+        known = log.groups()
+    if "plan" not in state:
+        hint = suggestion(application, known) or "millstream groups list shows those that have run"
+        raise CommandError(f"there is no application {application!r} in {data_directory(data)}", hint=hint)
+    plan: dict[str, Any] = json.loads(state["plan"])["stores"]
+    return _Stores(ViewDatabase(data_directory(data) / FILE_NAME), application, plan)
+
+
+def _serde(name: str) -> Serde[Any]:
+    """The serde of a name in a stored topology. One that the user wrote is not known here: then bytes are shown."""
+    if name.startswith("list<") and name.endswith(">"):
+        return list_of(_serde(name[5:-1]))
+    try:
+        return serde_for(name)
+    except ConfigError:
+        return BYTES
+
+
+def _times(low: str | None, high: str | None) -> tuple[int, int]:
+    return (
+        0 if low is None else to_milliseconds(low, "--time-from"),
+        _END_OF_TIME if high is None else to_milliseconds(high, "--time-to"),
+    )
+
+
+def _of_key(view: Any, spec: StoreSpec, key: Any, times: tuple[int, int], as_of: int | None) -> Iterator[Any]:
+    """The rows of a key: (key or windowed key, value)."""
+    if as_of is not None and spec.kind != "versioned":
+        raise UsageError(f"--as-of: store {spec.name!r} is a {spec.kind} store, not a versioned one")
+    if spec.kind == "window":
+        yield from view.fetch_range(key, key, *times)
+    elif spec.kind == "session":
+        yield from view.find_sessions(key, *times)
+    else:
+        found = view.get(key, as_of) if spec.kind == "versioned" else view.get(key)
+        if found is not None:
+            yield key, found
+
+
+def _range(view: Any, spec: StoreSpec, low: Any, high: Any, times: tuple[int, int]) -> Iterator[Any]:
+    """The rows of a range of keys."""
+    if spec.kind == "versioned":
+        raise CommandError(f"store {spec.name!r} is versioned: its keys cannot be listed", hint="use stores get")
+    if spec.kind == "window":
+        yield from view.fetch_range(low, high, *times)
+    elif spec.kind == "session":
+        yield from view.find_sessions_range(low, high, *times)
+    else:
+        yield from view.range(low, high)
+
+
+def _show(spec: StoreSpec, rows: list[tuple[Any, Any]], output: str) -> None:
+    if output == "json":
+        for key, value in rows:
+            print_json(_row(key, value))
+        return
+    timed = spec.kind in {"window", "session"}
+    stamped = bool(rows) and hasattr(rows[0][1], "timestamp")
+    table = []
+    for key, value in rows:
+        window = [show_time(key.start), show_time(key.end)] if isinstance(key, Windowed) else []
+        bare = value.value if stamped else value
+        time = [show_time(value.timestamp)] if stamped else []
+        table.append([shown(key.key if isinstance(key, Windowed) else key), *window, shown(bare), *time])
+    columns = ["Key", *(["Start", "End"] if timed else []), "Value", *(["Timestamp"] if stamped else [])]
+    if not table:
+        tell(f"store {spec.name} has no such rows")
+        return
+    show(columns, table, "table")
+
+
+def _row(key: Any, value: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {"key": plain(key)}
+    if isinstance(key, Windowed):
+        row = {"key": plain(key.key), "start": key.start, "end": key.end}
+    if hasattr(value, "timestamp"):
+        row |= {"value": plain(value.value), "timestamp": value.timestamp}
+        if getattr(value, "valid_to", None) is not None:
+            row["valid_to"] = value.valid_to
+        return row
+    return {**row, "value": plain(value)}

@@ -1,0 +1,121 @@
+"""`millstream topics`: make, look at and delete topics."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from millstream.cli.exits import UsageError
+from millstream.cli.printing import print_json, show, show_bytes
+from millstream.cli.shared import Data, Output, Yes, command, confirm, open_data, tell, to_pairs
+from millstream.errors import TopicExistsError, UnknownTopicError
+
+topics = typer.Typer(no_args_is_help=True, help="Make, look at and delete topics.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
+
+
+@command(
+    topics,
+    "create",
+    "millstream topics create orders --partitions 4",
+    "millstream topics create prices --config cleanup.policy=compact",
+)
+def create(
+    name: Name,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many partitions it has.")] = 1,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", "-c", metavar="KEY=VALUE", help="Kafka's keys, such as retention.ms=3600000."),
+    ] = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="If there is such a topic, leave it as it is.")
+    ] = False,
+    data: Data = None,
+) -> None:
+    """Makes a topic, and the data directory if there is none yet."""
+    with open_data(data, create=True) as log:
+        try:
+            topic = log.create_topic(name, partitions, to_pairs(config), exist_ok=if_not_exists)
+        except TopicExistsError as error:
+            raise TopicExistsError(error.message, hint="--if-not-exists leaves it as it is") from None
+    tell(f"topic {topic.name} has {topic.partitions} partition{'s' if topic.partitions > 1 else ''}")
+
+
+@command(topics, "list", "millstream topics list", "millstream topics list --all --output json")
+def list_(
+    all: Annotated[bool, typer.Option("--all", help="Internal topics of applications, too.")] = False,
+    data: Data = None,
+    output: Output = "table",
+) -> None:
+    """Lists the topics, with how much is in them."""
+    with open_data(data) as log:
+        found = [topic for topic in log.topics() if all or not topic.internal]
+        rows = []
+        for topic in found:
+            held = log.sizes(topic.name)
+            size = sum(each.size for each in held)
+            records = sum(each.records for each in held)
+            shown = size if output == "json" else show_bytes(size)
+            rows.append([topic.name, topic.partitions, records, shown, topic.internal, dict(topic.config)])
+    if not rows and output == "table":
+        tell("there are no topics")
+        return
+    show(["Name", "Partitions", "Records", "Size", "Internal", "Config"], rows, output)
+
+
+@command(topics, "describe", "millstream topics describe orders")
+def describe(name: Name, data: Data = None, output: Output = "table") -> None:
+    """Shows a topic: its configuration, and the offsets, records and bytes of each partition."""
+    with open_data(data) as log:
+        topic = log.topic(name)
+        starts, ends, held = log.starts([name])[name], log.ends([name])[name], log.sizes(name)
+    rows = [
+        [number, start, end, stored.records, stored.size]
+        for number, (start, end, stored) in enumerate(zip(starts, ends, held, strict=True))
+    ]
+    columns = ["Partition", "Start", "End", "Records", "Size"]
+    if output == "json":
+        parts = [dict(zip(map(str.lower, columns), row, strict=True)) for row in rows]
+        print_json({"name": name, "internal": topic.internal, "config": dict(topic.config), "partitions": parts})
+        return
+    config = ", ".join(f"{key}={value}" for key, value in topic.config.items()) or "all defaults"
+    typer.echo(f"topic {name}{', internal' if topic.internal else ''}\nconfig: {config}\n")
+    show(columns, [[*row[:-1], show_bytes(row[-1])] for row in rows], output)
+
+
+@command(topics, "delete", "millstream topics delete orders --yes")
+def delete(name: Name, yes: Yes = False, data: Data = None) -> None:
+    """Deletes a topic with all its records. It asks first."""
+    with open_data(data) as log:
+        records = sum(each.records for each in log.sizes(name))
+        confirm(f"Delete topic {name} with {records} records?", yes=yes)
+        log.delete_topic(name)
+    tell(f"topic {name} is deleted")
+
+
+@command(topics, "compact", "millstream topics compact prices")
+def compact(name: Name, data: Data = None, output: Output = "table") -> None:
+    """Removes the records of a compacted topic that later ones with the same key have replaced.
+
+    What an application may still read again stays.
+    """
+    with open_data(data) as log:
+        removed = log.compact(name)
+    if output == "json":
+        print_json({"topic": name, "removed_records": removed.records, "removed_bytes": removed.size})
+    else:
+        typer.echo(f"{name}: {removed.records} records ({show_bytes(removed.size)}) removed")
+
+
+def check_partition(name: str, partitions: int, partition: int | None) -> None:
+    """Makes sure that a topic has a partition."""
+    if partition is None:
+        return
+    if partition < 0:
+        raise UsageError(f"--partition: {partition} is negative")
+    if partition >= partitions:
+        raise UnknownTopicError(
+            f"topic {name!r} has no partition {partition}", hint=f"its partitions are 0 to {partitions - 1}"
+        )
