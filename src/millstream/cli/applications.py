@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import typer
@@ -17,6 +18,7 @@ from millstream.cli.shared import (
     Settings,
     Target,
     Yes,
+    check_application,
     command,
     confirm,
     open_data,
@@ -24,6 +26,7 @@ from millstream.cli.shared import (
     to_milliseconds,
     to_pairs,
 )
+from millstream.errors import UnknownTopicError
 
 EXAMPLES = {
     "run": (
@@ -48,7 +51,13 @@ EXAMPLES = {
 
 def register(cli: typer.Typer, panel: str) -> None:
     """Adds the commands."""
-    commands = {"run": run, "describe": describe, "plan-diff": plan_diff, "reset": reset, "migrate": migrate}
+    commands: dict[str, Callable[..., None]] = {
+        "run": run,
+        "describe": describe,
+        "plan-diff": plan_diff,
+        "reset": reset,
+        "migrate": migrate,
+    }
     for name, function in commands.items():
         command(cli, name, *EXAMPLES[name], panel=panel)(function)
 
@@ -85,7 +94,11 @@ def run(
     app = load(target, given)
     # What ends a service ends it as gently as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    app.run(until_caught_up=until_caught_up)
+    try:
+        app.run(until_caught_up=until_caught_up)
+    except UnknownTopicError as error:
+        hint = error.hint if error.hint and "did you mean" in error.hint else "make it: millstream topics create NAME"
+        raise UnknownTopicError(error.message, hint=hint) from error
 
 
 def describe(
@@ -153,17 +166,12 @@ def reset(
     """
     from millstream.runtime import admin
 
-    where: Any = to if to in {"earliest", "latest"} else to_milliseconds(to, "--to")
-    with open_data(data):
-        pass
+    where: Any = to if to in {"earliest", "latest"} else to_milliseconds(to, "--to", "earliest, latest")
+    with open_data(data) as log:
+        check_application(log, application)
     steps = admin.reset(application, to=where, state_dir=data, dry_run=True)
-    if not execute:
-        _tell_steps(application, steps, output, done=False)
-        return
-    if not yes:
-        _tell_steps(application, steps, "table", done=False)
-    confirm(f"Reset application {application}?", yes=yes)
-    _tell_steps(application, admin.reset(application, to=where, state_dir=data), output, done=True)
+    if _agreed(f"Reset application {application}?", application, steps, output, execute=execute, yes=yes):
+        _tell_steps(application, admin.reset(application, to=where, state_dir=data), output, done=True)
 
 
 def migrate(
@@ -187,13 +195,21 @@ def migrate(
         if log.published(app.id) is None:
             raise CommandError(f"application {app.id!r} has nothing to migrate", hint="it has not run yet; just run it")
     steps = admin.migrate(app, dry_run=True)
+    if _agreed(f"Migrate application {app.id}?", app.id, steps, output, execute=execute, yes=yes):
+        _tell_steps(app.id, admin.migrate(app), output, done=True)
+
+
+def _agreed(question: str, application: str, steps: list[str], output: str, *, execute: bool, yes: bool) -> bool:
+    """Whether to do what was planned; says what that is, unless nobody wants to hear it."""
     if not execute:
-        _tell_steps(app.id, steps, output, done=False)
-        return
+        _tell_steps(application, steps, output, done=False)
+        tell("nothing has been done yet; --execute does it")
+        return False
     if not yes:
-        _tell_steps(app.id, steps, "table", done=False)
-    confirm(f"Migrate application {app.id}?", yes=yes)
-    _tell_steps(app.id, admin.migrate(app), output, done=True)
+        for step in steps:
+            tell(f"  - {step}")
+        confirm(question, yes=yes)
+    return True
 
 
 def _tell_steps(application: str, steps: list[str], output: str, *, done: bool) -> None:
@@ -203,5 +219,3 @@ def _tell_steps(application: str, steps: list[str], output: str, *, done: bool) 
     typer.echo(f"{application}: {'done' if done else 'this would be done'}")
     for step in steps:
         typer.echo(f"  - {step}")
-    if not done:
-        tell("nothing has been done yet; --execute does it")

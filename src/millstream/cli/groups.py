@@ -52,11 +52,14 @@ def describe(
     show(["Topic", "Partition", "Offset", "End", "Lag"], rows, output)
 
 
-def _progress(log: Log, group: str) -> list[tuple[str, int, int, int, int]]:
-    """By partition: the offset that the group reads next, the end, and the lag."""
+def _progress(log: Log, group: str) -> list[tuple[str, int, int | None, int, int]]:
+    """By partition: the offset that the group reads next, None if it has read nothing there; the end; and the lag."""
     committed = log.committed(group)
-    ends = log.ends(sorted({topic for topic, _ in committed}))
-    return [
-        (topic, partition, offset, ends[topic][partition], max(0, ends[topic][partition] - offset))
-        for (topic, partition), offset in sorted(committed.items())
-    ]
+    topics = sorted({topic for topic, _ in committed})
+    starts, ends = log.starts(topics), log.ends(topics)
+    rows = []
+    for topic in topics:
+        for partition, (start, end) in enumerate(zip(starts[topic], ends[topic], strict=True)):
+            offset = committed.get((topic, partition))
+            rows.append((topic, partition, offset, end, max(0, end - (start if offset is None else offset))))
+    return rows

@@ -136,5 +136,5 @@ def _find(module: ModuleType, name: str | None, target: str) -> App:
         except BaseException as error:
             raise _failure(error, target, Path(place).resolve().parent) from error
     if not isinstance(value, App):
-        raise CommandError(f"{name!r} in {_short(place)} is no application, but a {type(value).__name__}")
+        raise CommandError(f"{name!r} in {_short(place)} is no application: it is of type {type(value).__name__}")
     return value

@@ -39,7 +39,7 @@ def _show_rich(columns: Sequence[str], cells: list[list[str]], numeric: list[boo
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for column, number in zip(columns, numeric, strict=True):
         table.add_column(column, justify="right" if number else "left", overflow="fold")
     for row in cells:
@@ -87,14 +87,15 @@ def safe(text: str) -> str:
 def show_time(milliseconds: int) -> str:
     """Returns a time as people read it, in UTC.
 
-    >>> show_time(1_767_225_601_000)
-    '2026-01-01T00:00:01.000Z'
+    >>> show_time(1_767_225_601_000), show_time(1_767_225_601_050)
+    ('2026-01-01T00:00:01Z', '2026-01-01T00:00:01.050Z')
     """
     try:
         moment = _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
         return str(milliseconds)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    precision = "milliseconds" if milliseconds % 1000 else "seconds"
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 def show_bytes(size: float) -> str:

@@ -83,13 +83,15 @@ def produce(
 
     with open_data(data) as log:
         check_partition(topic, log.topic(topic).partitions, partition)
-        descriptor = sys.stdin.fileno() if file is None else _opened(file)
+        descriptor = _opened(file)
         written = _Written(log, topic, partition, output)
         try:
             _produce(_batches(descriptor), parse, written, rate)
         except BaseException as error:
             written.tell(ended=isinstance(error, KeyboardInterrupt))
             raise
+        finally:
+            os.close(descriptor)
         written.tell(ended=True)
 
 
@@ -118,9 +120,9 @@ class _Written:
             tell(f"{self.count} records before the error were written to {self.topic}")
 
 
-def _opened(file: str) -> int:
+def _opened(file: str | None) -> int:
     try:
-        return os.open(file, os.O_RDONLY)
+        return os.dup(sys.stdin.fileno()) if file is None else os.open(file, os.O_RDONLY)
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {error.strerror}") from error
 

@@ -109,8 +109,8 @@ def plain(value: Any) -> Any:
 def as_field(name: str, data: bytes | None, serde: Serde[Any]) -> dict[str, Any]:
     """Returns bytes as a field of a JSON object; those that are no text, in base64 under another name.
 
-    >>> as_field("value", b"a", STRING), as_field("value", bytes([255]), STRING), as_field("value", b"[1]", JSON)
-    ({'value': 'a'}, {'value_base64': '/w=='}, {'value': [1]})
+    >>> as_field("value", b"a", STRING), as_field("value", bytes([255]), STRING), as_field("value", None, STRING)
+    ({'value': 'a'}, {'value_base64': '/w=='}, {'value': None})
     """
     if data is None:
         return {name: None}

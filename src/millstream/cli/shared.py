@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from millstream.cli.exits import CommandError, ExitCode, UsageError
-from millstream.errors import LogError, LogFormatError, MillstreamError
+from millstream.errors import LogError, LogFormatError, MillstreamError, suggestion
+from millstream.names import check_name
 
 if TYPE_CHECKING:
     from millstream.log import Log
@@ -73,8 +74,27 @@ def open_data(data: str | None, *, create: bool = False) -> Log:
         raise CommandError(f"there is no data directory {directory}", hint=hint) from error
 
 
-def to_milliseconds(text: str, option: str) -> int:
+def check_application(log: Log, application: str) -> dict[str, bytes]:
+    """Returns what an application remembers.
+
+    Raises:
+        CommandError: It has never run here.
+    """
+    check_name(application, "application")
+    state = log.state(application)
+    if not state:
+        hint = suggestion(application, log.groups()) or "millstream groups list shows the applications that have run"
+        raise CommandError(f"there is no application {application!r} in this data directory", hint=hint)
+    return state
+
+
+def to_milliseconds(text: str, option: str, others: str = "") -> int:
     """Returns a time that a person typed, in milliseconds since the epoch. Without a zone it is in UTC.
+
+    Args:
+        text: What was typed.
+        option: Where, for an error.
+        others: What else could have been typed, for an error.
 
     >>> to_milliseconds("1700000000000", "--timestamp"), to_milliseconds("2026-01-01T00:00:01Z", "--timestamp")
     (1700000000000, 1767225601000)
@@ -84,7 +104,8 @@ def to_milliseconds(text: str, option: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        hint = "write milliseconds since the epoch, or a time such as 2026-01-31T12:00:00Z"
+        first = f"{others}, " if others else ""
+        hint = f"write {first}milliseconds since the epoch, or a time such as 2026-01-31T12:00:00Z"
         raise UsageError(f"{option}: cannot read the time {text!r}", hint=hint) from None
     zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return round(zoned.timestamp() * 1000)

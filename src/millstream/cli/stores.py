@@ -12,7 +12,7 @@ import typer
 from millstream.cli.exits import CommandError, UsageError
 from millstream.cli.printing import print_json, show, show_time
 from millstream.cli.serdes import KeySerde, ValueSerde, plain, serde_named, shown, to_value
-from millstream.cli.shared import Data, Output, command, open_data, tell, to_milliseconds
+from millstream.cli.shared import Data, Output, check_application, command, open_data, tell, to_milliseconds
 from millstream.durations import show_ms
 from millstream.errors import ConfigError, UnknownStoreError, suggestion
 from millstream.records import Windowed
@@ -167,12 +167,8 @@ def _opened(data: str | None, application: str) -> _Stores:
     from millstream.views.reader import ViewDatabase
 
     with open_data(data) as log:
-        state = log.state(application)
-        known = log.groups()
-    if "plan" not in state:
-        hint = suggestion(application, known) or "millstream groups list shows those that have run"
-        raise CommandError(f"there is no application {application!r} in {data_directory(data)}", hint=hint)
-    plan: dict[str, Any] = json.loads(state["plan"])["stores"]
+        state = check_application(log, application)
+    plan: dict[str, Any] = json.loads(state["plan"])["stores"] if "plan" in state else {}
     return _Stores(ViewDatabase(data_directory(data) / FILE_NAME), application, plan)
 
 

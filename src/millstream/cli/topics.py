@@ -57,12 +57,13 @@ def list_(
             held = log.sizes(topic.name)
             size = sum(each.size for each in held)
             records = sum(each.records for each in held)
-            shown = size if output == "json" else show_bytes(size)
-            rows.append([topic.name, topic.partitions, records, shown, topic.internal, dict(topic.config)])
+            row = [topic.name, topic.partitions, records, show_bytes(size), topic.internal]
+            rows.append(row if output == "table" else [*row[:3], size, topic.internal, dict(topic.config)])
     if not rows and output == "table":
         tell("there are no topics")
         return
-    show(["Name", "Partitions", "Records", "Size", "Internal", "Config"], rows, output)
+    columns = ["Name", "Partitions", "Records", "Size", "Internal"]
+    show(columns if output == "table" else [*columns, "Config"], rows, output)
 
 
 @command(topics, "describe", "millstream topics describe orders")

@@ -1,0 +1,187 @@
+"""Commands that load an application, and those that work on one that has run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import SHOP, Inside, Run, make_shop
+
+from millstream.log import ProducerRecord, open_log
+from millstream.runtime.application import lock_application
+
+WORDS = """
+from millstream import App
+from helper import split
+
+app = App("word-count")
+words = app.stream("lines", value=str).flat_map_values(split)
+words.group_by(lambda word: word).count(store="counts").to_stream().to("word-counts")
+
+def make():
+    other = App("other")
+    other.stream("a").to("b")
+    return other
+
+def fails():
+    return 1 / 0
+
+if __name__ == "__main__":
+    raise AssertionError("this is no script now")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "words.py").write_text(WORDS)
+    (tmp_path / "helper.py").write_text("def split(line):\n    return line.split()\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("target", ["words.py", "words.py:app", "words:app", "words"])
+def test_an_application_is_found_by_file_or_module(process: Run, folder: Path, target: str) -> None:
+    described = process("describe", target, cwd=folder)
+    assert described.code == 0
+    assert described.out.startswith("Topologies:\n   Sub-topology: 0\n    Source: lines-source (topics: [lines])")
+
+
+def test_a_file_elsewhere_a_factory_and_other_formats(process: Run, folder: Path) -> None:
+    found = process("describe", f"{folder / 'words.py'}:make", "--format", "json", cwd=Path("/"))
+    assert json.loads(found.out)["sub_topologies"][0]["nodes"][0]["topics"] == ["a"]
+    assert process("describe", "words.py", "--format", "mermaid", cwd=folder).out.startswith("flowchart")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ("x = 1\nApp('a b')\n", "bad.py", "bad.py:3: application name 'a b' is not allowed"),
+        ("x = 1\nApp('a').stream('b').filtr(x)\n", "bad.py", "bad.py:3: AttributeError: "),
+        ("def f(:\n", "bad.py", "bad.py:2: SyntaxError: "),
+        ("import nothing_of_that_name\n", "bad:app", "bad.py:2: ModuleNotFoundError: "),
+        ("raise SystemExit(0)\n", "bad.py", "bad.py:2: the file ends the program"),
+        ("x = 1\n", "bad.py", "there is no application in bad.py"),
+        ("one, two = App('one'), App('two')\n", "bad.py", "there are several applications in bad.py"),
+        ("app = App('one')\n", "bad.py:ap", "there is no 'ap' in bad.py"),
+        ("app = 5\n", "bad.py:app", "'app' in bad.py is no application: it is of type int"),
+        ("", "words.py:fails", "words.py:15: ZeroDivisionError: division by zero"),
+        ("", "nowhere.py", "there is no file nowhere.py"),
+        ("", "nowhere:app", "there is no module 'nowhere'"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_with_its_line(
+    process: Run, folder: Path, source: str, target: str, message: str
+) -> None:
+    (folder / "bad.py").write_text(f"from millstream import App\n{source}")
+    result = process("describe", target, cwd=folder)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith(f"error: {message}")
+    assert len(result.err.splitlines()) <= 2
+
+
+def test_configuration_is_checked(process: Run, folder: Path) -> None:
+    wrong = process("run", "words.py", "--config", "num.task=2", cwd=folder)
+    assert wrong == (1, "", "error: unknown configuration key 'num.task'\nhint: did you mean 'num.tasks'?\n")
+    fixed = process("run", "words.py", "-c", "default.key.serde=long", cwd=folder)
+    assert fixed.err.startswith("error: default.key.serde: it is decided where the topology is built")
+
+
+def test_a_topic_that_is_missing_is_told_before_spark_is_started(process: Run, folder: Path) -> None:
+    result = process("run", "words.py", cwd=folder)
+    assert result.code == 1
+    assert result.err == (
+        "error: words.py:6: there is no topic 'lines'\nhint: make it: millstream topics create NAME\n"
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_an_application_runs_until_it_has_caught_up(process: Run, folder: Path, data: Path) -> None:
+    with open_log(data) as log:
+        log.create_topic("lines", 2)
+        log.produce("lines", [ProducerRecord(None, b"to be or not to be")])
+    ran = process("run", "words.py", "--until-caught-up", "--status", "json", cwd=folder)
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.err.splitlines()[-1])["state"] == "NOT_RUNNING"
+    assert process("stores", "get", "word-count", "counts", "be", "-o", "json").lines[0]["value"] == 2
+
+
+# ----- applications that have run --------------------------------------------------------------------------------
+
+
+def test_a_topology_is_compared_with_the_one_that_ran(shop_data: Path, shop: Run, folder: Path, process: Run) -> None:
+    def compared(source: str, *options: str) -> tuple[int, str]:
+        (folder / "changed.py").write_text(source)
+        result = process("plan-diff", "changed.py", "--data", str(shop_data), *options, cwd=folder)
+        return result.code, result.out
+
+    assert compared(SHOP)[0] == 0
+    code, text = compared(SHOP.replace("key=int, value=str", "key=str, value=str"))
+    assert code == 3
+    assert "its keys were long, and are now string" in text
+    code, text = compared(SHOP.replace("key=int, value=str", "key=str, value=str"), "-o", "json")
+    assert code == 3
+    assert json.loads(text)["compatible"] is False
+    code, text = compared(SHOP.replace('App("shop")', 'App("another")'))
+    assert (code, text) == (0, "Application another has not run yet: there is no state to go on with.\n")
+
+
+@pytest.fixture
+def own_shop(tmp_path: Path, inside: Inside) -> Run:
+    """A shop that a test may change."""
+    return inside(make_shop(tmp_path / "data"))
+
+
+def test_a_reset_says_what_it_does_and_does_it_when_told(own_shop: Run) -> None:
+    (planned,) = own_shop("reset", "shop", "-o", "json").lines
+    assert planned["done"] is False
+    assert "delete the internal topic shop-minutes-changelog" in planned["steps"]
+    assert own_shop("stores", "list", "shop").code == 0
+
+    refused = own_shop("reset", "shop", "--execute")
+    assert refused.code == 1
+    assert "error: this cannot be undone, and there is no terminal to ask on\nhint: add --yes\n" in refused.err
+    assert own_shop("stores", "list", "shop").code == 0
+
+    (done,) = own_shop("reset", "shop", "--to", "latest", "--execute", "--yes", "-o", "json").lines
+    assert done == {
+        "application": "shop",
+        "done": True,
+        "steps": [*planned["steps"][:-1], "begin to read at the latest"],
+    }
+    assert own_shop("groups", "list").err == "there are no groups\n"
+    assert {topic["name"] for topic in own_shop("topics", "list", "--all", "-o", "json").lines} == {
+        "counts", "numbers", "orders", "prices",
+    }  # fmt: skip
+
+
+def test_a_running_application_is_not_reset(own_shop: Run, data: Path) -> None:
+    with lock_application(data / "applications" / "shop", "shop"):
+        result = own_shop("reset", "shop", "--execute", "--yes")
+    assert result.code == 1
+    assert result.err.startswith("error: application 'shop' is running already (process ")
+    assert own_shop("stores", "list", "shop").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["shp"], 1, "there is no application 'shp' in this data directory\nhint: did you mean 'shop'?"),
+        (["shop", "--to", "noon"], 2, "--to: cannot read the time 'noon'\nhint: write earliest, latest, "),
+    ],
+)
+def test_mistakes_of_a_reset(shop: Run, arguments: list[str], code: int, message: str) -> None:
+    result = shop("reset", *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert result.err.startswith(f"error: {message}")
+
+
+def test_a_migration_says_what_it_does_and_does_it_when_told(tmp_path: Path, process: Run) -> None:
+    make_shop(tmp_path / "data")
+    planned = process("migrate", "shop.py")
+    assert "rebuild store minutes from shop-minutes-changelog" in planned.out
+    assert planned.err == "nothing has been done yet; --execute does it\n"
+    done = process("migrate", "shop.py", "--execute", "--yes", "-o", "json")
+    assert done.lines[0]["done"] is True
+    (tmp_path / "new.py").write_text("from millstream import App\napp = App('new')\napp.stream('orders').to('x')\n")
+    assert process("migrate", "new.py").err.startswith("error: application 'new' has nothing to migrate")

@@ -1,0 +1,96 @@
+"""The program as a whole: help, versions, its checks of the machine, and how it fails."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import MILLSTREAM, Run, environment
+from typer.main import get_command
+
+from millstream.cli.main import cli
+
+VERSION = f"millstream {importlib.metadata.version('millstream')}\n"
+
+
+def test_the_program_and_the_module_are_the_same(process: Run) -> None:
+    assert process("--version") == (0, VERSION, "")
+    assert process("version", program=[sys.executable, "-m", "millstream"]) == (0, VERSION, "")
+
+
+def test_help_loads_nothing_heavy(data: Path) -> None:
+    command = [sys.executable, "-X", "importtime", str(MILLSTREAM), "--help"]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment(data), check=True)
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in ended.stderr.splitlines()}
+    assert "typer" in loaded
+    assert loaded.isdisjoint({"numpy", "pandas", "py4j", "pyarrow", "pyspark", "sqlite3"})
+
+
+def commands() -> list[list[str]]:
+    found = []
+    for name, command in get_command(cli).commands.items():  # type: ignore[attr-defined]
+        below = getattr(command, "commands", None)
+        found += [[name, each] for each in below] if below else [[name]]
+    return found
+
+
+@pytest.mark.parametrize("command", commands(), ids=" ".join)
+def test_every_command_has_help_with_an_example(millstream: Run, command: list[str]) -> None:
+    shown = millstream(*command, "--help")
+    assert (shown.code, shown.err) == (0, "")
+    assert f"millstream {' '.join(command)}" in shown.out
+    assert "Examples:" in shown.out or command == ["version"]
+
+
+def test_a_command_that_is_missing_or_misspelt(millstream: Run) -> None:
+    assert millstream()[0] == 2
+    assert "plan-diff" in millstream().out
+    misspelt = millstream("consum")
+    assert (misspelt.code, misspelt.out) == (2, "")
+    assert misspelt.err.startswith("error: No such command 'consum'. Did you mean 'consume'?\n")
+
+
+def test_the_traceback_is_shown_if_asked_for(data: Path) -> None:
+    asked = {**environment(data), "MILLSTREAM_DEBUG": "1"}
+    ended = subprocess.run([str(MILLSTREAM), "topics", "list"], capture_output=True, text=True, env=asked, check=False)
+    assert ended.returncode == 1
+    assert "Traceback" in ended.stderr
+    assert "there is no data directory" in ended.stderr
+
+
+def test_a_doctor_finds_nothing_wrong_here(millstream: Run) -> None:
+    millstream("topics", "create", "orders")
+    result = millstream("doctor", "-o", "json")
+    found = {check["name"]: check for check in result.lines}
+    assert found["Python"]["status"] == found["pyspark"]["status"] == found["loopback"]["status"] == "ok"
+    assert found["log"]["found"].startswith("1 topics")
+    assert result.code == (1 if any(check["status"] == "fail" for check in result.lines) else 0)
+
+
+def test_a_doctor_says_what_is_wrong_and_how_to_mend_it(
+    millstream: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
+    data.mkdir(mode=0o755)
+    (data / "log.db").write_text("something else")
+    result = millstream("doctor")
+    assert result.code == 1
+    lines = result.out.splitlines()
+    (java,) = [number for number, line in enumerate(lines) if line.startswith("fail  Java: ")]
+    assert lines[java + 1].startswith("      fix: install Java 17")
+    assert any(line.startswith(f"warn  data directory: other users can look into {data}") for line in lines)
+    assert any(line.startswith("fail  log: ") for line in lines)
+
+
+def test_a_benchmark_gives_rates(millstream: Run, data: Path) -> None:
+    steps = millstream("bench", "--records", "2000", "-o", "json").lines
+    assert [step["step"] for step in steps] == [
+        "produce to the log",
+        "read from the log",
+        "count by key, the engine alone",
+    ]
+    assert all(step["records"] == 2000 and step["records_per_second"] > 0 for step in steps)
+    assert not data.exists()

@@ -1,0 +1,194 @@
+"""`produce` and `consume`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import MILLSTREAM, Run, environment
+
+
+@pytest.fixture
+def orders(millstream: Run) -> Run:
+    millstream("topics", "create", "orders")
+    return millstream
+
+
+def test_lines_become_records_and_come_back(orders: Run) -> None:
+    written = orders("produce", "orders", given="one\ntwo\r\n\nthree")
+    assert written.code == 0
+    assert written.out == ""
+    assert written.err.startswith("4 records written to orders in ")
+    assert orders("consume", "orders", "--from-beginning").out == "null\tone\nnull\ttwo\nnull\t\nnull\tthree\n"
+
+
+def test_keys_nulls_and_serdes(orders: Run, tmp_path: Path) -> None:
+    (tmp_path / "input").write_text("a=1\nb=-\n")
+    options = [
+        "--key-separator",
+        "=",
+        "--value-serde",
+        "long",
+        "--null-marker",
+        "-",
+        "--timestamp",
+        "1970-01-01T00:00:05",
+    ]
+    (told,) = orders("produce", "orders", "--file", str(tmp_path / "input"), *options, "-o", "json").lines
+    assert (told["topic"], told["records"]) == ("orders", 2)
+    assert orders("consume", "orders", "--from-beginning", "--value-serde", "long", "-o", "json").lines == [
+        {"topic": "orders", "partition": 0, "offset": 0, "timestamp": 5000, "key": "a", "value": 1},
+        {"topic": "orders", "partition": 0, "offset": 1, "timestamp": 5000, "key": "b", "value": None},
+    ]
+
+
+def test_what_consume_prints_as_json_produce_writes_again(orders: Run) -> None:
+    lines = (
+        '{"key": "k", "value": {"a": [1]}, "timestamp": 7, "headers": {"trace": "t1"}}\n'
+        '{"key": null, "value_base64": "//4A", "partition": 0, "timestamp": "1970-01-01T00:00:01Z"}\n'
+    )
+    assert orders("produce", "orders", "--format", "json", given=lines).code == 0
+    first = orders("consume", "orders", "--from-beginning", "-o", "json")
+    assert first.lines[0]["value"] == '{"a":[1]}'
+    assert first.lines[0]["headers"] == [["trace", "t1"]]
+    assert first.lines[1]["value_base64"] == "//4A"
+    assert first.lines[1]["timestamp"] == 1000
+    orders("produce", "orders", "--format", "json", given=first.out)
+    both = orders("consume", "orders", "--from-beginning", "-o", "json").lines
+    assert [{**row, "offset": 0} for row in both[:2]] == [{**row, "offset": 0} for row in both[2:]]
+
+
+def test_bytes_that_are_no_text_cannot_harm_a_terminal(orders: Run) -> None:
+    given = '{"key": "\\u001b[31m", "value_base64": "//4KAA=="}\n'
+    orders("produce", "orders", "--format", "json", given=given)
+    assert orders("consume", "orders", "--from-beginning").out == "\\x1b[31m\t\\xff\\xfe\\n\\x00\n"
+    typed = orders("consume", "orders", "--from-beginning", "--value-serde", "long")
+    assert typed.out == "\\x1b[31m\t(not long) 0xfffe0a00\n"
+
+
+def test_where_to_begin(orders: Run) -> None:
+    lines = "".join(f'{{"value": "{number}", "timestamp": {number * 1000}}}\n' for number in range(10))
+    orders("produce", "orders", "--format", "json", given=lines)
+
+    def read(*options: str) -> list[str]:
+        return [row["value"] for row in orders("consume", "orders", "-o", "json", *options).lines]
+
+    assert read("--offset", "8") == ["8", "9"]
+    assert read("--offset", "-3") == ["7", "8", "9"]
+    assert read("--offset", "-30", "--max-records", "2") == ["0", "1"]
+    assert read("--timestamp", "1970-01-01T00:00:07Z") == ["7", "8", "9"]
+    assert read("--timestamp", "9000", "--partition", "0") == ["9"]
+    assert read("--no-follow") == []
+
+
+def test_a_group_goes_on_where_it_was(orders: Run) -> None:
+    orders("produce", "orders", given="1\n2\n3\n4\n5\n")
+
+    def read(*options: str) -> list[str]:
+        return orders("consume", "orders", "--group", "checks", *options).out.split()[1::2]
+
+    assert read("--from-beginning", "--max-records", "2") == ["1", "2"]
+    assert orders("groups", "describe", "checks", "-o", "json").lines == [
+        {"topic": "orders", "partition": 0, "offset": 2, "end": 5, "lag": 3}
+    ]
+    assert read() == ["3", "4", "5"]
+    assert read() == []
+    assert orders("groups", "list", "-o", "json").lines == [
+        {"group": "checks", "type": "consumer", "topics": ["orders"], "lag": 0}
+    ]
+
+
+def test_following_goes_on_until_it_is_interrupted(orders: Run, data: Path) -> None:
+    command = [str(MILLSTREAM), "consume", "orders", "--from-beginning", "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(data)) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for number in range(3):
+            orders("produce", "orders", given=f"{number}\n")
+            assert process.stdout.readline() == f"null\t{number}\n".encode()
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+        assert process.stderr.read() == b""
+
+
+def test_lines_that_come_slowly_are_written_at_once(orders: Run, data: Path) -> None:
+    command = [str(MILLSTREAM), "consume", "orders", "--follow", "--from-beginning", "--max-records", "1"]
+    with subprocess.Popen([str(MILLSTREAM), "produce", "orders"], stdin=subprocess.PIPE, env=environment(data)) as slow:
+        assert slow.stdin is not None
+        slow.stdin.write(b"first\nnot yet en")
+        slow.stdin.flush()
+        seen = subprocess.run(command, capture_output=True, env=environment(data), check=True)
+        assert seen.stdout == b"null\tfirst\n"
+        slow.stdin.write(b"ded\n")
+        slow.stdin.close()
+        assert slow.wait() == 0
+    assert orders("consume", "orders", "--offset", "-1").out == "null\tnot yet ended\n"
+
+
+def test_a_reader_that_stops_is_no_error(orders: Run, data: Path) -> None:
+    orders("produce", "orders", given="".join(f"{number}\n" for number in range(100_000)))
+    reading, writing = os.pipe()
+    command = [str(MILLSTREAM), "consume", "orders", "--from-beginning"]
+    with subprocess.Popen(command, stdout=writing, stderr=subprocess.PIPE, env=environment(data)) as process:
+        os.close(writing)
+        assert os.read(reading, 6) == b"null\t0"
+        os.close(reading)
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait() == 141
+
+
+def test_a_rate_is_kept(orders: Run) -> None:
+    (told,) = orders("produce", "orders", "--rate", "20", "-o", "json", given="1\n2\n3\n4\n5\n").lines
+    assert told["records"] == 5
+    assert told["seconds"] >= 0.1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "code", "message"),
+    [
+        (["--key-separator", ":"], "a:1\nb\n", 1, "line 2: there is no ':' between key and value"),
+        (["--value-serde", "long"], "1\nx\n", 1, "line 2, value: 'x' is not a long"),
+        (["--value-serde", "int"], f"1\n{2**40}\n", 1, "line 2, value: int serde"),
+        (["--format", "json"], '{"value": "a"}\nnot json\n', 1, "line 2 is not JSON"),
+        (["--format", "json"], '{"value": "a"}\n[1]\n', 1, "line 2 is no JSON object"),
+        (["--format", "json"], '{"value": "a"}\n{"valu": 1}\n', 1, "line 2: there is no field 'valu'"),
+        (["--format", "json"], '{"value": "a"}\n{"value_base64": "?"}\n', 1, "line 2: value_base64 is not base64"),
+        ([], b"a\n\xff\n", 1, "line 2 is not UTF-8 text"),
+    ],
+)
+def test_a_wrong_line_is_named_and_those_before_it_are_written(
+    orders: Run, arguments: list[str], given: str | bytes, code: int, message: str
+) -> None:
+    result = orders("produce", "orders", *arguments, given=given)
+    assert result.code == code
+    assert result.err.splitlines()[0] == "1 records before the error were written to orders"
+    assert result.err.splitlines()[1].startswith(f"error: {message}")
+    assert len(orders("consume", "orders", "--from-beginning").out.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["produce", "ordrs"], 1, "there is no topic 'ordrs'"),
+        (["produce", "orders", "--partition", "4"], 1, "topic 'orders' has no partition 4"),
+        (["produce", "orders", "--file", "/nowhere"], 1, "/nowhere cannot be read: No such file or directory"),
+        (["produce", "orders", "--file", "/"], 1, "the input cannot be read: Is a directory"),
+        (["produce", "orders", "--rate", "0"], 2, "--rate: 0 is not above 0"),
+        (["produce", "orders", "--value-serde", "lng"], 2, "--value-serde: there is no serde named 'lng'"),
+        (["consume", "ordrs"], 1, "there is no topic 'ordrs'"),
+        (["consume", "orders", "--partition", "-1"], 2, "--partition: -1 is negative"),
+        (["consume", "orders", "--offset", "1", "--from-beginning"], 2, "only one of --from-beginning"),
+        (["consume", "orders", "--timestamp", "noon"], 2, "--timestamp: cannot read the time 'noon'"),
+        (["consume", "orders", "--max-records", "0"], 2, "--max-records: 0 is below 1"),
+        (["consume", "orders", "--group", "a b"], 1, "consumer group name 'a b' is not allowed"),
+    ],
+)
+def test_mistakes(orders: Run, arguments: list[str], code: int, message: str) -> None:
+    result = orders(*arguments)
+    assert (result.code, result.out) == (code, "")
+    assert f"error: {message}" in result.err
+    assert len(result.err.splitlines()) <= 2

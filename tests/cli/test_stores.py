@@ -1,0 +1,85 @@
+"""`stores` and `groups` of an application that has run."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cli.conftest import Run
+
+
+def test_the_stores_of_an_application(shop: Run) -> None:
+    found = {store["store"]: store for store in shop("stores", "list", "shop", "-o", "json").lines}
+    assert {name: store["kind"] for name, store in found.items()} == {
+        "by-number": "key-value",
+        "history": "versioned",
+        "minutes": "window",
+        "orders-of-shop": "key-value",
+        "visits": "session",
+    }
+    assert (found["by-number"]["key"], found["history"]["retention"]) == ("long", 3_600_000)
+    assert shop("stores", "list", "shop").out.splitlines()[0].split()[:3] == ["STORE", "KIND", "KEY"]
+
+
+def test_a_key_is_looked_up_by_its_own_type(shop: Run) -> None:
+    assert shop("stores", "get", "shop", "orders-of-shop", "north", "-o", "json").lines == [
+        {"key": "north", "value": 3, "timestamp": 70_000}
+    ]
+    assert shop("stores", "get", "shop", "by-number", "7", "-o", "json").lines == [
+        {"key": 7, "value": 1, "timestamp": 1_000}
+    ]
+    assert shop("stores", "get", "shop", "minutes", "north", "-o", "json").lines == [
+        {"key": "north", "start": 60_000, "end": 120_000, "value": 1, "timestamp": 70_000}
+    ]
+    assert shop("stores", "get", "shop", "visits", "north", "-o", "json").lines == [
+        {"key": "north", "start": 70_000, "end": 70_000, "value": 1}
+    ]
+    assert shop("stores", "get", "shop", "history", "tea", "--as-of", "1500", "-o", "json").lines == [
+        {"key": "tea", "value": 3, "timestamp": 1_000, "valid_to": 2_000}
+    ]
+    lines = shop("stores", "get", "shop", "history", "tea").out.splitlines()
+    assert lines[1].split() == ["tea", "4", "1970-01-01T00:00:02Z"]
+
+
+def test_rows_are_listed_by_key_and_time(shop: Run) -> None:
+    def keys(*options: str) -> list[str]:
+        return [row["key"] for row in shop("stores", "scan", "shop", *options, "-o", "json").lines]
+
+    assert keys("orders-of-shop") == ["north", "south"]
+    assert keys("orders-of-shop", "--from", "o") == ["south"]
+    assert keys("orders-of-shop", "--to", "o") == ["north"]
+    assert keys("orders-of-shop", "--limit", "1") == ["north"]
+    assert keys("minutes", "--time-to", "59999") == ["south"]
+    assert keys("minutes", "--time-from", "1970-01-01T00:01:00Z") == ["north"]
+    assert keys("visits", "--from", "north", "--to", "north") == ["north"]
+    assert "there is more" in shop("stores", "scan", "shop", "orders-of-shop", "--limit", "1").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message", "hint"),
+    [
+        (["list", "shp"], 1, "there is no application 'shp' in this data directory", "did you mean 'shop'?"),
+        (["get", "shop", "minuts", "x"], 1, "application 'shop' has no store 'minuts'", "did you mean 'minutes'?"),
+        (["get", "shop", "by-number", "x"], 2, "KEY: 'x' is not a long", ""),
+        (["get", "shop", "by-number", "8"], 1, "store 'by-number' of application 'shop' has no row for '8'", ""),
+        (["get", "shop", "minutes", "north", "--as-of", "5"], 2, "--as-of: store 'minutes' is a window store", ""),
+        (["scan", "shop", "history"], 1, "store 'history' is versioned", "use stores get"),
+        (["scan", "shop", "minutes", "--limit", "0"], 2, "Invalid value for '--limit' / '-n'", "--help"),
+    ],
+)
+def test_mistakes(shop: Run, arguments: list[str], code: int, message: str, hint: str) -> None:
+    result = shop("stores", *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert result.err.startswith(f"error: {message}")
+    assert hint in result.err
+
+
+def test_the_progress_of_an_application_is_that_of_its_group(shop: Run) -> None:
+    assert shop("groups", "list", "-o", "json").lines == [
+        {"group": "shop", "type": "application", "topics": ["numbers", "orders", "prices"], "lag": 0}
+    ]
+    table = shop("groups", "describe", "shop").out.splitlines()
+    assert table[0] == "application shop, last batch 0"
+    assert [line.split() for line in table[4:6]] == [["orders", "0", "4", "4", "0"], ["orders", "1", "-", "0", "0"]]
+
+
+def test_a_group_that_is_not_there(shop: Run) -> None:
+    assert shop("groups", "describe", "shp") == (1, "", "error: there is no group 'shp'\nhint: did you mean 'shop'?\n")
