@@ -26,7 +26,11 @@ from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
 
+from typer.main import get_command
+
 from millstream import errors
+from millstream.cli.exits import MEANINGS
+from millstream.cli.main import cli
 from millstream.config import KEYS
 from millstream.expr.catalog import CATALOG
 from millstream.frozen import Frozen
@@ -521,6 +525,65 @@ def _example(example: str) -> str:
     return f"`{_escaped(call)}` is `{_escaped(result)}`" if example else ""
 
 
+COMMANDS = """
+The program `millstream`, which is also `python -m millstream`. `millstream COMMAND --help` shows the same. How the
+commands work together is in [use the command line](../how-to/use-the-command-line.md).
+
+Results go to stdout, everything else to stderr. A failure is a line that begins with `error:` and, where there is
+something to do about it, one that begins with `hint:`. With `MILLSTREAM_DEBUG=1` the traceback is shown instead.
+
+## Exit codes
+
+{table}
+"""
+
+
+def command_line() -> str:
+    """The page of the command line."""
+    rows = [f"| {int(code)} | {_escaped(text)} |" for code, text in MEANINGS.items()]
+    parts = [_filled(COMMANDS, "| Code | |", rows)]
+    for name, command in get_command(cli).commands.items():  # type: ignore[attr-defined]
+        for path, each in _commands(f"millstream {name}", command):
+            parts.append(_command(path, each))
+    return _page("Command line", *parts)
+
+
+def _commands(path: str, command: typing.Any) -> Iterator[tuple[str, typing.Any]]:
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield path, command
+    else:
+        for name, each in below.items():
+            yield from _commands(f"{path} {name}", each)
+
+
+def _command(path: str, command: typing.Any) -> str:
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    options = [each for each in command.params if each.param_type_name == "option"]
+    usage = [path, *(each.metavar for each in arguments), *(["[OPTIONS]"] if options else [])]
+    parts = [f"## {path}", f"```\n{' '.join(usage)}\n```", command.help]
+    rows = [f"| `{each.metavar}` | {_escaped(each.help)} |" for each in arguments]
+    rows += [f"| {_option(each)} | {_escaped(each.help)}{_unless_given(each)} |" for each in options]
+    if rows:
+        parts.append(_table("| Argument or option | |", rows))
+    if command.epilog:
+        examples = [line.strip() for line in command.epilog.splitlines()[1:]]
+        parts.append("```\n" + "\n".join(examples) + "\n```")
+    return "\n\n".join(parts)
+
+
+def _option(option: typing.Any) -> str:
+    choices = option.type_descriptor.choices
+    metavar = option.metavar or ("\\|".join(choices) if choices else option.name.upper())
+    taken = "" if option.is_flag else f" {metavar}"
+    return ", ".join(f"`{name}{taken}`" for name in [*option.opts, *option.secondary_opts])
+
+
+def _unless_given(option: typing.Any) -> str:
+    said = "" if option.default is None or option.default is False else f" Default: `{option.default}`."
+    return said + (f" Environment: `{option.envvar}`." if option.envvar else "")
+
+
 def _escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
@@ -551,6 +614,7 @@ def pages() -> dict[str, str]:
         "configuration.md": configuration(),
         "errors.md": error_classes(),
         "dropped-records.md": dropped_records(),
+        "cli.md": command_line(),
         "api/index.md": _index(by_module),
         "api/expr-functions.md": functions(),
     }

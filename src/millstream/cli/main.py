@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from millstream.cli import applications, bench, consume, doctor, groups, produce, stores, topics
 from millstream.cli.exits import CommandError, ExitCode, UsageError
-from millstream.cli.shared import command, fail
+from millstream.cli.shared import command, fail, tell
 from millstream.errors import MillstreamError
 
 cli = typer.Typer(
@@ -66,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _output_closed()
     except typer.Abort:
+        tell("")  # ends the line of the question
         return ExitCode.INTERRUPTED
     except Exception as error:
         if os.environ.get("MILLSTREAM_DEBUG"):
