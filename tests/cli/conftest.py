@@ -135,6 +135,7 @@ def shop(inside: Inside, shop_data: Path) -> Run:
 
 
 def make_shop(data: Path) -> Path:
+    data.parent.mkdir(exist_ok=True)
     (data.parent / "shop.py").write_text(SHOP, encoding="utf-8")
     with open_log(data) as log:
         log.create_topic("orders", 2)

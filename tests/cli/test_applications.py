@@ -126,6 +126,25 @@ def test_a_topology_is_compared_with_the_one_that_ran(shop_data: Path, shop: Run
     assert (code, text) == (0, "Application another has not run yet: there is no state to go on with.\n")
 
 
+def test_a_directory_in_the_file_gives_way_to_an_option_only(tmp_path: Path, process: Run, folder: Path) -> None:
+    make_shop(folder / "own" / "data")
+    here = SHOP.replace('App("shop")', f'App("shop", config={{"state.dir": {str(folder / "own" / "data")!r}}})')
+    (folder / "shop.py").write_text(here)
+    process("topics", "create", "orders")
+    assert process("plan-diff", "shop.py", cwd=folder).out.startswith("Compatible: ")
+    elsewhere = process("plan-diff", "shop.py", "--data", str(tmp_path / "data"), cwd=folder)
+    assert elsewhere.out.startswith("Application shop has not run yet")
+
+
+def test_a_topology_that_cannot_go_on_is_not_run(tmp_path: Path, process: Run) -> None:
+    make_shop(tmp_path / "data")
+    (tmp_path / "shop.py").write_text(SHOP.replace("key=int, value=str", "key=str, value=str"))
+    result = process("run", "shop.py")
+    assert result.code == 3
+    assert result.err.startswith("error: application 'shop' cannot go on with the state that it has.\n")
+    assert result.err.endswith("hint: nothing was changed; run the former topology to go on\n")
+
+
 @pytest.fixture
 def own_shop(tmp_path: Path, inside: Inside) -> Run:
     """A shop that a test may change."""

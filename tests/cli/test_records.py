@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import MILLSTREAM, Run, environment
 
+from millstream import Windowed
+from millstream.log import ProducerRecord, open_log
+from millstream.serde import STRING, time_windowed
+
 
 @pytest.fixture
 def orders(millstream: Run) -> Run:
@@ -69,6 +73,17 @@ def test_bytes_that_are_no_text_cannot_harm_a_terminal(orders: Run) -> None:
     assert typed.out == "\\x1b[31m\t(not long) 0xfffe0a00\n"
 
 
+def test_keys_of_windows(orders: Run, data: Path) -> None:
+    key = time_windowed(STRING, 60_000).serialize(Windowed("north", 60_000, 120_000))
+    with open_log(data) as log:
+        log.produce("orders", [ProducerRecord(key, b"3", 1)])
+    (row,) = orders("consume", "orders", "--from-beginning", "--key-serde", "windowed:text:1m", "-o", "json").lines
+    assert row["key"] == {"key": "north", "start": 60_000, "end": 120_000}
+    wrong = orders("consume", "orders", "--key-serde", "windowed:string")
+    assert wrong.code == 2
+    assert wrong.err.endswith("hint: write key and size of the windows: windowed:string:1m\n")
+
+
 def test_where_to_begin(orders: Run) -> None:
     lines = "".join(f'{{"value": "{number}", "timestamp": {number * 1000}}}\n' for number in range(10))
     orders("produce", "orders", "--format", "json", given=lines)
@@ -81,6 +96,7 @@ def test_where_to_begin(orders: Run) -> None:
     assert read("--offset", "-30", "--max-records", "2") == ["0", "1"]
     assert read("--timestamp", "1970-01-01T00:00:07Z") == ["7", "8", "9"]
     assert read("--timestamp", "9000", "--partition", "0") == ["9"]
+    assert read("--offset", "30") == []
     assert read("--no-follow") == []
 
 
@@ -157,6 +173,15 @@ def test_a_rate_is_kept(orders: Run) -> None:
         (["--format", "json"], '{"value": "a"}\n[1]\n', 1, "line 2 is no JSON object"),
         (["--format", "json"], '{"value": "a"}\n{"valu": 1}\n', 1, "line 2: there is no field 'valu'"),
         (["--format", "json"], '{"value": "a"}\n{"value_base64": "?"}\n', 1, "line 2: value_base64 is not base64"),
+        (
+            ["--format", "json"],
+            '{"value": "a"}\n{"timestamp": 1.5}\n',
+            1,
+            "line 2: timestamp is 1.5, not",
+        ),
+        (["--format", "json"], '{"value": "a"}\n{"partition": true}\n', 1, "line 2: partition is true, not"),
+        (["--format", "json"], '{"value": "a"}\n{"value": "\\ud800"}\n', 1, "line 2: value has half of a surrogate"),
+        (["--format", "json"], '{"value": "a"}\n{"headers": 5}\n', 1, "line 2: headers are an object"),
         ([], b"a\n\xff\n", 1, "line 2 is not UTF-8 text"),
     ],
 )

@@ -62,14 +62,17 @@ def register(cli: typer.Typer, panel: str) -> None:
         command(cli, name, *EXAMPLES[name], panel=panel)(function)
 
 
-def _configuration(config: list[str] | None, data: str | None) -> dict[str, Any]:
+def _configuration(context: typer.Context, config: list[str] | None, data: str | None) -> dict[str, Any]:
     given: dict[str, Any] = to_pairs(config)
-    if data is not None:
+    source = context.get_parameter_source("data")
+    # What the environment says is the default of an application that says nothing itself.
+    if data is not None and source is not None and source.name == "COMMANDLINE":
         given.setdefault("state.dir", data)
     return given
 
 
 def run(
+    context: typer.Context,
     target: Target,
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Process what is in the topics now, then end.")
@@ -86,16 +89,17 @@ def run(
     Ctrl-C or SIGTERM lets it finish its batch and stop; a second Ctrl-C does not wait for that. Started again, it goes
     on where it was.
     """
-    from millstream.cli.loading import load
+    from millstream.cli.loading import lines_of_user, load
 
-    given = _configuration(config, data)
+    given = _configuration(context, config, data)
     if status is not None:
         given["status"] = status
     app = load(target, given)
     # What ends a service ends it as gently as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        app.run(until_caught_up=until_caught_up)
+        with lines_of_user():
+            app.run(until_caught_up=until_caught_up)
     except UnknownTopicError as error:
         hint = error.hint if error.hint and "did you mean" in error.hint else "make it: millstream topics create NAME"
         raise UnknownTopicError(error.message, hint=hint) from error
@@ -109,21 +113,25 @@ def describe(
     config: Settings = None,
 ) -> None:
     """Describes the topology of an application as it runs. Nothing is started."""
-    from millstream.cli.loading import load
+    from millstream.cli.loading import lines_of_user, load
 
-    typer.echo(load(target, to_pairs(config)).describe(format).rstrip("\n"))
+    app = load(target, to_pairs(config))
+    with lines_of_user():
+        typer.echo(app.describe(format).rstrip("\n"))
 
 
-def plan_diff(target: Target, config: Settings = None, data: Data = None, output: Output = "table") -> None:
+def plan_diff(
+    context: typer.Context, target: Target, config: Settings = None, data: Data = None, output: Output = "table"
+) -> None:
     """Compares the topology of an application with the one that last ran.
 
     Says what becomes of each store and operator. The exit code is 3 if the application could not go on with the state
     that there is, else 0.
     """
-    from millstream.cli.loading import load
+    from millstream.cli.loading import lines_of_user, load
     from millstream.plan.compare import compare
 
-    app = load(target, _configuration(config, data))
+    app = load(target, _configuration(context, config, data))
     with open_data(app.config["state.dir"]) as log:
         known = log.state(app.id).get("plan")
     if known is None:
@@ -132,7 +140,8 @@ def plan_diff(target: Target, config: Settings = None, data: Data = None, output
         else:
             typer.echo(f"Application {app.id} has not run yet: there is no state to go on with.")
         return
-    found = compare(json.loads(known), app.topology().plan)
+    with lines_of_user():
+        found = compare(json.loads(known), app.topology().plan)
     if output == "json":
         changes = {
             part: [
@@ -175,6 +184,7 @@ def reset(
 
 
 def migrate(
+    context: typer.Context,
     target: Target,
     execute: Execute = False,
     yes: Yes = False,
@@ -190,7 +200,7 @@ def migrate(
     from millstream.cli.loading import load
     from millstream.runtime import admin
 
-    app = load(target, _configuration(config, data))
+    app = load(target, _configuration(context, config, data))
     with open_data(app.config["state.dir"]) as log:
         if log.published(app.id) is None:
             raise CommandError(f"application {app.id!r} has nothing to migrate", hint="it has not run yet; just run it")

@@ -30,7 +30,7 @@ def bench(
     It works in a temporary directory, which is deleted. Records have a key and 100 bytes of value. Each figure is from
     one short run: it tells a slow disk from a quick one, no more.
     """
-    with tempfile.TemporaryDirectory(prefix="millstream-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="millstream-bench-", ignore_cleanup_errors=True) as directory:
         rows = []
         for name, count, seconds in _measured(Path(directory), records, spark=spark):
             shown: Any = round(count / seconds) if output == "json" else f"{count / seconds:,.0f}"

@@ -81,7 +81,8 @@ def consume(
         chosen = list(range(count)) if partition is None else [partition]
         start = _Start(from_beginning, offset, moment)
         positions = _positions(log, topic, chosen, start, group)
-        waits = follow if follow is not None else not (given or (group is not None and log.committed(group)))
+        known = group is not None and any((topic, number) in log.committed(group) for number in chosen)
+        waits = follow if follow is not None else not (given or known)
         _consume(_Reader(log, topic, positions, max_records), printer, group, follow=waits)
 
 
@@ -104,14 +105,14 @@ def _positions(log: Log, topic: str, partitions: list[int], start: _Start, group
     for number in partitions:
         position = ends[number]
         if (topic, number) in committed:
-            position = committed[topic, number]
+            position = max(committed[topic, number], starts[number])  # what was before is deleted
         elif start.beginning:
             position = starts[number]
         elif start.time is not None:
             position = times[topic, number]
         elif start.offset is not None:
             position = start.offset if start.offset >= 0 else max(starts[number], ends[number] + start.offset)
-        positions[number] = position
+        positions[number] = min(position, ends[number])
     return positions
 
 

@@ -78,6 +78,10 @@ def checks(data: str | None) -> Iterator[Check]:
 
 def _python() -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
+    workers = os.environ.get("PYSPARK_PYTHON")
+    if workers is not None and shutil.which(workers) != sys.executable:
+        found = f"{version} ({sys.executable}), but Spark's workers use PYSPARK_PYTHON={workers}"
+        return Check("Python", "warn", found, "unset PYSPARK_PYTHON, unless that one has Millstream, too")
     return Check("Python", "ok", f"{version} ({sys.executable})")
 
 

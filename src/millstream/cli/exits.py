@@ -22,7 +22,7 @@ MEANINGS = {
     ExitCode.OK: "The command did what it was asked to. `run` also ends so after Ctrl-C or SIGTERM.",
     ExitCode.ERROR: "It failed, and says why on stderr; or a check of `doctor` failed; or a question was answered no.",
     ExitCode.USAGE: "An option, an argument or a command is wrong or missing.",
-    ExitCode.INCOMPATIBLE: "`plan-diff`: the topology cannot go on with the state that there is.",
+    ExitCode.INCOMPATIBLE: "`plan-diff`, `run`, `migrate`: the topology cannot go on with the state that there is.",
     ExitCode.INTERRUPTED: "It was interrupted with Ctrl-C.",
     ExitCode.OUTPUT_CLOSED: "Whoever read its output stopped reading, as `head` does.",
 }

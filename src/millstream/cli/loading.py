@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -38,6 +39,15 @@ def load(target: str, config: Mapping[str, Any] | None = None) -> App:
             raise ConfigError(f"{fixed[0]}: it is decided where the topology is built", hint="set it in App(…)")
         app.config = Config({**{key: app.config[key] for key in app.config}, **config})
     return app
+
+
+@contextlib.contextmanager
+def lines_of_user() -> Iterator[None]:
+    """Puts the user's line before what is wrong with a topology."""
+    try:
+        yield
+    except TopologyError as error:
+        raise CommandError(f"{error.at}: {error.message}", hint=error.hint) from error
 
 
 def _split(target: str) -> tuple[str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from typer.main import get_command
 from millstream.cli import applications, bench, consume, doctor, groups, produce, stores, topics
 from millstream.cli.exits import CommandError, ExitCode, UsageError
 from millstream.cli.shared import command, fail, tell
-from millstream.errors import MillstreamError
+from millstream.errors import IncompatibleTopologyError, MillstreamError
 
 cli = typer.Typer(
     name="millstream",
@@ -58,6 +59,10 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns its exit code. `MILLSTREAM_DEBUG=1` shows where a failure comes from."""
+    for stream in (sys.stdout, sys.stderr):
+        # A locale that lacks a character must not stop a command.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = get_command(cli).main(args=arguments, prog_name="millstream", standalone_mode=False)
         sys.stdout.flush()
@@ -65,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _output_closed() if isinstance(error.__context__, OSError) else _number(error.code)
     except BrokenPipeError:
         return _output_closed()
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
     except typer.Abort:
         tell("")  # ends the line of the question
         return ExitCode.INTERRUPTED
@@ -85,9 +92,10 @@ def _failed(error: Exception) -> int:
         return ExitCode.USAGE
     if isinstance(error, MillstreamError):
         fail(error)
-    elif isinstance(error, typer.TyperException):
+        return ExitCode.INCOMPATIBLE if isinstance(error, IncompatibleTopologyError) else ExitCode.ERROR
+    if isinstance(error, typer.TyperException):
         return _misused(error)
-    elif isinstance(error, OSError):
+    if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         fail(CommandError(f"{place}{error.strerror or error}"))
     else:

@@ -217,6 +217,10 @@ def _from_json(line: str, timestamp: int | None, where: str) -> ProducerRecord:
         encoded = tuple((str(name), _json_bytes(value)) for name, value in pairs)
     except (TypeError, ValueError):
         raise UsageError(f"{where}: headers are an object, or a list of [name, value]") from None
+    for name in ("timestamp", "partition"):
+        # True is an int to Python.
+        if type(given.get(name)) not in {int, type(None)} and not (name == "timestamp" and type(given[name]) is str):
+            raise UsageError(f"{where}: {name} is {json.dumps(given[name])}, not a whole number")
     moment = timestamp if timestamp is not None else given.get("timestamp")
     if isinstance(moment, str):
         moment = to_milliseconds(moment, f"{where}, timestamp")
@@ -228,7 +232,10 @@ def _from_json(line: str, timestamp: int | None, where: str) -> ProducerRecord:
 def _field(given: dict[str, Any], name: str, where: str) -> bytes | None:
     encoded = given.get(f"{name}_base64")
     if encoded is None:
-        return _json_bytes(given.get(name))
+        try:
+            return _json_bytes(given.get(name))
+        except UnicodeEncodeError:
+            raise UsageError(f"{where}: {name} has half of a surrogate pair, which is no text") from None
     try:
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, TypeError, ValueError):

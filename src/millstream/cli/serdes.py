@@ -11,13 +11,19 @@ import typer
 
 from millstream.cli.exits import UsageError
 from millstream.cli.printing import safe
-from millstream.errors import ConfigError, SerdeError
+from millstream.durations import to_ms
+from millstream.errors import ConfigError, DurationError, SerdeError
 from millstream.records import Windowed
-from millstream.serde import STRING, Serde, serde_for
+from millstream.serde import STRING, Serde, serde_for, session_windowed, time_windowed
 
+_KEYS = "What keys are: text, json, long, double, uuid, bytes, windowed:string:1m, session:string, …"
 KeySerde = Annotated[
     str | None,
-    typer.Option("--key-serde", metavar="SERDE", help="What keys are: text, json, long, int, double, uuid, bytes, …"),
+    typer.Option(
+        "--key-serde",
+        metavar="SERDE",
+        help=_KEYS,
+    ),
 ]
 ValueSerde = Annotated[
     str | None, typer.Option("--value-serde", metavar="SERDE", help="What values are. The same names.")
@@ -25,9 +31,24 @@ ValueSerde = Annotated[
 
 
 def serde_named(name: str | None, option: str) -> Serde[Any]:
-    """Returns a serde by the name that a person gave: Kafka's names, and text for string, the usual one."""
+    """Returns a serde by the name that a person gave: Kafka's names, and text for string, the usual one.
+
+    >>> serde_named("text", "--key-serde"), serde_named("windowed:long:1m", "--key-serde")
+    (<string serde>, <time-windowed<long> serde>)
+    """
+    if name is None or name == "text":
+        return STRING
+    kind, _, rest = name.partition(":")
     try:
-        return STRING if name in {None, "text"} else serde_for(name, option)
+        if kind == "session":
+            return session_windowed(serde_named(rest or None, option))
+        if kind == "windowed":
+            inner, _, size = rest.rpartition(":")
+            return time_windowed(serde_named(inner or None, option), to_ms(size, option))
+        return serde_for(name, option)
+    except DurationError:
+        hint = "write key and size of the windows: windowed:string:1m"
+        raise UsageError(f"{option}: cannot read {name!r}", hint=hint) from None
     except ConfigError as error:
         raise UsageError(error.message, hint=error.hint) from None
 
@@ -99,6 +120,8 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
+    if isinstance(value, Windowed):
+        return {"key": plain(value.key), "start": value.start, "end": value.end}
     if isinstance(value, dict):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

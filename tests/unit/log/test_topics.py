@@ -8,7 +8,7 @@ import pytest
 from tests.unit.log.helpers import record, rows
 
 from millstream.errors import ConfigError, InvalidNameError, TopicExistsError, UnknownTopicError
-from millstream.log import Log, Topic
+from millstream.log import Log, ProducerRecord, Topic
 
 
 def test_a_topic_is_found_as_it_was_made(log: Log) -> None:
@@ -142,3 +142,17 @@ def test_a_topic_deleted_and_made_again_is_new(log: Log) -> None:
     assert rows(log, "orders") == []
     assert rows(log, "other") == [(0, "k", "other")]
     assert log.committed("group") == {("other", 0): 1}
+
+
+def test_a_topic_knows_how_much_it_holds(log: Log) -> None:
+    log.create_topic("prices", 3, {"cleanup.policy": "compact"})
+    assert log.sizes("prices") == [(0, 0)] * 3
+    log.produce("prices", [ProducerRecord(b"a", b"1", 1), ProducerRecord(b"a", b"2", 2)], partition=1)
+    before = log.sizes("prices")
+    assert [stored.records for stored in before] == [0, 2, 0]
+    log.compact("prices")
+    after = log.sizes("prices")
+    assert [stored.records for stored in after] == [0, 1, 0]
+    assert 0 < after[1].size < before[1].size
+    with pytest.raises(UnknownTopicError):
+        log.sizes("nothing")
