@@ -111,13 +111,14 @@ bench: setup ## Run the benchmarks
 	done; \
 	[ -n "$$found" ] || echo 'There are no benchmarks (bench/bench_*.py).'
 
-docs: setup ## Write the API reference anew from the docstrings
+docs: setup ## Write the API reference anew from the docstrings, and the pictures of the examples
 	$(say) 'API reference'
 	@$(BIN)/python docs/generate_reference.py
+	@$(BIN)/python docs/generate_pictures.py
 
 clean: ## Remove caches and build output
 	rm -rf build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests docs bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests docs examples bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## Remove .venv and .tools as well
 	rm -rf $(VENV) $(TOOLS)

@@ -10,7 +10,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ROOT / "docs" / "reference" / "api"  # its examples are docstrings, which run where they stand
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").rglob("*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "bench").rglob("*.md"),
+        *(ROOT / "examples").rglob("*.md"),
+    ]
+)
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 

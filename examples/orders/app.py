@@ -1,0 +1,69 @@
+"""Orders with their customers, and what customers do in one go. Keys and values have types of their own.
+
+Orders refer to customers by id. The join follows both sides: a new state of the order and a new address of the customer
+each update the result, and an order that is deleted leaves it. Beside it, orders of one customer that are no more than
+ten minutes apart are one visit: a session, which a late order may make longer, or join with another one. All updates
+of a visit come out at once, so the long grace period costs only state: shops that were offline may report days later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millstream import App, session
+
+
+@dataclass(frozen=True)
+class Order:
+    customer: str
+    product: str
+    amount: float
+    state: str = "placed"
+
+
+@dataclass(frozen=True)
+class Customer:
+    name: str
+    city: str
+
+
+@dataclass(frozen=True)
+class Delivery:
+    product: str
+    state: str
+    to: str
+
+
+@dataclass(frozen=True)
+class Visit:
+    orders: int = 0
+    amount: float = 0.0
+
+
+def delivery(order: Order, customer: Customer) -> Delivery:
+    return Delivery(order.product, order.state, f"{customer.name}, {customer.city}")
+
+
+def with_order(order: Order, visit: Visit) -> Visit:
+    return Visit(visit.orders + 1, visit.amount + order.amount)
+
+
+def both(earlier: Visit, later: Visit) -> Visit:
+    return Visit(earlier.orders + later.orders, earlier.amount + later.amount)
+
+
+app = App("orders")
+orders = app.stream("orders", value=Order)
+customers = app.table("customers", value=Customer, store="customers")
+
+deliveries = orders.to_table(store="orders").join(
+    customers, delivery, on=lambda order: order.customer, value=Delivery, store="deliveries"
+)
+deliveries.to_stream().to("deliveries")
+
+placed = orders.filter(lambda order: order is not None and order.state == "placed")
+visits = placed.group_by(lambda order: order.customer, key=str).windowed_by(session("10m", grace="7d"))
+visits.aggregate(Visit, with_order, both, value=Visit, store="visits").to_stream().to("visits")
+
+if __name__ == "__main__":
+    app.run()

@@ -1,0 +1,76 @@
+"""The examples, and their generated records."""
+
+from __future__ import annotations
+
+import importlib
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+from examples.generator import START, create_topics, write
+
+from millstream import App, TestDriver
+from millstream.log import Log
+from millstream.log.blocks import decode_headers
+from millstream.records import Headers
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/app.py"))
+
+Rows = Mapping[bytes | None, list[tuple[bytes | None, int]]]
+"""Values and timestamps by key, in their order."""
+
+
+def app_of(example: str) -> App:
+    app: App = importlib.import_module(f"examples.{example}.app").app
+    return app
+
+
+def fill(log: Log, example: str, count: int, seed: int = 1) -> list[str]:
+    """Writes generated records; returns their topics."""
+    generate = importlib.import_module(f"examples.{example}.generate")
+    create_topics(log, generate.TOPICS)
+    assert write(log, generate.records(random.Random(seed), count, START)) == count
+    return list(generate.TOPICS)
+
+
+def read(log: Log, topic: str) -> list[tuple[int, bytes | None, bytes | None, int, Headers]]:
+    """Partition, key, value, timestamp and headers of all records of a topic."""
+    return [
+        (
+            partition,
+            row["key"],
+            row["value"],
+            row["timestamp"],
+            decode_headers(row["headers"]) if row["headers"] else (),
+        )
+        for partition, end in enumerate(log.ends([topic])[topic])
+        for row in log.read(topic, partition, 0, end).to_pylist()
+    ]
+
+
+def written(log: Log, inputs: list[str]) -> dict[str, Rows]:
+    """What is in the topics that are neither inputs nor internal, and not empty."""
+    found: dict[str, Rows] = {}
+    for topic in log.topics():
+        if topic.name not in inputs and not topic.internal and (rows := read(log, topic.name)):
+            found[topic.name] = by_key([row[1:4] for row in rows])
+    return found
+
+
+def expected(log: Log, inputs: list[str], driver: TestDriver) -> dict[str, Rows]:
+    """What the test driver gives for the records in the log."""
+    for topic in inputs:
+        pipe = driver.input(topic, key=bytes, value=bytes).pipe
+        for partition, key, value, timestamp, headers in read(log, topic):
+            pipe(key, value, timestamp=timestamp, headers=headers, partition=partition)
+    topics = [topic for topic in driver.produced_topics if not topic.endswith("-repartition")]
+    found = {topic: driver.output(topic, key=bytes, value=bytes).read_all() for topic in topics}
+    return {topic: by_key([record[:3] for record in records]) for topic, records in found.items()}
+
+
+def by_key(rows: list[tuple[bytes | None, bytes | None, int]]) -> Rows:
+    found: dict[bytes | None, list[tuple[bytes | None, int]]] = {}
+    for key, value, timestamp in rows:
+        found.setdefault(key, []).append((value, timestamp))
+    return found

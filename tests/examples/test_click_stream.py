@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from examples.click_stream.app import app
+
+from millstream import TestDriver
+
+ANN = {"name": "Ann", "interests": ["tea"]}
+
+
+@pytest.fixture
+def driver() -> Iterator[TestDriver]:
+    with TestDriver(app) as made:
+        yield made
+
+
+def enriched(driver: TestDriver) -> list[tuple[Any, Any]]:
+    return [(click["page"], click["name"]) for click in driver.output("enriched-clicks").read_values()]
+
+
+def searched(driver: TestDriver) -> list[tuple[Any, Any]]:
+    return [(click["page"], click["terms"]) for click in driver.output("clicks-after-search").read_values()]
+
+
+def test_a_click_has_the_profile_of_that_moment(driver: TestDriver) -> None:
+    clicks, profiles = driver.input("clicks"), driver.input("profiles")
+    clicks.pipe("u1", {"page": "/before"})
+    profiles.pipe("u1", ANN)
+    clicks.pipe("u1", {"page": "/known"})
+    clicks.pipe("u2", {"page": "/stranger"})
+    profiles.pipe("u1", None)
+    clicks.pipe("u1", {"page": "/deleted"})
+    assert driver.output("enriched-clicks").read_all()[1].value == {"page": "/known", **ANN}
+    assert enriched(driver) == [("/before", None), ("/known", "Ann"), ("/stranger", None), ("/deleted", None)]
+
+
+def test_a_click_finds_the_searches_of_the_five_seconds_before_it(driver: TestDriver) -> None:
+    searches, clicks = driver.input("searches"), driver.input("clicks")
+    searches.pipe("u1", {"terms": "too early"}, timestamp=9_999)
+    searches.pipe("u1", {"terms": "first"}, timestamp=10_000)
+    searches.pipe("u1", {"terms": "second"}, timestamp=15_000)
+    searches.pipe("u2", {"terms": "somebody else's"}, timestamp=15_000)
+    clicks.pipe("u1", {"page": "/tea"}, timestamp=15_000)
+    searches.pipe("u1", {"terms": "afterwards"}, timestamp=15_001)
+    assert searched(driver) == [("/tea", "first"), ("/tea", "second")]
+
+
+def test_a_search_that_arrives_behind_its_click_is_found_all_the_same(driver: TestDriver) -> None:
+    driver.input("clicks").pipe("u1", {"page": "/tea"}, timestamp=15_000)
+    driver.input("searches").pipe("u1", {"terms": "late"}, timestamp=12_000)
+    (found,) = driver.output("clicks-after-search").read_all()
+    assert (found.key, found.timestamp) == ("u1", 15_000)
+    assert found.value == {"page": "/tea", "name": None, "interests": [], "terms": "late"}
+
+
+def test_clicks_without_a_user_are_enriched_but_find_no_search(driver: TestDriver) -> None:
+    driver.input("searches").pipe(None, {"terms": "x"})
+    driver.input("clicks").pipe(None, {"page": "/anonymous"})
+    driver.input("clicks").pipe("u1", None)
+    assert enriched(driver) == [("/anonymous", None)]
+    assert searched(driver) == []

@@ -1,0 +1,88 @@
+"""The generators, run as a person runs them, and the pages that say how."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from examples.generator import START
+from tests.examples.loading import EXAMPLES, ROOT, app_of, expected, fill, read
+
+from millstream import TestDriver
+from millstream.log import ProducerRecord, open_log
+from millstream.plan.stateless import Sink
+from millstream.serde import LONG
+
+examples = pytest.mark.parametrize("example", EXAMPLES)
+
+
+def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "examples" / script), *arguments],
+        capture_output=True, text=True, timeout=50, check=False, cwd=ROOT,
+    )  # fmt: skip
+
+
+@examples
+def test_a_seed_gives_the_same_records(example: str, tmp_path: Path) -> None:
+    done = run(f"{example}/generate.py", "--data", str(tmp_path / "script"), "--records", "120", "--seed", "7")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("120 records written to ")
+    with (
+        open_log(tmp_path / "script") as log,
+        open_log(tmp_path / "same") as same,
+        open_log(tmp_path / "other") as other,
+    ):
+        topics = fill(same, example, 120, seed=7)
+        fill(other, example, 120, seed=8)
+        assert all(read(log, topic) == read(same, topic) for topic in topics)
+        assert any(read(log, topic) != read(other, topic) for topic in topics)
+        assert min(row[3] for topic in topics for row in read(log, topic)) >= START
+
+
+def test_with_a_rate_records_have_the_time_of_today(tmp_path: Path) -> None:
+    done = run("word_count/generate.py", "--data", str(tmp_path), "--records", "3", "--rate", "1000")
+    assert (done.returncode, done.stdout) == (0, "3 records written to lines\n")
+    with open_log(tmp_path) as log:
+        times = [row[3] for row in read(log, "lines")]
+        assert len(times) == 3
+        assert min(times) > START
+
+
+def test_a_mistake_is_told_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = run("word_count/generate.py", "--data", str(tmp_path / "file"))
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+
+
+@examples
+def test_generated_records_have_results_in_all_topics_of_the_example(example: str, tmp_path: Path) -> None:
+    app = app_of(example)
+    with open_log(tmp_path) as log, TestDriver(app, partitions=2, batches=1_000) as driver:
+        found = expected(log, fill(log, example, 600), driver)
+    sinks = {sink.topic for sink in app.plan().of_type(Sink) if isinstance(sink.topic, str)}
+    assert sinks
+    assert sinks <= found.keys()
+
+
+@examples
+def test_its_page_shows_the_topology(example: str) -> None:
+    page = (ROOT / "examples" / example / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```mermaid\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    assert [text.strip() for text in shown] == [app_of(example).describe("mermaid").strip()]
+
+
+def test_what_an_example_wrote_can_be_shown(tmp_path: Path) -> None:
+    with open_log(tmp_path) as log:
+        log.create_topic("word-counts")
+        log.produce("word-counts", [ProducerRecord(b"mill", LONG.serialize(3), 5), ProducerRecord(b"wheel", None, 6)])
+    done = run("show.py", "word_count", "--data", str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "word-counts:\n  5  mill  3\n  6  wheel  None\n", "")
+    missing = run("show.py", "word_count", "nothing", "--data", str(tmp_path))
+    assert missing.returncode == 1
+    assert missing.stderr.startswith("error: there is no topic 'nothing'")
