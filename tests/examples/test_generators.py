@@ -1,8 +1,7 @@
-"""The generators, run as a person runs them, and the pages that say how."""
+"""The generators and the script that shows results, run as a person runs them."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -68,13 +67,6 @@ def test_generated_records_have_results_in_all_topics_of_the_example(example: st
     sinks = {sink.topic for sink in app.plan().of_type(Sink) if isinstance(sink.topic, str)}
     assert sinks
     assert sinks <= found.keys()
-
-
-@examples
-def test_its_page_shows_the_topology(example: str) -> None:
-    page = (ROOT / "examples" / example / "README.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^```mermaid\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
-    assert [text.strip() for text in shown] == [app_of(example).describe("mermaid").strip()]
 
 
 def test_what_an_example_wrote_can_be_shown(tmp_path: Path) -> None:

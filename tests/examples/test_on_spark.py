@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.examples.loading import EXAMPLES, Rows, app_of, expected, fill, written
+from tests.examples.loading import EXAMPLES, ROOT, Rows, app_of, expected, fill, written
 from tests.runtime.local import LocalRun
 
 from millstream import TestDriver
@@ -15,6 +19,7 @@ from millstream.log import open_log
 from millstream.views.reader import open_view
 
 RECORDS = 300
+RESULTS = {"deliveries", "visits"}
 STORES = {
     "click_stream": ["profiles"],
     "fraud": ["alerted", "devices", "payments-per-minute", "small-payments"],
@@ -93,3 +98,23 @@ def test_on_spark(example: str) -> None:
         return handle.store
 
     check(example, run)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_as_a_script_that_ctrl_c_ends() -> None:
+    """The one with classes of its own, which the task hosts have to know."""
+    with open_log() as log:
+        inputs = fill(log, "orders", RECORDS)
+        script = subprocess.Popen(
+            [sys.executable, str(ROOT / "examples" / "orders" / "app.py")],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        deadline = time.monotonic() + 200
+        # Results are a batch or two behind the records, so it is they that are waited for.
+        while written(log, inputs).keys() != RESULTS and script.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        script.send_signal(signal.SIGINT)
+        _, errors = script.communicate(timeout=60)
+        assert script.returncode == 0, errors
+        assert written(log, inputs).keys() == RESULTS

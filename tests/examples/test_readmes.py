@@ -1,0 +1,57 @@
+"""The pages of the examples: what they tell one to run runs, and gives what they show."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.examples.loading import EXAMPLES, ROOT, app_of
+from tests.runtime.local import LocalRun
+
+examples = pytest.mark.parametrize("example", EXAMPLES)
+
+
+def blocks(example: str, language: str) -> list[str]:
+    page = (ROOT / "examples" / example / "README.md").read_text(encoding="utf-8")
+    found = re.findall(rf"^```{language}\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    return [block.strip() for block in found]
+
+
+def run(command: str) -> str:
+    """Runs a command of a page, with this Python; an application runs without Spark, until it has caught up."""
+    python, script, *arguments = shlex.split(command)
+    assert python == ".venv/bin/python"
+    if script.endswith("/app.py"):
+        assert arguments == []
+        with LocalRun(app_of(Path(script).parent.name)) as local:
+            local.run()
+        return ""
+    done = subprocess.run(
+        [sys.executable, script, *arguments], capture_output=True, text=True, timeout=50, check=False, cwd=ROOT
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
+
+
+@examples
+def test_the_commands_of_a_page_give_what_it_shows(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path))
+    commands = [command for block in blocks(example, "sh") for command in block.splitlines()]
+    assert [Path(shlex.split(command)[1]).name for command in commands] == ["generate.py", "app.py", "show.py"]
+    shown = [run(command) for command in commands][-1].splitlines()
+    (wanted,) = blocks(example, "text")
+    assert len(shown) == len(wanted.splitlines())
+    for line, pattern in zip(shown, wanted.splitlines(), strict=True):
+        assert re.fullmatch(re.escape(pattern).replace("…", ".*"), line), line
+
+
+@examples
+def test_a_page_shows_the_topology(example: str) -> None:
+    """If it does not: `make docs`."""
+    assert blocks(example, "mermaid") == [app_of(example).describe("mermaid").strip()]
