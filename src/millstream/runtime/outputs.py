@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from millstream.log.blocks import encode
+from millstream.log.blocks import Block, decode, encode, encode_batch, to_batch
 from millstream.partitioning_arrow import partitions_for
 from millstream.runtime.messages import OutputBlock
+
+_TOPIC = itemgetter(0)
 
 UNKNOWN = -1
 """The partition of records whose topic is not known where they were written."""
 
 
-def blocks_of(records: Iterable[Any], partitions: Callable[[str], int | None], keyless: int) -> Iterator[OutputBlock]:
+def blocks_of(records: Sequence[Any], partitions: Callable[[str], int | None], keyless: int) -> Iterator[OutputBlock]:
     """Makes blocks of output records, in the order of the first record of each topic.
 
     Args:
@@ -24,13 +27,9 @@ def blocks_of(records: Iterable[Any], partitions: Callable[[str], int | None], k
         partitions: How many partitions a topic has; None if that is not known.
         keyless: Decides the partition of records without a key.
     """
-    topics: dict[str, list[Any]] = {}
-    for record in records:
-        found = topics.get(record[0])
-        if found is None:
-            found = topics[record[0]] = []
-        found.append(record)
-    for topic, found in topics.items():
+    names = dict.fromkeys(map(_TOPIC, records))
+    for topic in names:
+        found = records if len(names) == 1 else [record for record in records if record[0] == topic]
         _names, keys, values, timestamps, headers, chosen = zip(*found, strict=True)
         count = partitions(topic)
         if count is None:
@@ -41,21 +40,33 @@ def blocks_of(records: Iterable[Any], partitions: Callable[[str], int | None], k
             yield from _dealt(topic, count, (timestamps, keys, values, headers), chosen, keyless)
 
 
+def merged(blocks: Sequence[Block]) -> Block:
+    """Makes one block of those that several tasks wrote: in the order of time, as far as each has come.
+
+    One behind the other, all records but those of the last task would look late to whoever reads them.
+    """
+    batches = [decode(block.data) for block in blocks]
+    progress = np.concatenate([np.maximum.accumulate(batch.column(0).to_numpy()) for batch in batches])
+    whole = pa.Table.from_batches(batches).take(pa.array(np.argsort(progress, kind="stable")))
+    return encode_batch(whole.combine_chunks().to_batches()[0])
+
+
 def _dealt(
     topic: str, count: int, columns: tuple[Sequence[Any], ...], chosen: Sequence[int | None], keyless: int
 ) -> Iterator[OutputBlock]:
-    _timestamps, keys, _values, _headers = columns
-    numbers = partitions_for(pa.array(keys, pa.binary()), count)
+    timestamps, keys, values, headers = columns
+    batch = to_batch(timestamps, keys, values, headers if any(headers) else None)
+    numbers = partitions_for(batch.column(1), count)
     numbers = np.where(numbers < 0, keyless % count, numbers)
-    for place, partition in enumerate(chosen):
-        if partition is not None:
-            numbers[place] = partition
+    if chosen.count(None) < len(chosen):
+        asked = np.array([-1 if partition is None else partition for partition in chosen])
+        numbers = np.where(asked < 0, numbers, asked)
     order = np.argsort(numbers, kind="stable")
     starts = np.searchsorted(numbers[order], np.arange(count + 1))
     for partition in range(count):
-        places = order[starts[partition] : starts[partition + 1]].tolist()
-        if places:
-            yield block(topic, partition, *([column[place] for place in places] for column in columns))
+        places = order[starts[partition] : starts[partition + 1]]
+        if len(places):
+            yield _output(topic, partition, encode_batch(batch.take(pa.array(places))))
 
 
 def block(
@@ -68,5 +79,8 @@ def block(
 ) -> OutputBlock:
     """Makes one block."""
     given = headers if headers is not None and any(headers) else None
-    made = encode(timestamps, keys, values, given)
+    return _output(topic, partition, encode(timestamps, keys, values, given))
+
+
+def _output(topic: str, partition: int, made: Block) -> OutputBlock:
     return OutputBlock(topic, partition, made.data, made.count, made.min_timestamp, made.max_timestamp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import repeat
 from struct import Struct
 from typing import Any
 
@@ -92,7 +93,7 @@ class Codec:
     has made it so).
     """
 
-    __slots__ = ("key_in", "key_out", "row_in", "row_out", "value_in", "value_out")
+    __slots__ = ("_timestamped", "key_in", "key_out", "row_in", "row_out", "value_in", "value_out")
 
     key_out: Callable[[Any], bytes]
     key_in: Callable[[bytes], Any]
@@ -107,6 +108,7 @@ class Codec:
         self.key_in = spec.key.deserialize if hashable else same
         value_out = self.value_out = spec.value.serialize if immutable else same
         value_in = self.value_in = spec.value.deserialize if immutable else same
+        self._timestamped = spec.timestamped
         if spec.timestamped:
             self.row_out = lambda row: (value_out(row[0]), row[1])
             self.row_in = lambda data, timestamp: (value_in(data), timestamp)
@@ -120,6 +122,14 @@ class Codec:
             return ChangelogRecord(key, None, time)
         value, timestamp = self.row_out(row)
         return ChangelogRecord(key, value, time if timestamp == NO_TIMESTAMP else timestamp)
+
+    def records(self, keys: list[bytes], rows: list[Any | None]) -> list[ChangelogRecord]:
+        """Returns the changelog records of many rows that have their own times, or none."""
+        if not self._timestamped or None in rows:
+            return list(map(self.record, keys, rows))
+        values, timestamps = zip(*rows, strict=True) if rows else ((), ())
+        made = zip(keys, map(self.value_out, values), timestamps, strict=True)
+        return list(map(tuple.__new__, repeat(ChangelogRecord), made))
 
     def row(self, record: ChangelogRecord) -> Any | None:
         """Returns the row of a changelog record."""

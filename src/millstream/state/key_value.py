@@ -84,10 +84,9 @@ class MemoryKeyValueStore:
         return index
 
     def changes(self) -> list[ChangelogRecord]:
-        codec, get = self._codec, self._rows.get
-        records = [codec.record(codec.key_out(key), get(key)) for key in self._dirty]
+        keys = list(self._dirty)
         self._dirty.clear()
-        return records
+        return self._codec.records(list(map(self._codec.key_out, keys)), list(map(self._rows.get, keys)))
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         codec = self._codec

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from millstream.state.codec import Codec
+import numpy as np
+
+from millstream.state.codec import FOREVER, Codec
 from millstream.state.paged.format import Row, SegmentEntry, StoreEntry, decode_page, encode_page
 from millstream.state.paged.key_value import group_of
-from millstream.state.paged.pages import Page, Segment, bucket_of
+from millstream.state.paged.pages import Numbers, Page, Segment, bucket_of
 from millstream.state.paged.rows import PagedRows
 from millstream.state.spec import ChangelogRecord
 
@@ -155,30 +157,29 @@ class Pager:
     def note(self, sequence: int) -> list[ChangelogRecord]:
         """Gives what has changed in the store to the pages; returns what must be in the log."""
         marks, records = self.store.take()
-        store, segments, width = self.store, self.segments, self.width
+        if not records:
+            return []
+        store = self.store
+        times, names = zip(*store.places([record[0] for record in records]), strict=True)
+        numbers = np.fromiter(times, np.int64, len(times))
+        numbers = numbers // self.width if self.width < FOREVER else np.zeros_like(numbers)
+        hashes = np.fromiter(map(crc32, names), np.int64, len(names))
         changed: dict[Page, list[Any]] = {}
         gone: set[int] = set()
-        places = store.places([record[0] for record in records])
-        for mark, record, (time, name) in zip(marks, records, places, strict=True):
-            number = time // width
-            segment = segments.get(number) or self._new_segment(number, sequence)
+        for number in np.unique(numbers).tolist():
+            segment = self.segments.get(number) or self._new_segment(number, sequence)
             if segment is None:
                 gone.add(number)
                 continue
-            bucket = crc32(name) & segment.mask
-            if bucket >= segment.buckets:
-                bucket &= segment.mask >> 1
-            page = segment.pages.get(bucket) or segment.page(bucket)
-            own = changed.get(page)
-            if own is None:
-                changed[page] = [mark]
-            else:
-                own.append(mark)
-            if page.members is None:
-                self._overlay(page, sequence, record)
+            here = np.flatnonzero(numbers == number)
+            for bucket, places in _groups(segment.buckets_of(hashes[here]), here):
+                page = segment.pages.get(bucket) or segment.page(bucket)
+                changed[page] = [marks[place] for place in places]
+                if page.members is None:
+                    for place in places:
+                        self._overlay(page, sequence, records[place])
         if gone:
-            pairs = zip(records, places, strict=True)
-            records = [record for record, (time, _) in pairs if time // width not in gone]
+            records = [record for record, number in zip(records, numbers.tolist(), strict=True) if number not in gone]
         each = _average(records)
         for page, own in changed.items():
             if page.members is None:
@@ -291,6 +292,13 @@ class Pager:
             self._residence.left(page)
         segment.resize(buckets)
         return keys
+
+
+def _groups(buckets: Numbers, places: Numbers) -> Iterator[tuple[int, list[int]]]:
+    """By bucket, the places that are in it, in their order."""
+    order = np.argsort(buckets, kind="stable")
+    found, firsts = np.unique(buckets[order], return_index=True)
+    yield from zip(found.tolist(), (part.tolist() for part in np.split(places[order], firsts[1:])), strict=True)
 
 
 def _average(records: list[ChangelogRecord]) -> float:

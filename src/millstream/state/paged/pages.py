@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from millstream.state.paged.format import SegmentEntry, page_key
 
 if TYPE_CHECKING:
     from millstream.state.paged.pager import Pager
+
+Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def bucket_of(value: int, buckets: int) -> int:
@@ -94,6 +98,11 @@ class Segment:
     def entry(self) -> SegmentEntry:
         """What the manifest says of it."""
         return SegmentEntry(self.number, self.buckets, self.rows, self.bytes, self.since)
+
+    def buckets_of(self, values: Numbers) -> Numbers:
+        """Returns the buckets of hash values."""
+        buckets = values & self.mask
+        return np.where(buckets < self.buckets, buckets, buckets & (self.mask >> 1))
 
     def page_of(self, value: int) -> Page:
         """Returns the page of a hash value."""

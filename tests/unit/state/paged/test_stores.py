@@ -100,7 +100,7 @@ def test_a_state_larger_than_memory_works(spec: StoreSpec) -> None:
     assert state.memory <= 20_000
     figures = state.figures()
     assert 0 < figures["pages-resident"] < figures["pages"]
-    assert 450 <= figures["rows"] <= 550
+    assert 400 <= figures["rows"] <= 600  # those that are not in memory are estimated
     everything: Any = Remote()
     assert rows_of(state.open(spec)) == rows_of(filled(everything, [spec], 500).open(spec))
     state.commit(b"read")
