@@ -158,6 +158,11 @@ KEYS: dict[str, Key] = {
         10, _number(0), "How often in a row an application is started again after a failure that may pass."
     ),
     "restart.backoff.ms": Key(500, _number(1), "How long it waits before that; twice as long each time."),
+    "log.cleanup.interval.ms": Key(
+        60_000,
+        _number(0),
+        "How often a running application has the embedded log delete what its topics need not keep; 0: never.",
+    ),
     "store.views": Key(True, _flag, "Named stores can be queried; each change is then written to a view, too."),
     "store.changelogs": Key(True, _flag, "Named stores have changelog topics."),
     "status": Key(

@@ -145,7 +145,9 @@ class Application:
         direct = program.placement.direct
         for node in topology.plan.nodes:
             if isinstance(node, Repartition) and node not in direct:
-                self._create(topology.topic_of(node), node.partitions or program.tasks, {}, internal=True)
+                # What has been read is deleted, whatever its time.
+                config = {"cleanup.policy": "delete", "retention.bytes": "0"}
+                self._create(topology.topic_of(node), node.partitions or program.tasks, config, internal=True)
             elif isinstance(node, Sink) and isinstance(node.topic, str):
                 self._create(node.topic, program.tasks, {}, internal=False)
         for spec in self.stores():

@@ -1,0 +1,78 @@
+"""What is deleted while an application runs, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millstream.log import Log, ProducerRecord, open_log
+from millstream.log.api import Publication
+from millstream.runtime.upkeep import Upkeep
+
+PLACE = ("in", 0)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with open_log(tmp_path) as found:
+        found.create_topic("in", 1, {"retention.bytes": "0"})
+        for _ in range(5):
+            found.produce("in", [ProducerRecord(b"k", b"v")] * 10)
+        yield found
+
+
+def publish(log: Log, upkeep: Upkeep, epoch: int, batch: int, end: int) -> None:
+    log.publish(Publication("app", epoch, batch, offsets={PLACE: end}))
+    upkeep.batch({PLACE: end})
+
+
+def test_records_that_are_not_read_or_may_be_read_again_stay(log: Log) -> None:
+    epoch = log.acquire("app")
+    upkeep = Upkeep(log, "app", 0, {PLACE: 0})
+    upkeep.round()
+    assert log.starts(["in"]) == {"in": [0]}
+    publish(log, upkeep, epoch, 0, 10)
+    upkeep.round()
+    assert log.starts(["in"]) == {"in": [0]}, "the batch may be run again"
+    publish(log, upkeep, epoch, 1, 20)
+    publish(log, upkeep, epoch, 2, 30)
+    upkeep.round()
+    assert log.starts(["in"]) == {"in": [20]}
+
+
+def test_an_application_that_starts_again_keeps_what_its_last_batch_read(log: Log) -> None:
+    epoch = log.acquire("app")
+    upkeep = Upkeep(log, "app", 0, {PLACE: 0})
+    publish(log, upkeep, epoch, 0, 10)
+    publish(log, upkeep, epoch, 1, 20)
+    upkeep.round()
+    again = Upkeep(log, "app", 0, {PLACE: 0})
+    again.round()
+    assert log.starts(["in"]) == {"in": [10]}
+    publish(log, again, log.acquire("app"), 2, 30)
+    again.round()
+    assert log.starts(["in"]) == {"in": [20]}
+
+
+def test_compacted_topics_are_compacted_when_they_have_doubled(log: Log) -> None:
+    log.create_topic("table", 1, {"cleanup.policy": "compact"})
+    upkeep = Upkeep(log, "app", 0, {})
+    log.produce("table", [ProducerRecord(b"k", b"v")] * 9_000)
+    upkeep.round()
+    assert log.sizes("table")[0].records == 9_000
+    log.produce("table", [ProducerRecord(b"k", b"v")] * 1_000)
+    upkeep.round()
+    assert log.sizes("table")[0].records == 1
+
+
+def test_it_runs_in_the_background_until_it_is_stopped(log: Log) -> None:
+    epoch = log.acquire("app")
+    upkeep = Upkeep(log, "app", 1, {PLACE: 0})
+    upkeep.start()
+    publish(log, upkeep, epoch, 0, 10)
+    publish(log, upkeep, epoch, 1, 20)
+    while log.starts(["in"]) != {"in": [10]}:
+        pass
+    upkeep.stop()
