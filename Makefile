@@ -22,13 +22,31 @@ KILLS ?= 200
 
 say = @printf '\n==> %s\n'
 
-.PHONY: help setup test lint format types pytest soak bench docs clean distclean
+.PHONY: help demo test java setup lint format types pytest soak bench docs clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: lint types pytest ## Set up, then run every check: lint, import contracts, types, tests
+demo: java setup ## Set up, then run two applications on Spark, live in the terminal; Ctrl-C ends them
+	@$(BIN)/python examples/demo.py $(ARGS)
+
+test: java lint types pytest ## Set up, then run every check: lint, import contracts, types, tests
 	$(say) 'All checks passed'
+
+# Spark needs it. Who has none should know before anything is downloaded.
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.* version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1); \
+	if [ "$${version:-0}" -lt 17 ]; then \
+	    if [ -n "$$version" ]; then echo "error: Spark needs Java 17 or later, and $$java is version $$version" >&2; \
+	    else echo "error: Spark needs Java 17 or later, and there is no $$java" >&2; fi; \
+	    if command -v apt-get >/dev/null; then how='sudo apt-get install openjdk-17-jre-headless'; \
+	    elif command -v dnf >/dev/null; then how='sudo dnf install java-17-openjdk-headless'; \
+	    elif command -v brew >/dev/null; then how='brew install openjdk@17'; \
+	    else how='see adoptium.net'; fi; \
+	    echo "  hint: install it: $$how" >&2; \
+	    exit 1; \
+	fi
 
 # A file target would have to know all that uv knows; `uv sync` takes a moment when there is nothing to do.
 setup: ## Create or update .venv with the locked dependencies

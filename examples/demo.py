@@ -1,0 +1,246 @@
+"""Two applications in one Spark, on data that never ends, and what comes out of them, live in the terminal.
+
+    python examples/demo.py [--seconds N] [--keep]
+
+Words and trades are made up as time goes by and written to an embedded log in a directory of their own. The
+applications are those of `word_count` and `stock_statistics`, as they are. Ctrl-C ends everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import os
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that it can be run as a script
+
+import msgspec
+from examples.generator import Generated, create_topics, write
+from examples.stock_statistics import generate as trades
+from examples.stock_statistics.app import app as statistics
+from examples.word_count import generate as lines
+from examples.word_count.app import app as words
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from millstream import App, MillstreamError
+from millstream.config import Config
+from millstream.log import Log, open_log
+
+HISTORY_MS = 60_000
+"""The data begins in the past, so that there are results at once."""
+
+EVERY = 0.25
+NEXT = """
+What to try next:
+  examples/word_count/app.py, examples/stock_statistics/app.py   what has run here
+  examples/README.md                                             five more applications
+  docs/tutorial.md                                               your own first one
+  .venv/bin/millstream --help                                    the command line
+"""
+
+
+class Demo(NamedTuple):
+    """An application, and where its data comes from."""
+
+    app: App
+    topics: list[str]
+    records: Callable[[random.Random, int, int], Iterator[Generated]]
+    every_ms: int
+
+
+def main() -> int:
+    """Runs the demo."""
+    parser = argparse.ArgumentParser(description="Two applications on Spark, live.")
+    parser.add_argument("--seconds", type=float, help="end after so many seconds (default: at Ctrl-C)")
+    parser.add_argument("--keep", action="store_true", help="keep the data directory, and say where it is")
+    options = parser.parse_args()
+    directory = tempfile.mkdtemp(prefix="millstream-demo-")
+    os.environ["MILLSTREAM_DATA"] = directory
+    status = 0
+    try:
+        run(Path(directory), options.seconds)
+    except KeyboardInterrupt:
+        pass
+    except MillstreamError as error:
+        sys.stderr.write(f"error: {error}\n")
+        status = 1
+    finally:
+        if options.keep:
+            print(f"The data is in {directory}: millstream topics list --data {directory}")
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+    return status
+
+
+def run(directory: Path, seconds: float | None) -> None:
+    """Starts generators and applications, and shows what they do until Ctrl-C."""
+    demos = [Demo(words, lines.TOPICS, lines.records, 100), Demo(statistics, trades.TOPICS, trades.records, 50)]
+    began, ended = time.monotonic(), threading.Event()
+    console = Console()
+    with open_log(directory) as log, contextlib.ExitStack() as stack:
+        for demo in demos:
+            create_topics(log, demo.topics)
+            generator = threading.Thread(target=generate, args=(log, demo, ended), daemon=True)
+            generator.start()
+            stack.callback(generator.join)
+        stack.callback(ended.set)
+        for demo in demos:
+            demo.app.config = Config({**{key: demo.app.config[key] for key in demo.app.config}, "status": "none"})
+        screen = Screen(log, console, began)
+        with screen:
+            for demo in demos:
+                screen.handles.append(stack.enter_context(demo.app.start()))
+            try:
+                while seconds is None or time.monotonic() - began < seconds:
+                    screen.update()
+                    time.sleep(EVERY)
+            except KeyboardInterrupt:
+                screen.say("stopping: each application finishes its batch …")
+                for handle in screen.handles:
+                    handle.stop()
+    console.print(NEXT, highlight=False, soft_wrap=True)
+
+
+def generate(log: Log, demo: Demo, ended: threading.Event) -> None:
+    """Writes what should have happened by now, ten times a second."""
+    start = int(time.time() * 1000) - HISTORY_MS
+    endless = demo.records(random.Random(7), sys.maxsize, start)
+    count = 0
+    while not ended.is_set():
+        due = (int(time.time() * 1000) - start) // demo.every_ms - count
+        write(log, itertools.islice(endless, due))
+        count += due
+        ended.wait(0.1)
+
+
+class Screen:
+    """What is shown: tables in a terminal, else a line every two seconds."""
+
+    def __init__(self, log: Log, console: Console, began: float) -> None:
+        self._log = log
+        self._console = console
+        self._began = began
+        self._live: Live | None = None
+        self._said = 0.0
+        self._note = "starting Spark"
+        self._positions: dict[tuple[str, int], int] = {}
+        self._statistics: dict[str, dict[str, Any]] = {}
+        self._words: dict[str, int] = {}
+        self._ranking: list[list[Any]] = []
+        self._first: float | None = None
+        self.handles: list[Any] = []
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live = Live(self._page(), console=self._console, refresh_per_second=8)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._live is not None:
+            self._live.update(self._page(), refresh=True)
+            self._live.stop()
+
+    def say(self, note: str) -> None:
+        """Shows what is waited for."""
+        self._note = note
+        if self._live is None:
+            print(note, flush=True)
+        else:
+            self._live.update(self._page(), refresh=True)
+
+    def update(self) -> None:
+        """Looks at the results and shows them."""
+        for handle in self.handles:
+            if handle.state.is_over:
+                handle.wait()
+        self._read()
+        if self._first is None and self._words and self._statistics:
+            self._first = time.monotonic() - self._began
+            self._note = f"first results after {self._first:.0f} s; Ctrl-C ends it"
+        if self._live is not None:
+            self._live.update(self._page())
+        elif time.monotonic() - self._said >= 2.0:
+            self._said = time.monotonic()
+            self._print()
+
+    def _read(self) -> None:
+        for key, value in self._new("word-counts"):
+            self._words[key] = int.from_bytes(value, "big")
+        for key, value in self._new("trade-statistics"):
+            self._statistics[key] = msgspec.json.decode(value)
+        for _key, value in self._new("daily-top-ten"):
+            self._ranking = msgspec.json.decode(value)
+
+    def _new(self, topic: str) -> Iterator[tuple[str, bytes]]:
+        """The records that have come to a topic since the last look."""
+        known = {found.name for found in self._log.topics()}
+        for partition, end in enumerate(self._log.ends([topic])[topic] if topic in known else []):
+            begin = self._positions.get((topic, partition), 0)
+            self._positions[topic, partition] = end
+            for row in self._log.read(topic, partition, begin, end).to_pylist():
+                yield row["key"].decode(), row["value"]
+
+    def _page(self) -> RenderableType:
+        seconds = time.monotonic() - self._began
+        head = Text.assemble(("Millstream", "bold"), f"  {self._note}  ({seconds:.0f} s)")
+        lines = [Text(self._line(handle), no_wrap=True, overflow="ellipsis") for handle in self.handles]
+        return Group(head, *lines, Columns([self._word_table(), self._statistics_table()], padding=(0, 2)))
+
+    @staticmethod
+    def _line(handle: Any) -> str:
+        figures = handle.metrics()
+        name = handle.application_id
+        if not figures["batches"]:
+            return f"  {name:18} {figures['state'].lower()} …"
+        rate = figures["records_per_second"]
+        lag = sum(source["lag"] for source in figures["sources"].values())
+        return (
+            f"  {name:18} in {rate['in']:.0f}/s  out {rate['out']:.0f}/s  lag {lag}  "
+            f"batch {figures['last_batch_seconds'] * 1000:.0f} ms"
+        )
+
+    def _word_table(self) -> Table:
+        table = Table("word", "count", title="word count", title_justify="left")
+        table.columns[1].justify = "right"
+        for word, count in sorted(self._words.items(), key=lambda row: -row[1])[:10]:
+            table.add_row(word, f"{count:,}")
+        return table
+
+    def _statistics_table(self) -> Table:
+        names = ("trades", "lowest", "highest", "average")
+        table = Table("ticker", *names, "volume today", title="the last 5 seconds of trades", title_justify="left")
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for ticker, volume in self._ranking[:10]:
+            row = self._statistics.get(ticker)
+            cells = [""] * 4 if row is None else [f"{row[name]:.2f}" for name in names]
+            table.add_row(ticker, cells[0].partition(".")[0], *cells[1:], f"{volume:,}")
+        return table
+
+    def _print(self) -> None:
+        words = sorted(self._words.items(), key=lambda row: -row[1])[:3]
+        shown = ", ".join(f"{word} {count}" for word, count in words)
+        tickers = ", ".join(f"{ticker} {volume}" for ticker, volume in self._ranking[:3])
+        lines = "; ".join(" ".join(self._line(handle).split()) for handle in self.handles)
+        print(f"{time.monotonic() - self._began:5.1f} s  {lines}", flush=True)
+        if words or tickers:
+            print(f"         words: {shown}; volumes: {tickers}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""The README's demo, as somebody meets it who has just cloned the project."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tests.fault.killing import MARK, processes, wait_until_gone
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 900.0
+WATCHED = 60.0
+"""So long the demo runs after its first results."""
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+
+
+def clone(directory: Path) -> None:
+    """The files of the project as they are here, without what was made of them."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (ROOT / name).exists():
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, directory / name)
+
+
+def words(output: str) -> list[str]:
+    return re.findall(r"words: (\w+ \d+)", output)
+
+
+def test_make_demo_in_a_fresh_clone(tmp_path: Path) -> None:
+    clone(tmp_path / "clone")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("VIRTUAL_ENV", "PYSPARK"))}
+    environment |= {MARK: tmp_path.name, "XDG_CACHE_HOME": str(tmp_path / "cache"), "UV_LINK_MODE": "copy"}
+    environment |= {key: os.environ[key] for key in ("UV_CACHE_DIR",) if key in os.environ}
+    said = tmp_path / "said"
+    with said.open("wb") as file:
+        make = subprocess.Popen(
+            ["make", "demo"],
+            cwd=tmp_path / "clone",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while len(set(words(said.read_text()))) < 2:
+            assert make.poll() is None, said.read_text()
+            assert time.monotonic() < deadline, said.read_text()
+            time.sleep(0.2)
+        seen = len(set(words(said.read_text())))
+        time.sleep(WATCHED)
+        assert len(set(words(said.read_text()))) > seen + 5, said.read_text()
+        os.killpg(make.pid, signal.SIGINT)  # as a terminal does
+        assert make.wait(60) == 0, said.read_text()
+    finally:
+        if make.poll() is None:
+            for pid in processes(tmp_path.name):
+                os.kill(pid, signal.SIGKILL)
+    wait_until_gone(tmp_path.name)
+    output = said.read_text()
+    assert "What to try next" in output
+    assert not re.search(r"error|exception|traceback|warn", output, re.IGNORECASE), output
+    print(re.findall(r"^ *([\d.]+) s .*\n *words", output, re.MULTILINE)[:1], "seconds to the first results")
