@@ -27,7 +27,9 @@ DRIVER_POINTS = ["driver.batch.received", "driver.batch.published", "log.publish
 WORKER_POINTS = [*SPARK, "host.batch.after-run", "reader.after-read"]
 """Those of which Spark is started: all that only Spark passes, and one of each process."""
 
-_MARK = "MILLSTREAM_FAULT_TEST"
+MARK = "MILLSTREAM_FAULT_TEST"
+"""The name in the environment of all processes that come of one start."""
+
 _PATIENCE = 600.0
 _OPTIONS = ("--batch", "600")
 _LONG = 2400.0
@@ -48,7 +50,7 @@ class Instance:
         self.checkpoint = directory / "applications" / smoke.APPLICATION / "checkpoint"
         self.log = directory / "applications" / smoke.APPLICATION / "spark.log"
         environment = {key: value for key, value in os.environ.items() if key != "MILLSTREAM_FAILPOINT"}
-        environment[_MARK] = self.mark
+        environment[MARK] = self.mark
         if point is not None:
             environment["MILLSTREAM_FAILPOINT"] = point
         self.point = point
@@ -95,20 +97,18 @@ class Instance:
 
     def processes(self, *words: str) -> list[int]:
         """The processes that came of this instance and still run, of those whose command has all of some words."""
-        mark = f"{_MARK}={self.mark}".encode()
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if mark in (folder / "environ").read_bytes().split(b"\0"):
-                    command = (folder / "cmdline").read_bytes().decode()
-                    if all(word in command for word in words):
-                        found.append(int(folder.name))
-        return found
+        return processes(self.mark, *words)
 
     def lost_tasks(self) -> int:
         """How many attempts of tasks Spark has seen fail in this instance."""
-        count = self.log.read_text(encoding="utf-8").count("Lost task") if self.log.exists() else 0
-        return count - self._lost_before
+        return self._logged("Lost task") - self._lost_before
+
+    def lost_executors(self) -> int:
+        """How many executors Spark has ever lost."""
+        return self._logged("Lost executor")
+
+    def _logged(self, words: str) -> int:
+        return self.log.read_text(encoding="utf-8").count(words) if self.log.exists() else 0
 
     # ----- waiting ---------------------------------------------------------------------------------------------
 
@@ -138,12 +138,7 @@ class Instance:
 
     def seconds_until_gone(self) -> float:
         """Waits until none of its processes is left; returns how long that took."""
-        started = time.monotonic()
-        while left := self.processes():
-            waited = time.monotonic() - started
-            assert waited < GONE_SECONDS, f"still there after {waited:.0f} s: {[_command(pid) for pid in left]}"
-            time.sleep(0.05)
-        return time.monotonic() - started
+        return wait_until_gone(self.mark)
 
     # ----- killing ---------------------------------------------------------------------------------------------
 
@@ -161,6 +156,29 @@ class Instance:
             os.kill(pid, signal.SIGKILL if java else signal.SIGCONT)
         self.process.wait()
         return in_batch
+
+
+def processes(mark: str, *words: str) -> list[int]:
+    """The processes that have a mark and still run, of those whose command has all of some words."""
+    wanted = f"{MARK}={mark}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                command = (folder / "cmdline").read_bytes().decode()
+                if all(word in command for word in words):
+                    found.append(int(folder.name))
+    return found
+
+
+def wait_until_gone(mark: str) -> float:
+    """Waits until no process with a mark is left; returns how long that took."""
+    started = time.monotonic()
+    while left := processes(mark):
+        waited = time.monotonic() - started
+        assert waited < GONE_SECONDS, f"still there after {waited:.0f} s: {[_command(pid) for pid in left]}"
+        time.sleep(0.05)
+    return time.monotonic() - started
 
 
 def _command(pid: int) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import signal
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -246,5 +245,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

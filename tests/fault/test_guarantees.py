@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from pyspark.sql import SparkSession
 from tests.runtime.local import LocalRun
 from tests.unit.log.helpers import in_child
 
@@ -18,6 +19,7 @@ from millstream.log import ProducerRecord, open_log
 from millstream.runtime.planner import Mark
 from millstream.runtime.program import pack_program
 from millstream.runtime.reading import Range
+from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.slots import slots
 from millstream.runtime.spark.source import MillstreamReader, Part, Settings
 
@@ -60,7 +62,7 @@ class SkippingRun(LocalRun):
         super().__init__(app, records=records)
         application = self.application
         settings = Settings(
-            pack_program(application.program),
+            Parcel(pack_program(application.program), cast(SparkSession, None), application.directory),
             str(application.directory / "control.json"),
             application.first,
             readers=2,
@@ -135,8 +137,9 @@ def test_at_most_once_does_not_read_a_batch_again_that_was_started(steady: bool,
     assert numbers(directory) == [number for number in range(COUNT) if number not in lost]
 
 
-def test_at_most_once_does_not_lose_a_batch_that_was_published(directory: Path) -> None:
-    app = build(directory, "at_most_once", steady=True)
+@pytest.mark.parametrize("steady", [True, False])
+def test_at_most_once_neither_loses_nor_repeats_a_batch_that_was_published(steady: bool, directory: Path) -> None:
+    app = build(directory, "at_most_once", steady=steady)
     assert run(app, PUBLISHED) == EXIT_STATUS
     assert run(app) == 0
     assert numbers(directory) == list(range(COUNT))

@@ -228,3 +228,22 @@ def test_migrate_refuses_while_records_wait(tmp_path: Path) -> None:
         run.batch()
     with pytest.raises(SetupError, match="was stopped in the middle"):
         migrate(topology(tmp_path))
+
+
+@pytest.mark.parametrize("records", [50, 1000])
+def test_what_tasks_pass_on_comes_in_the_order_of_time(tmp_path: Path, records: int) -> None:
+    """A window behind a second exchange gets records of several tasks: however many at once, none of them is late."""
+    log = open_log(tmp_path)
+    log.create_topic("in", 2)
+    log.produce("in", [ProducerRecord(f"k{n % 7}".encode(), b"1", n * 10) for n in range(400)])
+    app = App("second", config={"state.dir": str(tmp_path)})
+    counts = app.stream("in", value=str).group_by_key().count()
+    again = counts.to_stream().map(lambda _key, _count: ("all", 1), key=str, value=int)
+    again.group_by_key(name="again").windowed_by(tumbling(100, grace=0)).count(store="windows").to_stream(
+        lambda key, _value: str(key.start)
+    ).to("out")
+    with LocalRun(app, records=records) as run:
+        run.run()
+    found = everything(log, ("out",))["out"]
+    counted = {int(key): int.from_bytes(rows[-1][0], "big") for key, rows in found.items()}
+    assert counted == dict.fromkeys(range(0, 4000, 100), 10)

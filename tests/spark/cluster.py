@@ -9,10 +9,12 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
+from tests.fault.killing import MARK
 
 
 class Cluster:
@@ -21,12 +23,13 @@ class Cluster:
     Attributes:
         url: What `spark.master` is to be.
         workers: The processes of the workers.
+        mark: What all processes of the cluster have in their environment.
     """
 
-    def __init__(self, url: str, master: subprocess.Popen[bytes], workers: list[subprocess.Popen[bytes]]) -> None:
+    def __init__(self, url: str, workers: list[subprocess.Popen[bytes]], mark: str) -> None:
         self.url = url
-        self.master = master
         self.workers = workers
+        self.mark = mark
 
     def executors(self) -> list[int]:
         """The processes of the executors, which the workers start."""
@@ -51,6 +54,7 @@ def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[Cluster]:
         "SPARK_NO_DAEMONIZE": "1",
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_WORKER_DIR": str(directory / "work"),
+        MARK: (mark := uuid.uuid4().hex),
     }
     port, processes = _free_port(), []
 
@@ -66,7 +70,7 @@ def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[Cluster]:
     try:
         url = f"spark://127.0.0.1:{port}"
         web = str(_free_port())
-        master = start(
+        start(
             "master", "org.apache.spark.deploy.master.Master",
             "--host", "127.0.0.1", "--port", str(port), "--webui-port", web,
         )  # fmt: skip
@@ -81,7 +85,7 @@ def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[Cluster]:
         ]  # fmt: skip
         for number in range(workers):
             _wait_for(directory / f"worker{number}.log", "Successfully registered with master")
-        yield Cluster(url, master, started)
+        yield Cluster(url, started, mark)
     finally:
         for process in processes:
             with contextlib.suppress(ProcessLookupError):

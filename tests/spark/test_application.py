@@ -261,3 +261,15 @@ def test_errors_of_the_start_are_raised_at_once(tmp_path: Path) -> None:
     app.stream("missing", value=str).to("out")
     with pytest.raises(MillstreamError, match="there is no topic 'missing'"):
         app.start()
+
+
+def test_a_function_may_have_megabytes_with_it(tmp_path: Path, log: Log) -> None:
+    log.create_topic("in", 1)
+    log.produce("in", [ProducerRecord(b"k", b"7")])
+    model = os.urandom(3_000_000)
+    app = make(tmp_path, "large")
+    app.stream("in", value=str).map_values(lambda text: model[int(text)], value=int).group_by_key().reduce(
+        lambda a, b: a + b + len(model)
+    ).to_stream().to("out")
+    app.run(until_caught_up=True)
+    assert values(log, "out") == [model[7].to_bytes(8, "big")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -95,8 +94,6 @@ def run(
     if status is not None:
         given["status"] = status
     app = load(target, given)
-    # What ends a service ends it as gently as Ctrl-C does.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with lines_of_user():
             app.run(until_caught_up=until_caught_up)

@@ -358,17 +358,20 @@ class App:
     def run(self, *, until_caught_up: bool = False) -> None:
         """Runs the application on Spark until it is interrupted, or, if so asked, has caught up.
 
-        Ctrl-C finishes the batch; a second one does not wait for that.
+        Ctrl-C, or SIGTERM, finishes the batch; a second one does not wait for that.
 
         Raises:
             MillstreamError: The application could not start, or failed.
         """
-        handle = self.start(until_caught_up=until_caught_up)
-        try:
-            handle.wait()
-        except KeyboardInterrupt:
-            handle.stop()
-            handle.wait()
+        from millstream.runtime.handle import interrupted_by_sigterm  # noqa: PLC0415  (as above)
+
+        with interrupted_by_sigterm():
+            handle = self.start(until_caught_up=until_caught_up)
+            try:
+                handle.wait()
+            except KeyboardInterrupt:
+                handle.stop()
+                handle.wait()
 
     def _serde(self, hint: Any, part: str) -> Serde[Any] | None:
         return None if hint is None else serde_for(hint, part)

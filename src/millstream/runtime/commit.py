@@ -14,7 +14,7 @@ from millstream.log.blocks import Block, decode, decode_headers
 from millstream.plan.fingerprint import kept_stores
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.messages import Failure, OutputBlock, StoreChange, Written, unpack
-from millstream.runtime.outputs import UNKNOWN, blocks_of
+from millstream.runtime.outputs import UNKNOWN, blocks_of, merged
 from millstream.runtime.program import Program
 from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.views.changes import ViewChange, change_of
@@ -42,6 +42,8 @@ class Committer:
             spec.name: spec for node in program.topology.plan.nodes for spec in node.stores
         }
 
+        topology = program.topology
+        self._passed_on = {topology.topic_of(node) for node in topology.plan.of_type(Repartition)}
         self._unknown = [spec for spec in self._kept() if program.has_view(spec)]
 
     def _kept(self) -> list[StoreSpec]:
@@ -58,9 +60,9 @@ class Committer:
         for written in results:
             if written.failure is not None:
                 raise error_of(written.failure)
-        appends = [
+        appends = self._merged(
             append for written in results for block in written.blocks for append in self._appends(block, written)
-        ]
+        )
         publication = Publication(
             application=self._program.topology.application_id,
             epoch=self._epoch,
@@ -78,9 +80,11 @@ class Committer:
         try:
             self._log.publish(publication)
         except NonDeterministicError as error:
-            if self._program.config["processing.guarantee"] != "at_least_once":
+            guarantee = self._program.config["processing.guarantee"]
+            if guarantee == "exactly_once":
                 raise self._explained(error) from None
-            self._log.append(appends)
+            if guarantee == "at_least_once":
+                self._log.append(appends)
         reach(PUBLISHED)
         return results
 
@@ -100,6 +104,19 @@ class Committer:
         ]
         for known in blocks_of(records, lambda _topic: topic.partitions, written.origin[2]):
             yield from self._appends(known, written)
+
+    def _merged(self, appends: Iterable[Append]) -> list[Append]:
+        """What tasks pass on to others through a topic comes there in one order of time."""
+        found: list[Append] = []
+        passed: dict[tuple[str, int], list[Block]] = {}
+        for append in appends:
+            if append.topic in self._passed_on:
+                passed.setdefault((append.topic, append.partition), []).append(append.block)
+            else:
+                found.append(append)
+        for (topic, partition), blocks in passed.items():
+            found.append(Append(topic, partition, blocks[0] if len(blocks) == 1 else merged(blocks)))
+        return found
 
     def _views(self, changes: list[StoreChange]) -> list[ViewChange]:
         """What changes in the views; with the first batch, stores in which nothing has changed are made known."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 import time
+from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,6 +24,7 @@ from millstream.runtime.metrics import Metrics
 from millstream.runtime.pacing import Pacing
 from millstream.runtime.status import Status
 from millstream.runtime.subscription import Subscription
+from millstream.runtime.upkeep import Upkeep
 from millstream.views.reader import open_view
 
 if TYPE_CHECKING:
@@ -52,8 +55,14 @@ class Handle:
         self._control = Control(self._application.directory / "control.json")
         self._orders = Orders(self._pacing.records, due=0, until=self._bounds() if until_caught_up else None)
         self._control.write(self._orders)
-        self.metrics_ = Metrics(self._application)
-        self._status = Status(app, self.metrics_)
+        self._upkeep = Upkeep(
+            self._application.log,
+            app.id,
+            config["log.cleanup.interval.ms"],
+            {(t, p): o for t, each in self._application.first["offsets"].items() for p, o in enumerate(each)},
+        )
+        self._metrics = Metrics(self._application)
+        self._status = Status(app, self._metrics)
         self._life.listen(self._status.state_changed)
         self._batch_failure: MillstreamError | None = None
         self._ordering = threading.Lock()
@@ -61,6 +70,11 @@ class Handle:
         self._thread = threading.Thread(target=self._supervise, name=f"millstream-{app.id}", daemon=True)
 
     # ----- what users call -------------------------------------------------------------------------------------
+
+    @property
+    def application_id(self) -> str:
+        """Whose handle this is."""
+        return self._app.id
 
     @property
     def state(self) -> State:
@@ -73,7 +87,7 @@ class Handle:
 
     def metrics(self) -> dict[str, Any]:
         """Figures: per source, operator, store and phase of a batch."""
-        return {"state": self.state.value, **self.metrics_.read()}
+        return {"state": self.state.value, **self._metrics.read()}
 
     def store(self, name: str, *, timestamped: bool = False) -> Any:
         """Opens a named store for reading: what it was at the end of the last batch, from this process or any other.
@@ -138,6 +152,7 @@ class Handle:
 
     def _supervise(self) -> None:
         try:
+            self._upkeep.start()
             with self._status:
                 self._attempts()
         except MillstreamError as error:
@@ -147,7 +162,8 @@ class Handle:
             self._error.__cause__ = error
         finally:
             with contextlib.suppress(Exception):
-                self.metrics_.lag()
+                self._upkeep.stop()
+                self._metrics.lag()
                 self._application.close()
             if self._error is None:
                 self._life.change(State.PENDING_SHUTDOWN)
@@ -241,8 +257,9 @@ class Handle:
         results = committer.commit(batch, payloads)
         took = time.perf_counter() - started
         self._progressed = True
-        self.metrics_.add(batch, results, seconds, took)
-        self._pacing.learn(self.metrics_.last_records, seconds + took)
+        self._upkeep.batch({(t, p): end for written in results for t, p, end in written.offsets})
+        self._metrics.add(batch, results, seconds, took)
+        self._pacing.learn(self._metrics.last_records, seconds + took)
         self._order(records=self._pacing.records, due=_due(results))
         self._status.batch(results)
 
@@ -260,7 +277,7 @@ class Handle:
 
     def _is_caught_up(self) -> bool:
         """Whether all that was there at the start has been processed, and what came of it."""
-        if self.metrics_.waiting:
+        if self._metrics.waiting:
             return False
         application = self._application
         published = application.log.published(self._app.id)
@@ -273,6 +290,19 @@ class Handle:
             for topic, ends in bounds.items()
             for partition, end in enumerate(ends)
         )
+
+
+@contextlib.contextmanager
+def interrupted_by_sigterm() -> Iterator[None]:
+    """Makes SIGTERM do what Ctrl-C does, unless the program has plans of its own for it."""
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _due(results: list[Written]) -> int | None:

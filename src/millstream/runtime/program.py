@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,24 +58,28 @@ class Program:
         return spec.named and spec.kind != "buffer" and bool(self.config["store.views"])
 
 
+_packing = threading.Lock()
+
+
 def pack_program(program: Program) -> bytes:
     """Packs a program. Functions of the script, and of modules beside it, go along by value."""
     cloudpickle = _cloudpickle()
-    registered = []
-    for module in _beside_the_script():
-        cloudpickle.register_pickle_by_value(module)
-        registered.append(module)
-    try:
-        data: bytes = cloudpickle.dumps(program)
-    except Exception as error:
-        raise RunError(
-            f"the application cannot be sent to the processes that run it: {error}",
-            hint="a function refers to something that cannot be pickled (an open file, a connection, a lock): make it "
-            "inside the function, or in the init of a processor",
-        ) from error
-    finally:
+    with _packing:  # what is registered is so for all threads
+        known = cloudpickle.list_registry_pickle_by_value()
+        registered = [module for module in _beside_the_script() if module.__name__ not in known]
         for module in registered:
-            cloudpickle.unregister_pickle_by_value(module)
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            data: bytes = cloudpickle.dumps(program)
+        except Exception as error:
+            raise RunError(
+                f"the application cannot be sent to the processes that run it: {error}",
+                hint="a function refers to something that cannot be pickled (an open file, a connection, a lock): make "
+                "it inside the function, or in the init of a processor",
+            ) from error
+        finally:
+            for module in registered:
+                cloudpickle.unregister_pickle_by_value(module)
     return data
 
 

@@ -33,6 +33,7 @@ class Status:
         self._how = ("line" if sys.stderr.isatty() else "json") if how == "auto" else how
         self._said = 0.0
         self._state = State.CREATED
+        self._since = time.monotonic()
         self._waiting: tuple[str, float] | None = None
 
     def __enter__(self) -> Self:
@@ -46,7 +47,7 @@ class Status:
 
     def state_changed(self, state: State, _before: State) -> None:
         """Says so."""
-        self._state = state
+        self._state, self._since = state, time.monotonic()
         if self._how == "json":
             self._json({"state": state.value})
 
@@ -86,7 +87,7 @@ class Status:
             what, since = self._waiting
             return f"{self.name}  {what} … {time.monotonic() - since:.0f} s"
         if not self._metrics.batches:
-            return f"{self.name}  {self._state.value}  waiting for the first batch …"
+            return f"{self.name}  {self._state.value}  the first batch … {time.monotonic() - self._since:.0f} s"
         rate_in, rate_out = self._metrics.rates()
         try:
             lag = sum(self._metrics.lag().values())

@@ -13,8 +13,8 @@ from millstream.failpoints import declare, reach
 from millstream.runtime.host.client import connect
 from millstream.runtime.host.server import TOKEN_KEY
 from millstream.runtime.messages import Done, Fetch, Fetched, NeedProgram, ProgramData, Run
-from millstream.runtime.program import digest
 from millstream.runtime.reading import RESULT
+from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.state_map import StateMap
 from millstream.runtime.spark.worker import begin_task
 
@@ -29,12 +29,12 @@ class TaskProxy(StatefulProcessor):
 
     Args:
         run: The run of the application, which hosts belong to.
-        program: The program, packed.
+        program: The program.
         hosts: How many hosts an executor has.
         numbers: The number of each task by its grouping key.
     """
 
-    def __init__(self, run: str, program: bytes, hosts: int, numbers: dict[int, int]) -> None:
+    def __init__(self, run: str, program: Parcel, hosts: int, numbers: dict[int, int]) -> None:
         self._run = run
         self._program = program
         self._hosts = hosts
@@ -58,13 +58,13 @@ class TaskProxy(StatefulProcessor):
         token = state.get_many([TOKEN_KEY])[0] or b""
         wire = connect(self._run, os.getppid(), task % self._hosts)
         try:
-            wire.send(Run(digest(self._program), task, token, deliveries))
+            wire.send(Run(self._program.digest, task, token, deliveries))
             while True:
                 message = wire.receive()
                 if isinstance(message, Fetch):
                     wire.send(Fetched(state.get_many(message.keys)))
                 elif isinstance(message, NeedProgram):
-                    wire.send(ProgramData(self._program))
+                    wire.send(ProgramData(self._program.open()))
                 else:
                     break
         finally:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program, pack_program
+from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.proxy import OUTPUT, TaskProxy
 from millstream.runtime.spark.session import cores_of
 from millstream.runtime.spark.slots import slots
@@ -42,7 +43,7 @@ class Query:
         skipped: Mark | None = None,
     ) -> None:
         self.run = secrets.token_hex(6)
-        packed = pack_program(program)
+        packed = Parcel(pack_program(program), session, control.parent)
         cores = cores_of(session)
         keys = slots(program.tasks)
         hosts = _hosts(session, cores)

@@ -16,6 +16,7 @@ from millstream.runtime.host.client import start_hosts
 from millstream.runtime.planner import Mark, Planner
 from millstream.runtime.program import unpack_program
 from millstream.runtime.reading import Range, Reader
+from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.worker import begin_task
 
 SCHEMA = "slot bigint, kind int, payload binary"
@@ -25,7 +26,7 @@ _ARROW = pa.schema([("slot", pa.int64()), ("kind", pa.int32()), ("payload", pa.b
 class Settings(NamedTuple):
     """What the source needs to know; Spark sends it to its workers with every batch."""
 
-    program: bytes
+    program: Parcel
     control: str
     first: Mark
     readers: int
@@ -83,7 +84,7 @@ class MillstreamReader(DataSourceStreamReader):
     def planner(self) -> Planner:
         """The planner, which lives on the driver."""
         if self._planner is None:
-            program = unpack_program(self._settings.program)
+            program = unpack_program(self._settings.program.open())
             control = Control(Path(self._settings.control))
             self._planner = Planner(program, open_log(program.log, create=False), control, self._settings.first)
         return self._planner
@@ -129,12 +130,12 @@ _readers: dict[bytes, Reader] = {}
 
 def _reader(settings: Settings) -> Reader:
     """The reader of a program, made once in each worker."""
-    found = _readers.get(settings.program)
+    found = _readers.get(settings.program.digest)
     if found is None:
-        loaded = unpack_program(settings.program)
+        loaded = unpack_program(settings.program.open())
         if loaded.placement.tasks:
             start_hosts(settings.run, os.getppid(), settings.hosts)
         while len(_readers) >= _MOST:
             del _readers[next(iter(_readers))]
-        found = _readers[settings.program] = Reader(loaded, open_log(loaded.log, create=False))
+        found = _readers[settings.program.digest] = Reader(loaded, open_log(loaded.log, create=False))
     return found

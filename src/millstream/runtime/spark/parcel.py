@@ -1,0 +1,48 @@
+"""A program on its way to Spark's workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark import SparkFiles
+
+from millstream.errors import RunError
+from millstream.runtime.program import digest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SMALL = 256 * 1024
+
+
+class Parcel:
+    """A packed program. Spark carries it with every task if it is small; else it goes as a file, once.
+
+    Spark cannot start a query whose functions are larger than a megabyte, which a function with a model in it is.
+
+    Args:
+        data: The program.
+        session: What is to carry it.
+        directory: Where a file of it can be, on the driver.
+    """
+
+    def __init__(self, data: bytes, session: SparkSession, directory: Path) -> None:
+        self.digest = digest(data)
+        self._data = data if len(data) <= _SMALL else None
+        self._path = directory / f"program-{self.digest.hex()}"
+        for old in directory.glob("program-*"):
+            old.unlink()
+        if self._data is None:
+            self._path.write_bytes(data)
+            session.sparkContext.addFile(str(self._path))
+
+    def open(self) -> bytes:
+        """Returns the program."""
+        if self._data is not None:
+            return self._data
+        here = self._path if self._path.exists() else Path(SparkFiles.get(self._path.name))
+        data = here.read_bytes()
+        if digest(data) != self.digest:
+            raise RunError(f"the program of the application was changed on its way: {here}")
+        return data
