@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.runtime.local import LocalRun
 
-from millstream import App, tumbling
+from millstream import App, Materialized, tumbling
 from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError, UnknownTopicError
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.runtime.admin import migrate, reset
@@ -247,3 +247,21 @@ def test_what_tasks_pass_on_comes_in_the_order_of_time(tmp_path: Path, records: 
     found = everything(log, ("out",))["out"]
     counted = {int(key): int.from_bytes(rows[-1][0], "big") for key, rows in found.items()}
     assert counted == dict.fromkeys(range(0, 4000, 100), 10)
+
+
+def test_views_and_changelogs_can_be_switched_off_for_each_store(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.create_topic("in", 1)
+    log.produce("in", [ProducerRecord(b"k", b"1", 1)])
+    app = App("switched", config={"state.dir": str(tmp_path)})
+    grouped = app.stream("in", value=str).group_by_key()
+    grouped.count(store="both")
+    grouped.count(store=Materialized("no-view", view=False))
+    grouped.count(store=Materialized("no-changelog", logging=False))
+    with LocalRun(app) as run:
+        run.run()
+        program = run.application.program
+        views = {spec.name for spec in run.application.stores() if program.has_view(spec)}
+    assert views == {"both", "no-changelog"}
+    changelogs = {topic.name for topic in log.topics() if "changelog" in topic.name}
+    assert changelogs == {"switched-both-changelog", "switched-no-view-changelog"}

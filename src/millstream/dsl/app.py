@@ -260,6 +260,7 @@ class App:
         window_size: Duration | None = None,
         duplicates: bool = False,
         logging: bool = True,
+        view: bool = True,
     ) -> None:
         """Adds a store for processors, which use it by name.
 
@@ -273,6 +274,7 @@ class App:
             window_size: How long the windows of a window store are.
             duplicates: A window store keeps several rows of one key and time.
             logging: Whether the store has a changelog.
+            view: Whether it can be queried from outside.
         """
         if kind not in {"key-value", "timestamped", "window", "session", "versioned"}:
             raise TopologyError(f"add_store: there is no kind {kind!r} of store")
@@ -304,6 +306,7 @@ class App:
             window_size_ms=size,
             duplicates=duplicates,
             logged=logging,
+            viewed=view,
             named=True,
         )
         self._builder.add(Store(name=self._builder.name(None, "store", base=name), at=caller(), store=spec))

@@ -20,17 +20,19 @@ class Materialized(Value):
         history: Makes a key-value store versioned: it keeps old values for this long, so that a stream can be joined
             with the value that was valid at a record's time.
         logging: Whether the store has a changelog.
+        view: Whether the store can be queried from outside; each change is then written to a view, too.
         key: Serde of the keys, if not the one that the data comes with.
         value: Serde of the values, if not the one that the data comes with.
 
     >>> Materialized("profiles", history="1h")
-    Materialized(name='profiles', retention=None, history='1h', logging=True, key=None, value=None)
+    Materialized(name='profiles', retention=None, history='1h', logging=True, view=True, key=None, value=None)
     """
 
     name: str | None = None
     retention: Duration | None = None
     history: Duration | None = None
     logging: bool = True
+    view: bool = True
     key: Any = None
     value: Any = None
 

@@ -35,6 +35,7 @@ def key_value(options: Materialized, name: str, key: Serde[Any], value: Serde[An
         key=serde_for(options.key, "key") if options.key is not None else key,
         value=serde_for(options.value, "value") if options.value is not None else value,
         logged=options.logging,
+        viewed=options.view,
         named=options.name is not None,
         **shape,
     )
@@ -67,6 +68,7 @@ def windowed(
         inclusive=isinstance(window, SlidingWindow),
         held=emit_on_close,
         logged=options.logging,
+        viewed=options.view,
         named=options.name is not None,
     )
 

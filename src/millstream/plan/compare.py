@@ -275,6 +275,12 @@ def _notes(name: str, old: _Side, new: _Side) -> Iterator[str]:
         yield (
             "it now has a changelog, without the rows from before" if after.get("logged", True) else "no changelog now"
         )
+    if before.get("viewed", True) != after.get("viewed", True):
+        yield (
+            "it can be queried now, but shows only the rows that change from now on"
+            if after.get("viewed", True)
+            else "it cannot be queried any more"
+        )
     fed, feeds = ({_feed(feed) for feed in side.feeds(name)} for side in (old, new))
     if fed != feeds:
         yield f"it was fed by {', '.join(sorted(fed))}, and is now fed by {', '.join(sorted(feeds))}"

@@ -101,7 +101,8 @@ class Handle:
             if spec.name == name:
                 if not program.has_view(spec):
                     raise UnknownStoreError(
-                        f"store {name!r} has no view", hint="only stores that were given a name can be queried"
+                        f"store {name!r} has no view",
+                        hint="only stores that were given a name can be queried, unless their view is switched off",
                     )
                 return open_view(self._application.views, self._app.id, spec, timestamped=timestamped)
         known = [spec.name for spec in self._application.stores() if program.has_view(spec)]

@@ -55,7 +55,7 @@ class Program:
 
     def has_view(self, spec: StoreSpec) -> bool:
         """Whether a store can be queried."""
-        return spec.named and spec.kind != "buffer" and bool(self.config["store.views"])
+        return spec.named and spec.viewed and spec.kind != "buffer" and bool(self.config["store.views"])
 
 
 _packing = threading.Lock()

@@ -40,6 +40,7 @@ class StoreSpec(Value):
         duplicates: A window store that keeps every row put for a key and a start (stores of stream-stream joins).
         held: Rows stay until the operator has released them (emission on close).
         logged: Changes are recorded for the changelog.
+        viewed: If it is named, it can be queried from outside.
         inclusive: The end of a window belongs to it (sliding windows).
         named: The user gave the name, so that the store can be queried.
         grouped: A key-value store whose key bytes begin with a group: its length in 4 bytes, and its bytes. The rows of
@@ -56,6 +57,7 @@ class StoreSpec(Value):
     duplicates: bool = False
     held: bool = False
     logged: bool = True
+    viewed: bool = True
     inclusive: bool = False
     named: bool = False
     grouped: bool = False
