@@ -1,0 +1,59 @@
+"""What the pages show in a terminal is what one gets: every ``console`` block is run, on Spark where it says so."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"(?:into `([\w.]+)`:\s*\n)?```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGES = [
+    path
+    for path in sorted([ROOT / "README.md", ROOT / "docs" / "tutorial.md", *(ROOT / "docs" / "how-to").glob("*.md")])
+    if "```console" in path.read_text(encoding="utf-8")
+]
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+def commands(block: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands of a block, each with what it should print."""
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, *output = part.splitlines()
+        yield command, output
+
+
+def told(lines: list[str]) -> list[str]:
+    """What is the same each time: numbers, times and the width of columns need not be."""
+    return [re.sub(r"\s+", " ", re.sub(r"\d+", "0", line)).strip() for line in lines if line.strip()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_terminal_shows(page: Path, tmp_path: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("MILLSTREAM", "PYTEST"))}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    for name, kind, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if kind == "python":
+            if name:
+                (tmp_path / name).write_text(text, encoding="utf-8")
+            continue
+        for command, output in commands(text):
+            done = subprocess.run(
+                ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+            if output != ["..."]:
+                wanted, found = told(output), told((done.stdout + done.stderr).splitlines())
+                if wanted[-1:] == ["..."]:
+                    wanted, found = wanted[:-1], found[: len(wanted) - 1]
+                assert found == wanted, command
+
+
+def test_there_are_such_pages() -> None:
+    assert {"tutorial", "use-the-command-line"} <= {page.stem for page in PAGES}
