@@ -11,7 +11,11 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with Spark run one after the other in one process: they share a session, and the cores are few."""
+    """Tests with Spark run one after the other in one process: they share a session, and the cores are few.
+
+    They are the first, because they take longer than all others together.
+    """
     for item in items:
         if item.get_closest_marker("spark") is not None:
             item.add_marker(pytest.mark.xdist_group("spark"))
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)

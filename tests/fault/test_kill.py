@@ -12,7 +12,7 @@ import pytest
 from tests.fault import model, smoke
 from tests.fault.killing import DRIVER_POINTS, WORKER_POINTS, Instance, Tally, kill_and_restart
 
-pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 KILLS = int(os.environ.get("KILLS", "10"))
 SEED = 20
