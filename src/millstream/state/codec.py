@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from struct import Struct
 from typing import Any
@@ -123,10 +123,10 @@ class Codec:
         value, timestamp = self.row_out(row)
         return ChangelogRecord(key, value, time if timestamp == NO_TIMESTAMP else timestamp)
 
-    def records(self, keys: list[bytes], rows: list[Any | None]) -> list[ChangelogRecord]:
-        """Returns the changelog records of many rows that have their own times, or none."""
+    def records(self, keys: list[bytes], rows: list[Any], times: Sequence[int] | None = None) -> list[ChangelogRecord]:
+        """Returns the changelog records of many rows; ``times`` are for those without their own."""
         if not self._timestamped or None in rows:
-            return list(map(self.record, keys, rows))
+            return list(map(self.record, keys, rows, repeat(NO_TIMESTAMP) if times is None else times))
         values, timestamps = zip(*rows, strict=True) if rows else ((), ())
         made = zip(keys, map(self.value_out, values), timestamps, strict=True)
         return list(map(tuple.__new__, repeat(ChangelogRecord), made))

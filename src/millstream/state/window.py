@@ -222,14 +222,17 @@ class MemoryWindowStore:
             self._release_at = floor + self._width
 
     def changes(self) -> list[ChangelogRecord]:
-        codec, rows = self._codec, self._rows
-        none: dict[Any, Any] = {}
-        records = [
-            codec.record(window_key(codec.key_out(key), start), rows.get(start, none).get(key), start)
-            for key, start in self._dirty
-        ]
+        if not self._dirty:
+            return []
+        keys, starts = zip(*self._dirty, strict=True)
         self._dirty.clear()
-        return records
+        suffixes = {start: window_key(b"", start) for start in set(starts)}
+        data = map(self._codec.key_out, keys)
+        names = [name + suffixes[start] for name, start in zip(data, starts, strict=True)]
+        none: dict[Any, Any] = {}
+        held = {start: self._rows.get(start, none).get for start in suffixes}
+        rows = [held[start](key) for key, start in zip(keys, starts, strict=True)]
+        return self._codec.records(names, rows, starts)
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         codec, mark = self._codec, self._mark
