@@ -171,9 +171,6 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
     scratch = _scratch(directory.parent.parent / "tmp")
     master = given.get("spark.master", f"local[{os.cpu_count() or 2},4]")
     python = str(_launcher(scratch)) if master.startswith("local") else sys.executable
-    os.environ.setdefault("PYSPARK_PYTHON", python)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", python)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {**_STATIC, "spark.local.dir": str(scratch)}
     java = f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile=file:{_logging(directory)} {' '.join(_JVM)}"
     if "spark.driver.extraJavaOptions" in given:
@@ -185,7 +182,8 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
     builder = SparkSession.builder.master(master).appName(given.get("spark.app.name", "millstream"))
     for key, value in {**settings, **given, "spark.driver.extraJavaOptions": java}.items():
         builder = builder.config(key, value)
-    with _stderr_to(directory / "spark.err"):
+    environment = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
+    with _stderr_to(directory / "spark.err"), _environment(environment):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(given.get("spark.log.level", "WARN"))
     # Spark has a daemon for each environment. Sources never get this one; operators must not, or there are two.
@@ -247,6 +245,18 @@ def _is_alive(process: int) -> bool:
     except PermissionError:
         pass
     return True
+
+
+@contextlib.contextmanager
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Sets what is not set in the environment, for as long as it takes to start Spark."""
+    own = [name for name in wanted if name not in os.environ]
+    os.environ.update({name: wanted[name] for name in own})
+    try:
+        yield
+    finally:
+        for name in own:
+            os.environ.pop(name, None)
 
 
 @contextlib.contextmanager
