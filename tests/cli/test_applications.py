@@ -174,6 +174,12 @@ def test_a_reset_says_what_it_does_and_does_it_when_told(own_shop: Run) -> None:
     }  # fmt: skip
 
 
+def test_a_reset_to_an_offset(own_shop: Run) -> None:
+    (done,) = own_shop("reset", "shop", "--to-offset", "3", "--execute", "--yes", "-o", "json").lines
+    assert done["steps"][-1] == "begin to read at offset 3"
+    assert own_shop("reset", "shop", "--to-offset", "-1").code == 2
+
+
 def test_a_running_application_is_not_reset(own_shop: Run, data: Path) -> None:
     with lock_application(data / "applications" / "shop", "shop"):
         result = own_shop("reset", "shop", "--execute", "--yes")

@@ -176,7 +176,10 @@ def test_reset_begins_anew(tmp_path: Path, expected: dict[str, Any]) -> None:
     assert everything(log) == twice
 
 
-def test_reset_to_a_time_reads_from_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("where", "first"), [({"to": 7}, 7), ({"to_offset": 8}, 8), ({"to_offset": 99}, 10), ({"to": "latest"}, 10)]
+)
+def test_reset_to_a_time_or_an_offset_reads_from_there(tmp_path: Path, where: dict[str, Any], first: int) -> None:
     log = open_log(tmp_path)
     log.create_topic("in")
     log.produce("in", [ProducerRecord(b"k", b"%d" % n, n) for n in range(10)])
@@ -184,12 +187,13 @@ def test_reset_to_a_time_reads_from_there(tmp_path: Path) -> None:
     app.stream("in", value=str).to("out")
     with LocalRun(app) as run:
         run.run()
-    reset("copy", to=7, state_dir=str(tmp_path))
+    reset("copy", **where, state_dir=str(tmp_path))
     app = App("copy", config={"state.dir": str(tmp_path)})
     app.stream("in", value=str).to("out")
     with LocalRun(app) as run:
         run.run()
-    assert [row["value"] for row in log.read("out", 0, 10, 13).to_pylist()] == [b"7", b"8", b"9"]
+    again = log.read("out", 0, 10, log.ends(["out"])["out"][0]).to_pylist()
+    assert [row["value"] for row in again] == [b"%d" % n for n in range(first, 10)]
 
 
 def test_reset_of_an_unknown_application_says_so(tmp_path: Path) -> None:

@@ -160,6 +160,10 @@ def reset(
     to: Annotated[
         str, typer.Option("--to", metavar="WHERE", help="Where it begins then: earliest, latest, or a time.")
     ] = "earliest",
+    to_offset: Annotated[
+        int | None,
+        typer.Option("--to-offset", min=0, metavar="N", help="Instead of --to: at this offset of each partition."),
+    ] = None,
     execute: Execute = False,
     yes: Yes = False,
     data: Data = None,
@@ -175,9 +179,10 @@ def reset(
     where: Any = to if to in {"earliest", "latest"} else to_milliseconds(to, "--to", "earliest, latest")
     with open_data(data) as log:
         check_application(log, application)
-    steps = admin.reset(application, to=where, state_dir=data, dry_run=True)
+    steps = admin.reset(application, to=where, to_offset=to_offset, state_dir=data, dry_run=True)
     if _agreed(f"Reset application {application}?", application, steps, output, execute=execute, yes=yes):
-        _tell_steps(application, admin.reset(application, to=where, state_dir=data), output, done=True)
+        steps = admin.reset(application, to=where, to_offset=to_offset, state_dir=data)
+        _tell_steps(application, steps, output, done=True)
 
 
 def migrate(

@@ -24,7 +24,12 @@ Position = Literal["earliest", "latest"] | int
 
 
 def reset(
-    application_id: str, *, to: Position = "earliest", state_dir: str | None = None, dry_run: bool = False
+    application_id: str,
+    *,
+    to: Position = "earliest",
+    to_offset: int | None = None,
+    state_dir: str | None = None,
+    dry_run: bool = False,
 ) -> list[str]:
     """Makes an application forget everything: its state, its internal topics, its views and how far it has read.
 
@@ -34,6 +39,7 @@ def reset(
         application_id: The application.
         to: Where it then begins to read its input: at the ``earliest`` record, at the ``latest``, or at the first
             record of a time, in milliseconds.
+        to_offset: Or at this offset in each partition, or as near to it as there are records.
         state_dir: The data directory, if not the usual one.
         dry_run: Only say what would be done.
 
@@ -47,6 +53,8 @@ def reset(
     check_name(application_id, "application")
     if not (to in {"earliest", "latest"} or (type(to) is int and to >= 0)):
         raise SetupError(f"reset: cannot begin at {to!r}", hint="'earliest', 'latest' or a time in milliseconds")
+    if to_offset is not None and (type(to_offset) is not int or to_offset < 0):
+        raise SetupError(f"reset: cannot begin at offset {to_offset!r}", hint="the first record has offset 0")
     data = data_directory(state_dir or Config()["state.dir"])
     log = open_log(data, create=False)
     directory = data / "applications" / application_id
@@ -73,12 +81,14 @@ def reset(
                 done.append(f"delete the checkpoint {path}")
                 if not dry_run:
                     shutil.rmtree(path)
-        done.append(f"begin to read at {'the ' if isinstance(to, str) else 'time '}{to}")
+        begin = {"offset": to_offset} if to_offset is not None else to
+        where = f"offset {to_offset}" if to_offset is not None else f"the {to}" if isinstance(to, str) else f"time {to}"
+        done.append(f"begin to read at {where}")
         if not dry_run:
             (directory / "identity").unlink(missing_ok=True)
             log.delete_application(application_id)
             epoch = log.acquire(application_id)
-            log.set_state(application_id, {"begin": json.dumps(to).encode()}, epoch)
+            log.set_state(application_id, {"begin": json.dumps(begin).encode()}, epoch)
     log.close()
     return done
 

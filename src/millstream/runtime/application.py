@@ -183,6 +183,13 @@ class Application:
             offsets = ends
         elif begin == "earliest":
             offsets = starts
+        elif isinstance(begin, dict):
+            offsets = {
+                topic: [
+                    min(max(begin["offset"], start), end) for start, end in zip(starts[topic], ends[topic], strict=True)
+                ]
+                for topic in offsets
+            }
         elif begin is not None:
             found = log.offsets_for_times({(t, p): begin for t in offsets for p in range(len(offsets[t]))})
             offsets = {topic: [found[topic, p] for p in range(len(old))] for topic, old in offsets.items()}
