@@ -46,10 +46,10 @@ HISTORY_MS = 60_000
 EVERY = 0.25
 NEXT = """
 What to try next:
-  examples/word_count/app.py, examples/stock_statistics/app.py   what has run here
-  examples/README.md                                             five more applications
-  docs/tutorial.md                                               your own first one
-  .venv/bin/millstream --help                                    the command line
+  examples/word_count/app.py   one of the two applications that have run here
+  examples/README.md           the other one, and five more
+  docs/tutorial.md             your own first one
+  .venv/bin/millstream --help  the command line
 """
 
 
@@ -223,7 +223,7 @@ class Screen:
 
     def _statistics_table(self) -> Table:
         names = ("trades", "lowest", "highest", "average")
-        table = Table("ticker", *names, "volume today", title="the last 5 seconds of trades", title_justify="left")
+        table = Table("ticker", *names, "today", title="trades of 5 seconds, and of today", title_justify="left")
         for column in table.columns[1:]:
             column.justify = "right"
         for ticker, volume in self._ranking[:10]:
