@@ -102,7 +102,7 @@ class Metrics:
     def state_bytes(self) -> float:
         """How large the state is."""
         with self._lock:
-            return self._state.get("state.stored-bytes", 0.0)
+            return self._state.get("state.stored-bytes", 0.0) + self._state.get("state.log-weight", 0.0)
 
     @property
     def dropped(self) -> int:

@@ -93,8 +93,9 @@ class Status:
             lag = sum(self._metrics.lag().values())
         except MillstreamError:
             lag = 0
+        state = "" if self._state is State.RUNNING else f"{self._state.value}  "
         return (
-            f"{self.name}  {self._state.value}  in {_short(rate_in)}/s  out {_short(rate_out)}/s  lag {_short(lag)}  "
+            f"{self.name}  {state}in {_short(rate_in)}/s  out {_short(rate_out)}/s  lag {_short(lag)}  "
             f"batch {self._metrics.last_seconds * 1000:.0f} ms  state {_bytes(self._metrics.state_bytes)}  "
             f"dropped {_short(self._metrics.dropped)}"
         )
