@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from millstream.errors import StateError
-from millstream.state.codec import FOREVER, Codec, expiry_width
+from millstream.state.codec import FOREVER, Codec
 from millstream.state.coded import coded
 from millstream.state.memory import AnyStore, check_spec
 from millstream.state.paged.buffer import PagedBufferStore
@@ -37,6 +37,7 @@ _MB = 1 << 20
 _SMALL = 8 * _MB
 _DOOMED_AT_ONCE = 64
 _SHORTEST_SEGMENT = 1000
+_SEGMENTS = 256
 
 _CLASSES: dict[str, Any] = {
     "key-value": PagedKeyValueStore,
@@ -57,12 +58,13 @@ class Writes(NamedTuple):
 
 
 def segment_width(spec: StoreSpec) -> int:
-    """Returns the length of the time segments of a store: a quarter of its retention; without one, all of time."""
+    """Returns the length of the time segments of a store: a small part of its retention; without one, all of time.
+
+    Windows that do not change any more are then in pages that nobody writes again.
+    """
     if spec.retention_ms is None:
         return FOREVER
-    # A multiple of the stretches in which stores know their keys by time, so that a segment has whole ones.
-    width = expiry_width(spec.retention_ms)
-    return width * max(2, -(-_SHORTEST_SEGMENT // width))
+    return max(spec.retention_ms // _SEGMENTS, _SHORTEST_SEGMENT)
 
 
 class PagedState:
