@@ -115,7 +115,7 @@ types: setup ## Check types (mypy, strict)
 
 pytest: setup ## Run the tests and the examples of the documentation; pass arguments with ARGS="..."
 	$(say) 'pytest'
-	@$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --maxschedchunk 1 $(ARGS)
 
 soak: setup ## Kill an application on Spark KILLS times (200), and verify what it did
 	@$(BIN)/python -m tests.fault.soak $(KILLS)

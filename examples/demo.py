@@ -39,6 +39,7 @@ from rich.text import Text
 from millstream import App, MillstreamError
 from millstream.config import Config
 from millstream.log import Log, open_log
+from millstream.runtime.lifecycle import State
 
 HISTORY_MS = 60_000
 """The data begins in the past, so that there are results at once."""
@@ -168,6 +169,8 @@ class Screen:
         for handle in self.handles:
             if handle.state.is_over:
                 handle.wait()
+        if self._first is None and all(handle.state is State.RUNNING for handle in self.handles):
+            self._note = "Spark runs, the first batches are on their way"
         self._read()
         if self._first is None and self._words and self._statistics:
             self._first = time.monotonic() - self._began

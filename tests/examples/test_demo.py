@@ -43,7 +43,6 @@ def test_make_demo_in_a_fresh_clone(tmp_path: Path) -> None:
     clone(tmp_path / "clone")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("VIRTUAL_ENV", "PYSPARK"))}
     environment |= {MARK: tmp_path.name, "XDG_CACHE_HOME": str(tmp_path / "cache"), "UV_LINK_MODE": "copy"}
-    environment |= {key: os.environ[key] for key in ("UV_CACHE_DIR",) if key in os.environ}
     said = tmp_path / "said"
     with said.open("wb") as file:
         make = subprocess.Popen(

@@ -15,9 +15,10 @@ from typing import Literal, NamedTuple
 import typer
 
 from millstream.cli.exits import ExitCode
-from millstream.cli.printing import print_json, show_bytes
+from millstream.cli.printing import print_json
 from millstream.cli.shared import Data, Output
 from millstream.errors import MillstreamError
+from millstream.sizes import show_bytes
 
 EXAMPLES = ("millstream doctor", "millstream doctor --output json")
 

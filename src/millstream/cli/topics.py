@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from millstream.cli.exits import UsageError
-from millstream.cli.printing import print_json, show, show_bytes
+from millstream.cli.printing import print_json, show
 from millstream.cli.shared import Data, Output, Yes, command, confirm, open_data, tell, to_pairs
 from millstream.errors import TopicExistsError, UnknownTopicError
+from millstream.sizes import show_bytes
 
 topics = typer.Typer(no_args_is_help=True, help="Make, look at and delete topics.")
 

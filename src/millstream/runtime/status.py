@@ -14,6 +14,7 @@ from millstream.errors import MillstreamError
 from millstream.runtime.lifecycle import State
 from millstream.runtime.messages import Written
 from millstream.runtime.metrics import Metrics
+from millstream.sizes import show_bytes
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -96,7 +97,7 @@ class Status:
         state = "" if self._state is State.RUNNING else f"{self._state.value}  "
         return (
             f"{self.name}  {state}in {_short(rate_in)}/s  out {_short(rate_out)}/s  lag {_short(lag)}  "
-            f"batch {self._metrics.last_seconds * 1000:.0f} ms  state {_bytes(self._metrics.state_bytes)}  "
+            f"batch {self._metrics.last_seconds * 1000:.0f} ms  state {show_bytes(self._metrics.state_bytes)}  "
             f"dropped {_short(self._metrics.dropped)}"
         )
 
@@ -158,16 +159,3 @@ def _short(number: float) -> str:
             return f"{number:.1f}{unit}" if unit and number < 9.95 else f"{number:.0f}{unit}"
         number /= 1000
     return f"{number:.1f}G"
-
-
-def _bytes(number: float) -> str:
-    """A size in few characters.
-
-    >>> _bytes(900), _bytes(3_200_000)
-    ('900 B', '3.1 MB')
-    """
-    for unit in ("B", "kB", "MB"):
-        if number < 1024:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    return f"{number:.1f} GB"

@@ -312,10 +312,9 @@ def _writer(
     choose = None if partitioner is None else partitioner.full()
     # A named tuple takes twice as long to make by its own name.
     make, append = partial(tuple.__new__, OutputRecord), outputs.append
-    partition = None
 
     def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        nonlocal partition
+        partition = None
         try:
             if choose is not None:
                 count = context.partition_counts(topic)

@@ -51,7 +51,7 @@ def make() -> None:
     path = archive_path()
     if path is None or path.exists():
         return
-    sys.stderr.write("Preparing Spark, once: this takes half a minute\n")
+    sys.stderr.write("Preparing Spark, once: this may take a minute\n")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}")
     try:

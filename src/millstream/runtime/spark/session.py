@@ -223,7 +223,7 @@ def _launcher(scratch: Path) -> Path:
     """
     path = scratch / "python"
     path.write_text(
-        "#!/bin/sh\n"
+        "#!/bin/sh -f\n"
         "path=\n"
         "IFS=:\n"
         "for one in $PYTHONPATH; do\n"
