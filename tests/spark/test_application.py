@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 from millstream import App, Processor, Record
 from millstream.errors import AlreadyRunningError, MillstreamError, ProcessingError, RunError, UnknownStoreError
@@ -273,3 +274,17 @@ def test_a_function_may_have_megabytes_with_it(tmp_path: Path, log: Log) -> None
     ).to_stream().to("out")
     app.run(until_caught_up=True)
     assert values(log, "out") == [model[7].to_bytes(8, "big")]
+
+
+def test_rocksdb_does_not_write_to_the_log_while_java_ends(tmp_path: Path, log: Log) -> None:
+    # A warning of its own threads at that moment leaves a Java that never ends.
+    log.create_topic("in", 1)
+    app = make(tmp_path, "quiet")
+    app.stream("in", value=str).group_by_key().count().to_stream().to("out")
+    with app.start() as handle:
+        until(lambda: handle.state is State.RUNNING, handle)
+        assert SparkContext._jvm is not None
+        logs = SparkContext._jvm.org.apache.logging.log4j.LogManager
+        name = "org.apache.spark.sql.execution.streaming.state.RocksDB StateStoreId[ operatorId=0 ]"
+        assert not logs.getLogger(name).isWarnEnabled()
+        assert logs.getLogger(name).isErrorEnabled()

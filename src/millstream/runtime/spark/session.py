@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _JAVA = 17
 _STATE_SERVER = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer"
+_STATE_STORES = "org.apache.spark.sql.execution.streaming.state"
 _PREFIX = "org.apache.spark.sql.execution.streaming"
 
 _STATIC = {
@@ -275,7 +276,11 @@ def _stderr_to(path: Path) -> Iterator[None]:
 
 
 def _logging(directory: Path) -> Path:
-    """Sends Spark's own log to a file of bounded size, where it can be read and is not in the way."""
+    """Sends Spark's own log to a file of bounded size, where it can be read and is not in the way.
+
+    RocksDB would write its warnings to it from threads of its own, and each time become a thread of Java's: while Java
+    ends, both wait for each other forever. So it tells of errors only.
+    """
     path = directory / "log4j2.properties"
     path.write_text(
         "\n".join(
@@ -296,6 +301,8 @@ def _logging(directory: Path) -> Path:
                 "appender.file.strategy.max = 2",
                 f"logger.state.name = {_STATE_SERVER}",
                 "logger.state.level = error",
+                f"logger.stores.name = {_STATE_STORES}",
+                "logger.stores.level = error",
                 "",
             ]
         ),
