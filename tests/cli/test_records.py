@@ -84,6 +84,46 @@ def test_keys_of_windows(orders: Run, data: Path) -> None:
     assert wrong.err.endswith("hint: write key and size of the windows: windowed:string:1m\n")
 
 
+SERDES = """
+from dataclasses import dataclass
+from millstream import App
+
+@dataclass
+class Visit:
+    pages: int
+
+app = App("visits", config={"errors.dead.letter.queue.topic.name": "dead"})
+visits = app.stream("orders", key=int, value=Visit)
+visits.to("copy", value=str)
+visits.to(lambda value: "chosen", key=str)
+"""
+
+
+def test_an_application_knows_what_keys_and_values_are(orders: Run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(SERDES)
+    records = [ProducerRecord((7).to_bytes(8), b'{"pages":3}', 1)]
+    with open_log(data) as log:
+        for topic in ("orders", "copy", "chosen", "dead"):
+            log.create_topic(topic, exist_ok=True)
+            log.produce(topic, records)
+
+    def read(topic: str, *options: str) -> str:
+        return orders("consume", topic, "--app", str(tmp_path / "app.py"), "--from-beginning", *options).out
+
+    number = "\\x00" * 7 + "\\x07"
+    assert read("orders") == '7\t{"pages": 3}\n'
+    assert read("copy") == '7\t{"pages":3}\n'
+    assert read("chosen") == f'{number}\t{{"pages": 3}}\n'
+    assert read("dead") == f'{number}\t{{"pages":3}}\n'
+    assert read("orders", "--key-serde", "bytes") == '0x0000000000000007\t{"pages": 3}\n'
+
+
+def test_an_application_without_the_topic(orders: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("from millstream import App\napp = App('a')\napp.stream('order').to('out')\n")
+    result = orders("consume", "orders", "--app", str(tmp_path / "app.py"))
+    assert result == (2, "", "error: --app: application 'a' has no topic 'orders'\nhint: did you mean 'order'?\n")
+
+
 def test_where_to_begin(orders: Run) -> None:
     lines = "".join(f'{{"value": "{number}", "timestamp": {number * 1000}}}\n' for number in range(10))
     orders("produce", "orders", "--format", "json", given=lines)

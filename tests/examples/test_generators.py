@@ -1,4 +1,4 @@
-"""The generators and the script that shows results, run as a person runs them."""
+"""The generators, run as a person runs them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from examples.generator import START
 from tests.examples.loading import EXAMPLES, ROOT, app_of, expected, fill, read
 
 from millstream import TestDriver
-from millstream.log import ProducerRecord, open_log
+from millstream.log import open_log
 from millstream.plan.stateless import Sink
-from millstream.serde import LONG
 
 examples = pytest.mark.parametrize("example", EXAMPLES)
 
@@ -67,14 +66,3 @@ def test_generated_records_have_results_in_all_topics_of_the_example(example: st
     sinks = {sink.topic for sink in app.plan().of_type(Sink) if isinstance(sink.topic, str)}
     assert sinks
     assert sinks <= found.keys()
-
-
-def test_what_an_example_wrote_can_be_shown(tmp_path: Path) -> None:
-    with open_log(tmp_path) as log:
-        log.create_topic("word-counts")
-        log.produce("word-counts", [ProducerRecord(b"mill", LONG.serialize(3), 5), ProducerRecord(b"wheel", None, 6)])
-    done = run("show.py", "word_count", "--data", str(tmp_path))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "word-counts:\n  5  mill  3\n  6  wheel  None\n", "")
-    missing = run("show.py", "word_count", "nothing", "--data", str(tmp_path))
-    assert missing.returncode == 1
-    assert missing.stderr.startswith("error: there is no topic 'nothing'")

@@ -23,16 +23,14 @@ def blocks(example: str, language: str) -> list[str]:
 
 def run(command: str) -> str:
     """Runs a command of a page, with this Python; an application runs without Spark, until it has caught up."""
-    python, script, *arguments = shlex.split(command)
-    assert python == ".venv/bin/python"
-    if script.endswith("/app.py"):
-        assert arguments == []
-        with LocalRun(app_of(Path(script).parent.name)) as local:
+    program, *arguments = shlex.split(command)
+    assert Path(program).parent == Path(".venv/bin")
+    if arguments[0].endswith("/app.py"):
+        with LocalRun(app_of(Path(arguments[0]).parent.name)) as local:
             local.run()
         return ""
-    done = subprocess.run(
-        [sys.executable, script, *arguments], capture_output=True, text=True, timeout=50, check=False, cwd=ROOT
-    )
+    here = Path(sys.executable).with_name(Path(program).name)
+    done = subprocess.run([here, *arguments], capture_output=True, text=True, timeout=50, check=False, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()
 
@@ -43,8 +41,8 @@ def test_the_commands_of_a_page_give_what_it_shows(
 ) -> None:
     monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path))
     commands = [command for block in blocks(example, "sh") for command in block.splitlines()]
-    assert [Path(shlex.split(command)[1]).name for command in commands] == ["generate.py", "app.py", "show.py"]
-    shown = [run(command) for command in commands][-1].splitlines()
+    assert [Path(shlex.split(command)[1]).name for command in commands[:3]] == ["generate.py", "app.py", "consume"]
+    shown = [line for command in commands for line in run(command).splitlines()][1:]
     (wanted,) = blocks(example, "text")
     assert len(shown) == len(wanted.splitlines())
     for line, pattern in zip(shown, wanted.splitlines(), strict=True):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from millstream.cli.exits import CommandError, ExitCode
+from millstream.cli.exits import CommandError, ExitCode, UsageError
 from millstream.cli.printing import print_json
 from millstream.cli.shared import (
     Data,
@@ -158,8 +158,11 @@ def plan_diff(
 def reset(
     application: Annotated[str, typer.Argument(metavar="APPLICATION", help="The id of the application.")],
     to: Annotated[
-        str, typer.Option("--to", metavar="WHERE", help="Where it begins then: earliest, latest, or a time.")
-    ] = "earliest",
+        str | None,
+        typer.Option(
+            "--to", metavar="WHERE", help="Where it begins then: earliest (if nothing is said), latest, a time."
+        ),
+    ] = None,
     to_offset: Annotated[
         int | None,
         typer.Option("--to-offset", min=0, metavar="N", help="Instead of --to: at this offset of each partition."),
@@ -176,7 +179,11 @@ def reset(
     """
     from millstream.runtime import admin
 
-    where: Any = to if to in {"earliest", "latest"} else to_milliseconds(to, "--to", "earliest, latest")
+    if to is not None and to_offset is not None:
+        raise UsageError("only one of --to and --to-offset can be given")
+    where: Any = to or "earliest"
+    if where not in {"earliest", "latest"}:
+        where = to_milliseconds(where, "--to", "earliest, latest")
     with open_data(data) as log:
         check_application(log, application)
     steps = admin.reset(application, to=where, to_offset=to_offset, state_dir=data, dry_run=True)

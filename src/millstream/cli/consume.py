@@ -12,11 +12,11 @@ import typer
 
 from millstream.cli.exits import UsageError
 from millstream.cli.printing import print_json, safe, show_time
-from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_text, serde_named
+from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_text, serde_named, serdes_of
 from millstream.cli.shared import Data, open_data, to_milliseconds
 from millstream.cli.topics import check_partition
 from millstream.names import check_name
-from millstream.serde import Serde
+from millstream.serde import STRING, Serde
 
 if TYPE_CHECKING:
     from millstream.log import Log
@@ -28,6 +28,7 @@ _KEY_WIDTH = 20
 EXAMPLES = (
     "millstream consume orders --from-beginning",
     "millstream consume word-counts --from-beginning --value-serde long --follow",
+    "millstream consume word-counts --app word_count.py --offset -10",
     "millstream consume orders --offset -10 --output json",
     "millstream consume orders --group checks --from-beginning --max-records 100",
 )
@@ -53,6 +54,12 @@ def consume(
     max_records: Annotated[int | None, typer.Option("--max-records", "-n", help="Stop after so many.")] = None,
     key_serde: KeySerde = None,
     value_serde: ValueSerde = None,
+    app: Annotated[
+        str | None,
+        typer.Option(
+            "--app", metavar="APP", help="Keys and values are what this application, module:app or file.py, says."
+        ),
+    ] = None,
     data: Data = None,
     output: Annotated[
         Literal["table", "json"],
@@ -74,7 +81,12 @@ def consume(
     if group is not None:
         check_name(group, "consumer group")
     moment = None if timestamp is None else to_milliseconds(timestamp, "--timestamp")
-    printer = _printer(topic, serde_named(key_serde, "--key-serde"), serde_named(value_serde, "--value-serde"), output)
+    keys, values = (STRING, STRING) if app is None else serdes_of(app, topic)
+    if key_serde is not None:
+        keys = serde_named(key_serde, "--key-serde")
+    if value_serde is not None:
+        values = serde_named(value_serde, "--value-serde")
+    printer = _printer(topic, keys, values, output)
     with open_data(data) as log:
         count = log.topic(topic).partitions
         check_partition(topic, count, partition)

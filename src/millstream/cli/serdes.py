@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
+import re
 import uuid
 from typing import Annotated, Any
 
 import typer
 
 from millstream.cli.exits import UsageError
+from millstream.cli.loading import lines_of_user, load
 from millstream.cli.printing import safe
 from millstream.durations import to_ms
-from millstream.errors import ConfigError, DurationError, SerdeError
+from millstream.errors import ConfigError, DurationError, SerdeError, suggestion
+from millstream.plan.sources import Source
+from millstream.plan.stateless import Sink
 from millstream.records import Windowed
 from millstream.serde import STRING, Serde, serde_for, session_windowed, time_windowed
 
@@ -51,6 +56,31 @@ def serde_named(name: str | None, option: str) -> Serde[Any]:
         raise UsageError(f"{option}: cannot read {name!r}", hint=hint) from None
     except ConfigError as error:
         raise UsageError(error.message, hint=error.hint) from None
+
+
+def serdes_of(target: str, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+    """Returns what the keys and values of a topic are to an application that writes or reads it.
+
+    Raises:
+        UsageError: It does neither.
+    """
+    app = load(target)
+    with lines_of_user():
+        plan = app.plan()
+    sinks, sources = list(plan.of_type(Sink)), list(plan.of_type(Source))
+    found: list[Sink | Source] = [sink for sink in sinks if sink.topic == topic]
+    found += [source for source in sources if topic in source.topics]
+    found += [source for source in sources if source.pattern and re.fullmatch(source.pattern, topic)]
+    if found:
+        return found[0].key, found[0].value
+    if topic == app.config["errors.dead.letter.queue.topic.name"]:
+        return STRING, STRING
+    found += [sink for sink in sinks if not isinstance(sink.topic, str)]  # it may be the one that a function chooses
+    if not found:
+        names = {sink.topic for sink in sinks if isinstance(sink.topic, str)}.union(*[one.topics for one in sources])
+        hint = suggestion(topic, names) or f"its topics are: {', '.join(sorted(names))}"
+        raise UsageError(f"--app: application {app.id!r} has no topic {topic!r}", hint=hint)
+    return found[0].key, found[0].value
 
 
 def to_value(text: str, serde: Serde[Any], what: str) -> Any:
@@ -126,6 +156,8 @@ def plain(value: Any) -> Any:
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(each) for each in value]
+    if dataclasses.is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     return str(value)
 
 
