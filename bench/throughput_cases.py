@@ -80,7 +80,7 @@ def _count(app: App, store: str | None) -> None:
 
 
 def _windowed(app: App) -> None:
-    counts = app.stream("in", value=int).group_by_key().windowed_by(tumbling(_WINDOW, grace="1d")).count()
+    counts = app.stream("in", value=int).group_by_key().windowed_by(tumbling(_WINDOW, grace="15m")).count()
     counts.to_stream().to("out")
 
 

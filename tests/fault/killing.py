@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -73,9 +73,7 @@ class Instance:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        for pid in self.processes():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _signal(self.processes(), signal.SIGKILL)
         self.process.wait()
 
     # ----- looking ---------------------------------------------------------------------------------------------
@@ -148,14 +146,19 @@ class Instance:
         Both are stopped first, so that what the checkpoint says is what there was at that moment.
         """
         halves = [self.process.pid, *self.processes("java", "SparkSubmit")]
-        for pid in halves:
-            os.kill(pid, signal.SIGSTOP)
+        _signal(halves, signal.SIGSTOP)
         in_batch = self.in_batch
-        os.kill(self.process.pid, signal.SIGKILL)
-        for pid in halves[1:]:
-            os.kill(pid, signal.SIGKILL if java else signal.SIGCONT)
+        _signal(halves[:1], signal.SIGKILL)
+        _signal(halves[1:], signal.SIGKILL if java else signal.SIGCONT)
         self.process.wait()
         return in_batch
+
+
+def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+    """Some may be gone: what Java starts looks like Java for a moment."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def processes(mark: str, *words: str) -> list[int]:

@@ -50,9 +50,8 @@ def main() -> int:
             tally.findings.append(f"seed {seed}: {error}")
         if len(tally.findings) == wrong:
             shutil.rmtree(directory)
-        print(
-            f"seed {seed}: {tally.kills} of {options.kills} kills, {len(tally.findings)} rounds wrong", file=sys.stderr
-        )
+        told = f"seed {seed}: {tally.kills} of {options.kills} kills, {len(tally.findings)} rounds wrong"
+        print(told, json.dumps(tally.figures()), file=sys.stderr, flush=True)
         seed += 1
     figures = {**tally.figures(), "minutes": round((time.monotonic() - started) / 60, 1), "first seed": options.seed}
     print(json.dumps(figures, indent=2))
