@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -9,13 +10,15 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark import SparkContext
 
-from millstream import App, Processor, Record
+from millstream import App, Processor, Record, TestDriver as Driver
 from millstream.errors import AlreadyRunningError, MillstreamError, ProcessingError, RunError, UnknownStoreError
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.runtime.handle import Handle
@@ -288,3 +291,67 @@ def test_rocksdb_does_not_write_to_the_log_while_java_ends(tmp_path: Path, log: 
         name = "org.apache.spark.sql.execution.streaming.state.RocksDB StateStoreId[ operatorId=0 ]"
         assert not logs.getLogger(name).isWarnEnabled()
         assert logs.getLogger(name).isErrorEnabled()
+
+
+def test_what_spark_loses_is_started_again(tmp_path: Path, log: Log) -> None:
+    log.create_topic("in", 1)
+    app = make(tmp_path, "again", **{"restart.backoff.ms": 10})
+    app.stream("in", value=str).group_by_key().count(store="counts").to_stream().to("out")
+
+    def has(count: int) -> bool:
+        return len(values(log, "out")) == count
+
+    with app.start() as handle:
+        for number in range(1, 4):
+            log.produce("in", [ProducerRecord(b"k", b"v")])
+            until(
+                lambda number=number: values(log, "out") == [n.to_bytes(8, "big") for n in range(1, number + 1)], handle
+            )
+            assert handle.store("counts").get("k") == number
+            if number < 3:  # the process that plans batches for Spark
+                for pid in own_processes("python_streaming_source_runner"):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def own_processes(word: str) -> list[int]:
+    """The processes below this one whose command has a word."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+
+    def is_own(pid: int) -> bool:
+        while pid in parents and pid != os.getpid():
+            pid = parents[pid]
+        return pid == os.getpid()
+
+    return [pid for pid in parents if is_own(pid) and word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def test_a_block_tells_of_an_application_that_failed_in_it(tmp_path: Path, log: Log) -> None:
+    log.create_topic("in", 1)
+    log.produce("in", [ProducerRecord(b"k", b"v")])
+    app = make(tmp_path, "hidden")
+    app.stream("in", value=str).map_values(int).to("out")
+
+    def block() -> None:
+        with app.start() as handle:
+            assert handle.wait(120, check=False)
+
+    with pytest.raises(ProcessingError, match="invalid literal"):
+        block()
+
+
+def test_an_application_that_was_tried_in_the_driver_can_be_started(tmp_path: Path, log: Log) -> None:
+    @dataclass
+    class Reading:  # one that goes along by value, as those of a script do
+        temperature: float
+
+    log.create_topic("in", 1)
+    app = make(tmp_path, "tried")
+    app.stream("in", value=Reading).group_by_key().reduce(lambda _old, new: new, store="last").to_stream().to("out")
+    with Driver(app) as driver:  # which has the dataclass read and written
+        driver.input("in").pipe("k", Reading(1.5))
+    log.produce("in", [ProducerRecord(b"k", b'{"temperature": 2.5}')])
+    app.run(until_caught_up=True)
+    assert values(log, "out") == [b'{"temperature":2.5}']

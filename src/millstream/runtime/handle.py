@@ -141,7 +141,14 @@ class Handle:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Stops the application.
+
+        Raises:
+            MillstreamError: What it failed of, unless the block has failed itself.
+        """
         self.stop()
+        if kind is None:
+            self.wait()
 
     # ----- the thread ------------------------------------------------------------------------------------------
 
@@ -157,10 +164,11 @@ class Handle:
             with self._status:
                 self._attempts()
         except MillstreamError as error:
-            self._error = error
+            self._error = self._status.error = error
         except Exception as error:  # noqa: BLE001  (whatever it is, it must be told)
             self._error = RunError(f"the application stopped: {type(error).__name__}: {error}")
             self._error.__cause__ = error
+            self._status.error = self._error
         finally:
             with contextlib.suppress(Exception):
                 self._upkeep.stop()

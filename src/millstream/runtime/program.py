@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import sys
 import threading
@@ -70,7 +71,7 @@ def pack_program(program: Program) -> bytes:
         for module in registered:
             cloudpickle.register_pickle_by_value(module)
         try:
-            data: bytes = cloudpickle.dumps(program)
+            data = _dumps(program)
         except Exception as error:
             raise RunError(
                 f"the application cannot be sent to the processes that run it: {error}",
@@ -81,6 +82,22 @@ def pack_program(program: Program) -> bytes:
             for module in registered:
                 cloudpickle.unregister_pickle_by_value(module)
     return data
+
+
+def _dumps(program: Program) -> bytes:
+    pickler = _cloudpickle().Pickler
+
+    class Pickler(pickler):  # type: ignore[misc, valid-type]
+        """Leaves out what msgspec keeps in classes that it has read or written: it can be made again, not sent."""
+
+        def reducer_override(self, thing: Any) -> Any:
+            if isinstance(thing, type) and "__msgspec_cache__" in vars(thing):
+                del thing.__msgspec_cache__  # type: ignore[attr-defined]
+            return super().reducer_override(thing)
+
+    buffer = io.BytesIO()
+    Pickler(buffer).dump(program)
+    return buffer.getvalue()
 
 
 _MOST = 8

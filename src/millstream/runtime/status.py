@@ -36,6 +36,8 @@ class Status:
         self._state = State.CREATED
         self._since = time.monotonic()
         self._waiting: tuple[str, float] | None = None
+        self.error: MillstreamError | None = None
+        """What the application has failed of."""
 
     def __enter__(self) -> Self:
         if self._how == "line":
@@ -50,7 +52,8 @@ class Status:
         """Says so."""
         self._state, self._since = state, time.monotonic()
         if self._how == "json":
-            self._json({"state": state.value})
+            failed = {} if self.error is None else {"error": self.error.message, "code": self.error.code}
+            self._json({"state": state.value, **(self._metrics.read() if state.is_over else {}), **failed})
 
     def failed(self, error: MillstreamError, pause: float) -> None:
         """Says why the application starts again."""
@@ -84,6 +87,8 @@ class Status:
 
     def line(self) -> str:
         """The live line."""
+        if self._state is State.PENDING_SHUTDOWN and (self._waiting is not None or not self._metrics.batches):
+            return f"{self.name}  stopping … {time.monotonic() - self._since:.0f} s"
         if self._waiting is not None:
             what, since = self._waiting
             return f"{self.name}  {what} … {time.monotonic() - since:.0f} s"

@@ -48,8 +48,9 @@ class Query:
         keys = slots(program.tasks)
         hosts = _hosts(session, cores)
         settings = Settings(packed, str(control), first, cores, keys, self.run, hosts, skipped)
-        session.dataSource.register(source_for(settings))
-        rows = session.readStream.format("millstream").load()
+        source = source_for(settings)
+        session.dataSource.register(source)
+        rows = session.readStream.format(source.name()).load()
         if program.placement.tasks:
             proxy = TaskProxy(self.run, packed, hosts, {key: task for task, key in enumerate(keys)})
             rows = rows.groupBy("slot").transformWithState(proxy, OUTPUT, "Update", "None")

@@ -43,8 +43,8 @@ class MillstreamSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
-        return "millstream"
+        """The format's name: each run has a source of its own."""
+        return f"millstream-{cls.settings.run}"
 
     def schema(self) -> str:
         """One row for each task and batch, and one for what needs no task."""
