@@ -13,6 +13,7 @@ from tests.runtime.local import LocalRun
 from millstream import App, Materialized, tumbling
 from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError, UnknownTopicError
 from millstream.log import Log, ProducerRecord, open_log
+from millstream.partitioning import partition_for
 from millstream.runtime.admin import migrate, reset
 
 
@@ -269,3 +270,25 @@ def test_views_and_changelogs_can_be_switched_off_for_each_store(tmp_path: Path)
     assert views == {"both", "no-changelog"}
     changelogs = {topic.name for topic in log.topics() if "changelog" in topic.name}
     assert changelogs == {"switched-both-changelog", "switched-no-view-changelog"}
+
+
+@pytest.mark.parametrize("topic", ["counts", lambda _value: "chosen"])
+def test_all_windows_of_a_key_go_to_one_partition(tmp_path: Path, topic: Any) -> None:
+    app = App("windows", config={"state.dir": str(tmp_path), "num.tasks": 4})
+    counts = app.stream("in", value=str).group_by_key().windowed_by(tumbling(10)).count()
+    counts.to_stream().to(topic)
+    with open_log(tmp_path) as log:
+        log.create_topic("in", 4)
+        log.produce("in", [ProducerRecord(b"abc"[n % 3 : n % 3 + 1], b"x", n * 10) for n in range(30)])
+        if topic == "counts":
+            log.create_topic("counts", 4)
+        with LocalRun(app) as run:
+            run.run()
+        name = topic if topic == "counts" else "chosen"
+        found = {(key[:-8], number) for number in range(4) for key in everything_in(log, name, number)}
+    assert found == {(letter, partition_for(letter, 4)) for letter in (b"a", b"b", b"c")}
+
+
+def everything_in(log: Log, topic: str, partition: int) -> list[bytes]:
+    keys: list[bytes] = log.read(topic, partition, 0, log.ends([topic])[topic][partition])["key"].to_pylist()
+    return keys

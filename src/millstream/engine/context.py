@@ -28,7 +28,11 @@ Drop: TypeAlias = Callable[[Any, Any, int, Headers], None]
 
 
 class OutputRecord(NamedTuple):
-    """A record that a task wrote to a topic; ``partition`` is None if the key decides."""
+    """A record that a task wrote to a topic.
+
+    ``partition`` is None if the key decides; below 0, the key decides without so many of its last bytes: those are the
+    time of a window, and all windows of a key go to one partition.
+    """
 
     topic: str
     key: Any

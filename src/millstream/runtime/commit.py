@@ -89,7 +89,7 @@ class Committer:
         return results
 
     def _appends(self, block: OutputBlock, written: Written) -> Iterable[Append]:
-        if block.partition != UNKNOWN:
+        if block.partition > UNKNOWN:
             yield Append(
                 block.topic, block.partition, Block(block.data, block.count, block.min_timestamp, block.max_timestamp)
             )
@@ -97,9 +97,9 @@ class Committer:
         topic = self._log.create_topic(block.topic, self._program.tasks, exist_ok=True)
         batch = decode(block.data).to_pydict()
         columns = (batch[name] for name in ("key", "value", "timestamp", "headers"))
-
+        chosen = None if block.partition == UNKNOWN else block.partition
         records = [
-            (block.topic, key, value, time, decode_headers(headers) if headers else (), None)
+            (block.topic, key, value, time, decode_headers(headers) if headers else (), chosen)
             for key, value, time, headers in zip(*columns, strict=True)
         ]
         for known in blocks_of(records, lambda _topic: topic.partitions, written.origin[2]):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.log.blocks import Block, decode, encode, encode_batch, to_batch
 from millstream.partitioning_arrow import partitions_for
@@ -15,15 +16,17 @@ from millstream.runtime.messages import OutputBlock
 
 _TOPIC = itemgetter(0)
 
+_NOT_ASKED = -1
+
 UNKNOWN = -1
-"""The partition of records whose topic is not known where they were written."""
+"""The partition of records whose topic is not known where they were written; below it, what `OutputRecord` says."""
 
 
 def blocks_of(records: Sequence[Any], partitions: Callable[[str], int | None], keyless: int) -> Iterator[OutputBlock]:
     """Makes blocks of output records, in the order of the first record of each topic.
 
     Args:
-        records: (topic, key, value, timestamp, headers, partition or None), as a task gives them.
+        records: (topic, key, value, timestamp, headers, partition or None), as a task gives them; see `OutputRecord`.
         partitions: How many partitions a topic has; None if that is not known.
         keyless: Decides the partition of records without a key.
     """
@@ -33,7 +36,7 @@ def blocks_of(records: Sequence[Any], partitions: Callable[[str], int | None], k
         _names, keys, values, timestamps, headers, chosen = zip(*found, strict=True)
         count = partitions(topic)
         if count is None:
-            yield block(topic, UNKNOWN, timestamps, keys, values, headers)
+            yield block(topic, min(chosen[0] or UNKNOWN, UNKNOWN), timestamps, keys, values, headers)
         elif count == 1:
             yield block(topic, 0, timestamps, keys, values, headers)
         else:
@@ -56,11 +59,15 @@ def _dealt(
 ) -> Iterator[OutputBlock]:
     timestamps, keys, values, headers = columns
     batch = to_batch(timestamps, keys, values, headers if any(headers) else None)
-    numbers = partitions_for(batch.column(1), count)
-    numbers = np.where(numbers < 0, keyless % count, numbers)
+    keys = batch.column(1)
+    numbers = partitions_for(keys, count)
     if chosen.count(None) < len(chosen):
-        asked = np.array([-1 if partition is None else partition for partition in chosen])
+        asked = np.array([_NOT_ASKED if partition is None else partition for partition in chosen])
+        for suffix in {partition for partition in chosen if partition is not None and partition < 0}:
+            windowed = partitions_for(pc.binary_slice(keys, 0, suffix), count)
+            numbers = np.where(asked == suffix, windowed, numbers)
         numbers = np.where(asked < 0, numbers, asked)
+    numbers = np.where(numbers < 0, keyless % count, numbers)
     order = np.argsort(numbers, kind="stable")
     starts = np.searchsorted(numbers[order], np.arange(count + 1))
     for partition in range(count):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from millstream.errors import ConfigError
 from millstream.records import Windowed
@@ -23,6 +23,9 @@ END_OF_TIME = 2**63 - 1
 
 class _WindowedSerde(Serde[Windowed[K]], Generic[K]):
     """What both kinds of windowed keys have in common."""
+
+    suffix: ClassVar[int]
+    """How many bytes of a key are its window."""
 
     def __init__(self, kind: str, inner: Serde[K]) -> None:
         self.inner = inner
@@ -52,6 +55,8 @@ class _WindowedSerde(Serde[Windowed[K]], Generic[K]):
 
 class TimeWindowedSerde(_WindowedSerde[K], Generic[K]):
     """The key and the start of a window; see :func:`time_windowed`."""
+
+    suffix = 8
 
     def __init__(self, inner: Serde[K], size_ms: int | None) -> None:
         super().__init__("time-windowed", inner)
@@ -93,6 +98,8 @@ class TimeWindowedSerde(_WindowedSerde[K], Generic[K]):
 
 class SessionWindowedSerde(_WindowedSerde[K], Generic[K]):
     """The key, the end and the start of a window; see :func:`session_windowed`."""
+
+    suffix = 16
 
     def __init__(self, inner: Serde[K]) -> None:
         super().__init__("session-windowed", inner)
@@ -149,3 +156,16 @@ def session_windowed(inner: Serde[K] | Any) -> Serde[Windowed[Any]]:
         inner: The serde of the key, or what :func:`serde_for` takes for one.
     """
     return SessionWindowedSerde(serde_for(inner, "windowed key"))
+
+
+def window_bytes(serde: Serde[Any]) -> int:
+    """How many of the last bytes of a key are its window: none, if it has no window.
+
+    >>> (
+    ...     window_bytes(time_windowed(str, 60_000)),
+    ...     window_bytes(session_windowed(str)),
+    ...     window_bytes(serde_for(str, "key")),
+    ... )
+    (8, 16, 0)
+    """
+    return serde.suffix if isinstance(serde, _WindowedSerde) else 0

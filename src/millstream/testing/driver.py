@@ -385,8 +385,8 @@ class TestDriver:
         """Puts what a task wrote into its topics, and what the application reads back into its queues."""
         for record in task.take_outputs():
             partition = record.partition
-            if partition is None:
-                partition = self._choose_partition(record.topic, record.key)
+            if partition is None or partition < 0:
+                partition = self._choose_partition(record.topic, record.key and record.key[:partition])
             self._logs.setdefault(record.topic, []).append(record)
             offset = self._next_offset(record.topic, partition)
             if self._tasks[partition].queue(record.topic) is not None:

@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.operators.harness import refused, rows, run
 
-from millstream import App, MillstreamError, Processor, Record, col
+from millstream import App, MillstreamError, Processor, Record, col, session, tumbling
+from millstream.partitioning import partition_for
+from millstream.serde import session_windowed, time_windowed
 
 
 class Partition(Processor[str, str, str, int]):
@@ -120,3 +124,15 @@ def test_a_topic_function_of_three_arguments_is_refused() -> None:
 
 def test_a_partitioner_of_one_argument_is_refused() -> None:
     refused(lambda: App("test").stream("in").to("out", partitioner=lambda key: 0), "partitioner", "1 argument")
+
+
+@pytest.mark.parametrize("window", [tumbling(10), session(5)])
+def test_all_windows_of_a_key_go_to_one_partition(window: Any) -> None:
+    app = App("app")
+    counts = app.stream("in", value=str).group_by_key().windowed_by(window).count()
+    counts.to_stream().to("middle")
+    key = time_windowed(str, 10) if window == tumbling(10) else session_windowed(str)
+    app.stream("middle", key=key, value=int).process(Partition, key=key, value=int).to("out")
+    driver = run(app, *(("abc"[time % 3], "x", time * 10) for time in range(30)), partitions=4)
+    found = {(key.key, value) for key, value, _ in rows(driver)}
+    assert found == {(letter, partition_for(letter.encode(), 4)) for letter in "abc"}

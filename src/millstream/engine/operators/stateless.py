@@ -15,6 +15,7 @@ from millstream.plan.functions import Function
 from millstream.plan.node import Node
 from millstream.records import Headers
 from millstream.serde import Serde
+from millstream.serde.windowed import window_bytes
 
 
 @operator(plan.Filter)
@@ -310,11 +311,12 @@ def _writer(
     fail = context.failure(node, phase="production")
     key_bytes, value_bytes = key_serde.serialize, value_serde.serialize
     choose = None if partitioner is None else partitioner.full()
+    usual = -window_bytes(key_serde) or None if isinstance(node, plan.Sink) else None
     # A named tuple takes twice as long to make by its own name.
     make, append = partial(tuple.__new__, OutputRecord), outputs.append
 
     def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        partition = None
+        partition = usual
         try:
             if choose is not None:
                 count = context.partition_counts(topic)
