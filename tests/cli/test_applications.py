@@ -122,6 +122,9 @@ def test_a_topology_is_compared_with_the_one_that_ran(shop_data: Path, shop: Run
     code, text = compared(SHOP.replace("key=int, value=str", "key=str, value=str"), "-o", "json")
     assert code == 3
     assert json.loads(text)["compatible"] is False
+    code, text = compared(SHOP.replace('store="minutes"', 'store="by-minute"'))
+    assert code == 4
+    assert text.startswith("Compatible, but what is in these stores is lost: minutes.\n")
     code, text = compared(SHOP.replace('App("shop")', 'App("another")'))
     assert (code, text) == (0, "Application another has not run yet: there is no state to go on with.\n")
 
@@ -210,4 +213,6 @@ def test_a_migration_says_what_it_does_and_does_it_when_told(tmp_path: Path, pro
     done = process("migrate", "shop.py", "--execute", "--yes", "-o", "json")
     assert done.lines[0]["done"] is True
     (tmp_path / "new.py").write_text("from millstream import App\napp = App('new')\napp.stream('orders').to('x')\n")
+    (tmp_path / "renamed.py").write_text(SHOP.replace('store="minutes"', 'store="by-minute"'))
+    assert "give up store minutes" in process("migrate", "renamed.py").out
     assert process("migrate", "new.py").err.startswith("error: application 'new' has nothing to migrate")

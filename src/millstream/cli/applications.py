@@ -123,7 +123,7 @@ def plan_diff(
     """Compares the topology of an application with the one that last ran.
 
     Says what becomes of each store and operator. The exit code is 3 if the application could not go on with the state
-    that there is, else 0.
+    that there is, 4 if it could, but what is in some stores would be lost, else 0.
     """
     from millstream.cli.loading import lines_of_user, load
     from millstream.plan.compare import compare
@@ -153,6 +153,8 @@ def plan_diff(
         typer.echo(str(found))
     if not found.compatible:
         raise typer.Exit(ExitCode.INCOMPATIBLE)
+    if found.names("lost"):
+        raise typer.Exit(ExitCode.STATE_LOST)
 
 
 def reset(

@@ -14,6 +14,7 @@ class ExitCode(IntEnum):
     ERROR = 1
     USAGE = 2
     INCOMPATIBLE = 3
+    STATE_LOST = 4
     INTERRUPTED = 130
     OUTPUT_CLOSED = 141
 
@@ -23,6 +24,7 @@ MEANINGS = {
     ExitCode.ERROR: "It failed, and says why on stderr; or a check of `doctor` failed; or a question was answered no.",
     ExitCode.USAGE: "An option, an argument or a command is wrong or missing.",
     ExitCode.INCOMPATIBLE: "`plan-diff`, `run`, `migrate`: the topology cannot go on with the state that there is.",
+    ExitCode.STATE_LOST: "`plan-diff`: the topology can go on, but what is in some stores is lost.",
     ExitCode.INTERRUPTED: "It was interrupted with Ctrl-C.",
     ExitCode.OUTPUT_CLOSED: "Whoever read its output stopped reading, as `head` does.",
 }

@@ -364,6 +364,8 @@ _MEANING = {
 def _report(found: Comparison) -> Iterator[str]:
     if not found.compatible:
         yield "Not compatible: the new topology cannot go on with the state of the old one."
+    elif lost := found.names("lost"):
+        yield f"Compatible, but what is in these stores is lost: {', '.join(lost)}."
     else:
         yield "Compatible: the new topology can go on with the state of the old one."
     old, new = found.application_ids

@@ -124,11 +124,12 @@ def migrate(app: App, *, dry_run: bool = False) -> list[str]:
                 "wait for others",
                 hint="run the former topology until it has caught up: app.run(until_caught_up=True)",
             )
-        restores, empty = _rebuilt(app, log, known)
+        restores, empty, lost = _rebuilt(app, log, known)
         number = published.batch + 1
         checkpoint = directory / f"checkpoint-{number}"
         done = [f"rebuild store {name} from {topic}" for topic, name in restores.items()]
         done += [f"begin with an empty store {name}" for name in empty]
+        done += [f"give up store {name}, which the topology has no more" for name in lost]
         done.append(f"begin a new checkpoint {checkpoint}")
         if not dry_run:
             mark = _restoring_mark(log, known, published.offsets, sorted(restores))
@@ -145,8 +146,8 @@ def migrate(app: App, *, dry_run: bool = False) -> list[str]:
     return done
 
 
-def _rebuilt(app: App, log: Log, known: Mapping[str, bytes]) -> tuple[dict[str, str], list[str]]:
-    """The stores that can be rebuilt, by their changelogs, and those that begin empty though they were kept."""
+def _rebuilt(app: App, log: Log, known: Mapping[str, bytes]) -> tuple[dict[str, str], list[str], list[str]]:
+    """The stores that can be rebuilt, by their changelogs, those that begin empty though kept, and those given up."""
     topology = app.topology()
     comparison = compare(json.loads(known["plan"]), topology.plan)
     specs = {spec.name: spec for node in topology.plan.nodes for spec in node.stores}
@@ -157,7 +158,7 @@ def _rebuilt(app: App, log: Log, known: Mapping[str, bytes]) -> tuple[dict[str, 
     topics = {topic.name for topic in log.topics()}
     kept = {name: program.changelog_of(specs[name]) for name in comparison.names("kept")}
     restores = {topic: name for name, topic in kept.items() if topic is not None and topic in topics}
-    return restores, [name for name in kept if name not in restores.values()]
+    return restores, [name for name in kept if name not in restores.values()], comparison.names("lost")
 
 
 def _restoring_mark(log: Log, known: Mapping[str, bytes], read: Offsets, changelogs: list[str]) -> Mark:

@@ -98,7 +98,7 @@ class Application:
             restores=json.loads(known.get("restores", b"{}")),
             cells={n: known[f"restored.{n}"] for n in range(tasks) if f"restored.{n}" in known},
         )
-        self._check_plan(app, known)
+        self.lost = self._check_plan(app, known)
         self._check_checkpoint(app, known)
         self.epoch = self.log.acquire(app.id)
         reach(ACQUIRED)
@@ -208,15 +208,17 @@ class Application:
 
     # ----- going on where it was -------------------------------------------------------------------------------
 
-    def _check_plan(self, app: App, known: dict[str, bytes]) -> None:
+    def _check_plan(self, app: App, known: dict[str, bytes]) -> list[str]:
+        """Makes sure that the application can go on; returns the stores that its topology has no more."""
         if "plan" not in known:
-            return
+            return []
         comparison = compare(json.loads(known["plan"]), self.program.topology.plan)
         if not comparison.compatible:
             raise IncompatibleTopologyError(
                 f"application {app.id!r} cannot go on with the state that it has.\n{comparison}",
                 hint="nothing was changed; run the former topology to go on",
             )
+        return comparison.names("lost")
 
     def _check_checkpoint(self, app: App, known: dict[str, bytes]) -> None:
         """Makes sure that checkpoint and log belong together: else batches would be lost or doubled."""

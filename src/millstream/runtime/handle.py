@@ -162,6 +162,8 @@ class Handle:
         try:
             self._upkeep.start()
             with self._status:
+                if self._application.lost:
+                    self._status.lost(self._application.lost)
                 self._attempts()
         except MillstreamError as error:
             self._error = self._status.error = error

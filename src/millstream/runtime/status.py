@@ -62,6 +62,15 @@ class Status:
         elif self._how == "line":
             _board.print(f"{self.name}: {error.message}\n  starting again in {pause:g} s", error=True)
 
+    def lost(self, stores: list[str]) -> None:
+        """Says which stores the topology has no more: what is in them is given up."""
+        if self._how == "json":
+            self._json({"lost_stores": stores})
+        elif self._how == "line":
+            _board.print(
+                f"{self.name}: the topology has these stores no more, what is in them is lost: {', '.join(stores)}"
+            )
+
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """Says what is waited for, and for how long."""
