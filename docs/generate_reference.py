@@ -37,7 +37,7 @@ from millstream.frozen import Frozen
 from millstream.serde import Serde
 
 PACKAGE = "millstream"
-NAMESPACES = ("millstream", "millstream.testing", "millstream.state.views", "millstream.serde")
+NAMESPACES = ("millstream", "millstream.testing", "millstream.state.views", "millstream.serde", "millstream.log")
 MET = (
     ("millstream.engine.errors", "ErrorContext"),
     ("millstream.engine.context", "DroppedRecord"),
@@ -47,6 +47,9 @@ MET = (
     ("millstream.plan.compare", "compare"),
     ("millstream.plan.fingerprint", "fingerprint"),
     ("millstream.plan.fingerprint", "to_dict"),
+    ("millstream.runtime.admin", "migrate"),
+    ("millstream.runtime.admin", "reset"),
+    ("millstream.runtime.lifecycle", "State"),
 )
 # Objects that other calls make; how they are made inside is nobody's business.
 HANDED_OUT = {
@@ -58,6 +61,7 @@ HANDED_OUT = {
     "TestInput",
     "TestOutput",
     "Suppressed",
+    "Handle",
 }
 HANDED_OUT |= {"GroupedStream", "WindowedStream", "CogroupedStream", "GroupedTable"}
 OUTPUT = Path(__file__).parent / "reference"

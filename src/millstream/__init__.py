@@ -21,6 +21,7 @@ from millstream.serde import Serde
 if TYPE_CHECKING:
     from millstream.engine.context import DroppedRecord
     from millstream.engine.errors import ErrorContext
+    from millstream.runtime.handle import Handle
     from millstream.testing import TestDriver
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "GlobalTable",
     "GroupedStream",
     "GroupedTable",
+    "Handle",
     "JoinedStream",
     "Materialized",
     "MillstreamError",
@@ -76,6 +78,7 @@ __all__ = [
 _ON_DEMAND = {
     "DroppedRecord": "millstream.engine.context",
     "ErrorContext": "millstream.engine.errors",
+    "Handle": "millstream.runtime.handle",
     "TestDriver": "millstream.testing",
 }
 

@@ -11,7 +11,13 @@ import pytest
 from tests.runtime.local import LocalRun
 
 from millstream import App, Materialized, tumbling
-from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError, UnknownTopicError
+from millstream.errors import (
+    AlreadyRunningError,
+    IncompatibleTopologyError,
+    SetupError,
+    UnknownStoreError,
+    UnknownTopicError,
+)
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.partitioning import partition_for
 from millstream.runtime.admin import migrate, reset
@@ -292,3 +298,18 @@ def test_all_windows_of_a_key_go_to_one_partition(tmp_path: Path, topic: Any) ->
 def everything_in(log: Log, topic: str, partition: int) -> list[bytes]:
     keys: list[bytes] = log.read(topic, partition, 0, log.ends([topic])[topic][partition])["key"].to_pylist()
     return keys
+
+
+def test_stores_are_read_from_an_application_that_does_not_run(tmp_path: Path) -> None:
+    with open_log(tmp_path) as log:
+        fill(log)
+    app = topology(tmp_path)
+    with pytest.raises(UnknownStoreError, match="no store 'words' that can be queried"):
+        app.store("words").get("a")
+    with LocalRun(app) as run:
+        run.run()
+    assert app.store("words").get("a") == 300
+    assert app.store("words", timestamped=True).get("a").value == 300
+    with pytest.raises(UnknownStoreError, match="there is no store 'wrds'") as caught:
+        app.store("wrds")
+    assert caught.value.hint == "did you mean 'words'?"

@@ -315,7 +315,10 @@ class ReadyTableAggregations(Generic[K, V]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> Table[K, float]:
-        """The average over the rows of each group; None of a group that has become empty."""
+        """The average over the rows of each group; None of a group that has become empty.
+
+        The store keeps sum and count; the table has their quotient.
+        """
         pick = self._pick(of)
         return self._ready(
             "avg",

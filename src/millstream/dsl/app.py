@@ -358,6 +358,24 @@ class App:
 
         return Handle(self, until_caught_up=until_caught_up).start()
 
+    def store(self, name: str, *, timestamped: bool = False) -> Any:
+        """Opens a named store for reading, whether the application runs, in this process or another, or not.
+
+        What is read is what the store was at the end of the last batch.
+
+        Args:
+            name: The name of the store.
+            timestamped: Show the timestamps that are kept with the values, too.
+
+        Raises:
+            UnknownStoreError: There is no such store, or the application has never run.
+        """
+        from millstream.log.embedded.directory import FILE_NAME, data_directory  # noqa: PLC0415
+        from millstream.runtime.queries import open_store  # noqa: PLC0415  (as above)
+
+        views = data_directory(self.config["state.dir"]) / FILE_NAME
+        return open_store(self.topology(), self.config, views, name, timestamped=timestamped)
+
     def run(self, *, until_caught_up: bool = False) -> None:
         """Runs the application on Spark until it is interrupted, or, if so asked, has caught up.
 

@@ -19,11 +19,12 @@ from millstream.log import open_log
 from millstream.log.api import Log
 from millstream.log.embedded.directory import FILE_NAME, data_directory
 from millstream.plan.compare import compare
-from millstream.plan.fingerprint import kept_stores, to_dict
+from millstream.plan.fingerprint import to_dict
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program
+from millstream.runtime.queries import stores_of
 from millstream.runtime.subscription import Subscription
 from millstream.state.spec import StoreSpec
 
@@ -164,8 +165,7 @@ class Application:
 
     def stores(self) -> list[StoreSpec]:
         """The stores that are kept."""
-        topology = self.program.topology
-        return [spec for specs in kept_stores(topology.plan, topology.facts).values() for spec in specs]
+        return stores_of(self.program.topology)
 
     def _first_mark(self, known: Mapping[str, bytes]) -> Mark:
         """Where an application begins: at the start of each topic, or at its end, as it or a reset says."""

@@ -11,11 +11,11 @@ from millstream.errors import MillstreamError, NonDeterministicError, RunError
 from millstream.failpoints import declare, reach
 from millstream.log.api import Append, Log, Publication
 from millstream.log.blocks import Block, decode, decode_headers
-from millstream.plan.fingerprint import kept_stores
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.messages import Failure, OutputBlock, StoreChange, Written, unpack
 from millstream.runtime.outputs import UNKNOWN, blocks_of, merged
 from millstream.runtime.program import Program
+from millstream.runtime.queries import stores_of
 from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.views.changes import ViewChange, change_of
 
@@ -44,11 +44,7 @@ class Committer:
 
         topology = program.topology
         self._passed_on = {topology.topic_of(node) for node in topology.plan.of_type(Repartition)}
-        self._unknown = [spec for spec in self._kept() if program.has_view(spec)]
-
-    def _kept(self) -> list[StoreSpec]:
-        topology = self._program.topology
-        return [spec for specs in kept_stores(topology.plan, topology.facts).values() for spec in specs]
+        self._unknown = [spec for spec in stores_of(topology) if program.has_view(spec)]
 
     def commit(self, batch: int, payloads: Iterable[bytes]) -> list[Written]:
         """Publishes a batch, and returns what its tasks did.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from millstream.dsl.app import App
-from millstream.errors import LogError, MillstreamError, RunError, UnknownStoreError
+from millstream.errors import LogError, MillstreamError, RunError
 from millstream.runtime.application import Application
 from millstream.runtime.commit import Committer
 from millstream.runtime.control import Control, Orders
@@ -22,10 +22,10 @@ from millstream.runtime.lifecycle import Lifecycle, Listener, State
 from millstream.runtime.messages import Written
 from millstream.runtime.metrics import Metrics
 from millstream.runtime.pacing import Pacing
+from millstream.runtime.queries import open_store
 from millstream.runtime.status import Status
 from millstream.runtime.subscription import Subscription
 from millstream.runtime.upkeep import Upkeep
-from millstream.views.reader import open_view
 
 if TYPE_CHECKING:
     from millstream.runtime.spark.query import Query
@@ -96,17 +96,8 @@ class Handle:
             name: The name of the store.
             timestamped: Show the timestamps that are kept with the values, too.
         """
-        program = self._application.program
-        for spec in self._application.stores():
-            if spec.name == name:
-                if not program.has_view(spec):
-                    raise UnknownStoreError(
-                        f"store {name!r} has no view",
-                        hint="only stores that were given a name can be queried, unless their view is switched off",
-                    )
-                return open_view(self._application.views, self._app.id, spec, timestamped=timestamped)
-        known = [spec.name for spec in self._application.stores() if program.has_view(spec)]
-        raise UnknownStoreError(f"there is no store {name!r}", hint=f"the stores are: {', '.join(known) or 'none'}")
+        topology = self._application.program.topology
+        return open_store(topology, self._app.config, self._application.views, name, timestamped=timestamped)
 
     def pause(self) -> None:
         """Finishes the batch, and begins no other until `resume`."""

@@ -13,6 +13,7 @@ from typing import Any
 from millstream.config import Config
 from millstream.errors import RunError
 from millstream.plan.sources import ToTable
+from millstream.runtime.queries import has_view
 from millstream.stages import Topology
 from millstream.stages.placement import Placement, place
 from millstream.stages.subtopology import changelog_topic
@@ -56,7 +57,7 @@ class Program:
 
     def has_view(self, spec: StoreSpec) -> bool:
         """Whether a store can be queried."""
-        return spec.named and spec.viewed and spec.kind != "buffer" and bool(self.config["store.views"])
+        return has_view(spec, self.config)
 
 
 _packing = threading.Lock()

@@ -151,7 +151,7 @@ def check_reachable(session: SparkSession, data: str) -> None:
     if missing:
         raise SetupError(
             f"an executor on {missing[0]} cannot open the log in {data}",
-            hint="the embedded log is a file of one machine: run the executors there, or use Kafka",
+            hint="the embedded log is a file of one machine: run the executors there",
         )
 
 
