@@ -66,6 +66,7 @@ def test_a_file_elsewhere_a_factory_and_other_formats(process: Run, folder: Path
         ("app = 5\n", "bad.py:app", "'app' in bad.py is no application: it is of type int"),
         ("", "words.py:fails", "words.py:15: ZeroDivisionError: division by zero"),
         ("", "nowhere.py", "there is no file nowhere.py"),
+        ("", ".", ". is a directory"),
         ("", "nowhere:app", "there is no module 'nowhere'"),
     ],
 )
@@ -77,6 +78,12 @@ def test_what_is_wrong_with_a_file_is_told_with_its_line(
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith(f"error: {message}")
     assert len(result.err.splitlines()) <= 2
+
+
+def test_an_application_without_a_topology_is_not_run(process: Run, folder: Path) -> None:
+    (folder / "empty.py").write_text("from millstream import App\napp = App('empty')\n")
+    result = process("run", "empty.py", cwd=folder)
+    assert (result.code, result.err.splitlines()[0]) == (1, "error: application 'empty' reads no topic")
 
 
 def test_configuration_is_checked(process: Run, folder: Path) -> None:

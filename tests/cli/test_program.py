@@ -53,6 +53,12 @@ def test_a_command_that_is_missing_or_misspelt(millstream: Run) -> None:
     assert misspelt.err.startswith("error: No such command 'consum'. Did you mean 'consume'?\n")
 
 
+def test_nobody_need_listen(data: Path) -> None:
+    command = f"exec {MILLSTREAM} version >&-"
+    ended = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, env=environment(data), check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 def test_the_traceback_is_shown_if_asked_for(data: Path) -> None:
     asked = {**environment(data), "MILLSTREAM_DEBUG": "1"}
     ended = subprocess.run([str(MILLSTREAM), "topics", "list"], capture_output=True, text=True, env=asked, check=False)
@@ -80,7 +86,7 @@ def test_a_doctor_says_what_is_wrong_and_how_to_mend_it(
     assert result.code == 1
     lines = result.out.splitlines()
     (java,) = [number for number, line in enumerate(lines) if line.startswith("fail  Java: ")]
-    assert lines[java + 1].startswith("      fix: install Java 17")
+    assert lines[java + 1].startswith("      fix: JAVA_HOME is wrong: correct it, or unset it")
     assert any(line.startswith(f"warn  data directory: other users can look into {data}") for line in lines)
     assert any(line.startswith("fail  log: ") for line in lines)
 

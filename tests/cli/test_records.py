@@ -137,6 +137,7 @@ def test_where_to_begin(orders: Run) -> None:
     assert read("--timestamp", "1970-01-01T00:00:07Z") == ["7", "8", "9"]
     assert read("--timestamp", "9000", "--partition", "0") == ["9"]
     assert read("--offset", "30") == []
+    assert len(read("--from-beginning", "--max-records", "9" * 30)) == 10
     assert read("--no-follow") == []
 
 
@@ -230,7 +231,7 @@ def test_a_wrong_line_is_named_and_those_before_it_are_written(
 ) -> None:
     result = orders("produce", "orders", *arguments, given=given)
     assert result.code == code
-    assert result.err.splitlines()[0] == "1 records before the error were written to orders"
+    assert result.err.splitlines()[0] == "written to orders before the error: 1"
     assert result.err.splitlines()[1].startswith(f"error: {message}")
     assert len(orders("consume", "orders", "--from-beginning").out.splitlines()) == 1
 

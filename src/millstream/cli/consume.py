@@ -135,7 +135,7 @@ class _Reader:
         self.log = log
         self.topic = topic
         self.positions = positions
-        self.left = most
+        self.left = None if most is None else min(most, sys.maxsize)
 
     def available(self) -> Iterator[list[dict[str, Any]]]:
         """Gives the records that are there, some at a time. A position moves when the next ones are asked for."""

@@ -59,6 +59,8 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns its exit code. `MILLSTREAM_DEBUG=1` shows where a failure comes from."""
+    if sys.stdout is None:  # it was closed by whoever started this
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         # A locale that lacks a character must not stop a command.
         if isinstance(stream, io.TextIOWrapper):

@@ -117,7 +117,7 @@ class _Written:
         elif ended:
             tell(f"{self.count} record{'' if self.count == 1 else 's'} written to {self.topic} in {seconds:.1f} s")
         elif self.count:
-            tell(f"{self.count} records before the error were written to {self.topic}")
+            tell(f"written to {self.topic} before the error: {self.count}")
 
 
 def _opened(file: str | None) -> int:

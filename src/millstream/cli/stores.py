@@ -98,7 +98,7 @@ def scan(
     to: Annotated[str | None, typer.Option("--to", metavar="KEY", help="The last key.")] = None,
     time_from: TimeFrom = None,
     time_to: TimeTo = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many rows.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10**9, help="At most so many rows.")] = 100,
     key_serde: KeySerde = None,
     value_serde: ValueSerde = None,
     data: Data = None,
@@ -189,10 +189,16 @@ def _times(low: str | None, high: str | None) -> tuple[int, int]:
     )
 
 
+def _check_times(spec: StoreSpec, times: tuple[int, int]) -> None:
+    if times != _times(None, None) and spec.kind not in {"window", "session"}:
+        raise UsageError(f"--time-from, --time-to: store {spec.name!r} is a {spec.kind} store, without windows")
+
+
 def _of_key(view: Any, spec: StoreSpec, key: Any, times: tuple[int, int], as_of: int | None) -> Iterator[Any]:
     """The rows of a key: (key or windowed key, value)."""
     if as_of is not None and spec.kind != "versioned":
         raise UsageError(f"--as-of: store {spec.name!r} is a {spec.kind} store, not a versioned one")
+    _check_times(spec, times)
     if spec.kind == "window":
         yield from view.fetch_range(key, key, *times)
     elif spec.kind == "session":
@@ -205,6 +211,7 @@ def _of_key(view: Any, spec: StoreSpec, key: Any, times: tuple[int, int], as_of:
 
 def _range(view: Any, spec: StoreSpec, low: Any, high: Any, times: tuple[int, int]) -> Iterator[Any]:
     """The rows of a range of keys."""
+    _check_times(spec, times)
     if spec.kind == "versioned":
         raise CommandError(f"store {spec.name!r} is versioned: its keys cannot be listed", hint="use stores get")
     if spec.kind == "window":

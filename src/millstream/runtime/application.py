@@ -76,6 +76,8 @@ class Application:
 
     def _prepare(self, app: App, config: Config) -> None:
         topology = app.topology()
+        if not topology.plan.nodes:
+            raise SetupError(f"application {app.id!r} reads no topic", hint="begin with app.stream(…) or app.table(…)")
         known = self.log.state(app.id)
         self.checkpoint: str = checkpoint_of(known, config, self.directory)
         self.base = int(known.get("base", b"0"))

@@ -332,9 +332,14 @@ class TestDriver:
                 f"input {topic!r}: {record.timestamp!r} is no timestamp", hint="timestamps are milliseconds, as an int"
             )
         try:
-            key_bytes, value_bytes = key.serialize(record.key), value.serialize(record.value)
+            value_bytes = value.serialize(record.value)
         except SerdeError as error:
             raise SerdeError(f"input {topic!r}: {error.message}", hint=error.hint) from None
+        try:
+            key_bytes = key.serialize(record.key)
+        except SerdeError as error:
+            hint = None if error.hint is None else error.hint.replace("value=", "key=")
+            raise SerdeError(f"input {topic!r}: the key: {error.message}", hint=hint) from None
         if partition is None:
             partition = self._choose_partition(topic, key_bytes)
         elif not 0 <= partition < self._partition_count(topic):

@@ -89,6 +89,8 @@ def check_java() -> None:
     hint = f"install Java {_JAVA} or later: {_install_command()}"
     if java is None:
         where = f"in JAVA_HOME ({home})" if home else "on the PATH"
+        if home and shutil.which("java"):
+            hint = "JAVA_HOME is wrong: correct it, or unset it, to use the one on the PATH"
         raise SetupError(f"Spark needs Java {_JAVA} or later, and there is none {where}", hint=hint)
     found = subprocess.run(  # noqa: S603  (the user's own Java)
         [java, "-version"], capture_output=True, text=True, check=False
