@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _READ_BYTES = 1 << 20
 _WAIT_SECONDS = 1.0
-_KEY_WIDTH = 20
+_PLACE_WIDTH, _KEY_WIDTH = 11, 12
 
 EXAMPLES = (
     "millstream consume orders --from-beginning",
@@ -217,11 +217,12 @@ class _TerminalPrinter(_Printer):
         width = shutil.get_terminal_size().columns
         if not self._headed:
             self._headed = True
-            typer.secho(f"{'partition:offset':>16}  {'timestamp (UTC)':<24}  {'key':<{_KEY_WIDTH}}  value", bold=True)
+            head = f"{'part:offset':>{_PLACE_WIDTH}}  {'timestamp (UTC)':<24}  {'key':<{_KEY_WIDTH}}  value"
+            typer.secho(head, bold=True)
         for row in rows:
             place = f"{row['partition']}:{row['offset']}"
             key = as_text(row["key"], self.keys)
-            line = f"{place:>16}  {show_time(row['timestamp']):<24}  "
+            line = f"{place:>{_PLACE_WIDTH}}  {show_time(row['timestamp']):<24}  "
             typer.echo(typer.style(line, dim=True) + f"{key:<{_KEY_WIDTH}}  ", nl=False)
             # A value that does not fit stays whole, on a line of its own.
             value = as_text(row["value"], self.values)

@@ -13,6 +13,8 @@ from millstream.errors import UnknownGroupError, suggestion
 if TYPE_CHECKING:
     from millstream.log import Log
 
+_WIDTH = 40
+
 groups = typer.Typer(no_args_is_help=True, help="Consumer groups and applications: how far they have read.")
 
 
@@ -26,7 +28,7 @@ def list_(data: Data = None, output: Output = "table") -> None:
             kind = "consumer" if log.published(name) is None else "application"
             topics = sorted({topic for topic, *_ in offsets})
             lag = sum(row[4] for row in offsets)
-            rows.append([name, kind, ", ".join(topics) if output == "table" else topics, lag])
+            rows.append([name, kind, _listed(topics) if output == "table" else topics, lag])
     if not rows and output == "table":
         tell("there are no groups")
         return
@@ -63,3 +65,13 @@ def _progress(log: Log, group: str) -> list[tuple[str, int, int | None, int, int
             offset = committed.get((topic, partition))
             rows.append((topic, partition, offset, end, max(0, end - (start if offset is None else offset))))
     return rows
+
+
+def _listed(topics: list[str]) -> str:
+    """Topics in few columns; `groups describe` has all of them.
+
+    >>> _listed(["orders"]), _listed(["orders-of-customers", "orders-of-shops", "prices"])
+    ('orders', 'orders-of-customers, … (3)')
+    """
+    text = ", ".join(topics)
+    return text if len(text) <= _WIDTH else f"{topics[0]}, … ({len(topics)})"
