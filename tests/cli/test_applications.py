@@ -46,6 +46,15 @@ def test_an_application_is_found_by_file_or_module(process: Run, folder: Path, t
     assert described.out.startswith("Topologies:\n   Sub-topology: 0\n    Source: lines-source (topics: [lines])")
 
 
+def test_an_application_may_be_a_package(process: Run, folder: Path) -> None:
+    (folder / "shop").mkdir()
+    (folder / "shop" / "__init__.py").write_text(
+        "from millstream import App\napp = App('s')\napp.stream('a').to('b')\n"
+    )
+    assert process("describe", "shop", cwd=folder).code == 0
+    assert process("describe", "shop:app", cwd=folder).code == 0
+
+
 def test_a_file_elsewhere_a_factory_and_other_formats(process: Run, folder: Path) -> None:
     found = process("describe", f"{folder / 'words.py'}:make", "--format", "json", cwd=Path("/"))
     assert json.loads(found.out)["sub_topologies"][0]["nodes"][0]["topics"] == ["a"]

@@ -76,6 +76,12 @@ def test_a_command_that_is_used_well(own: Run, command: str, shown: str) -> None
     assert shown in result.out
 
 
+def test_a_doctor(own: Run) -> None:
+    result = own("doctor", "-o", "json")
+    assert {"Python", "Java", "log"} <= {check["name"] for check in result.lines}
+    assert result.code == (1 if any(check["status"] == "fail" for check in result.lines) else 0)
+
+
 def test_compaction(own: Run) -> None:
     assert own("topics", "compact", "shop-minutes-changelog").code == 0
 

@@ -95,6 +95,7 @@ class Visit:
 app = App("visits", config={"errors.dead.letter.queue.topic.name": "dead"})
 visits = app.stream("orders", key=int, value=Visit)
 visits.to("copy", value=str)
+app.global_table("everywhere", key=int, value=int)
 visits.to(lambda value: "chosen", key=str)
 """
 
@@ -103,7 +104,7 @@ def test_an_application_knows_what_keys_and_values_are(orders: Run, data: Path, 
     (tmp_path / "app.py").write_text(SERDES)
     records = [ProducerRecord((7).to_bytes(8), b'{"pages":3}', 1)]
     with open_log(data) as log:
-        for topic in ("orders", "copy", "chosen", "dead"):
+        for topic in ("orders", "copy", "chosen", "dead", "everywhere"):
             log.create_topic(topic, exist_ok=True)
             log.produce(topic, records)
 
@@ -112,6 +113,7 @@ def test_an_application_knows_what_keys_and_values_are(orders: Run, data: Path, 
 
     number = "\\x00" * 7 + "\\x07"
     assert read("orders") == '7\t{"pages": 3}\n'
+    assert read("everywhere") == "7\t(not long) 0x7b227061676573223a337d\n"
     assert read("copy") == '7\t{"pages":3}\n'
     assert read("chosen") == f'{number}\t{{"pages": 3}}\n'
     assert read("dead") == f'{number}\t{{"pages":3}}\n'

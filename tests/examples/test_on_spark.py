@@ -16,7 +16,6 @@ from tests.runtime.local import LocalRun
 
 from millstream import TestDriver
 from millstream.log import open_log
-from millstream.views.reader import open_view
 
 RECORDS = 300
 RESULTS = {"deliveries", "visits"}
@@ -83,9 +82,7 @@ def test_without_spark(example: str) -> None:
     def run() -> Open:
         with LocalRun(app_of(example)) as local:
             local.run()
-            application = local.application
-            specs = {spec.name: spec for spec in application.stores()}
-        return lambda name: open_view(application.views, app_of(example).id, specs[name])
+        return app_of(example).store
 
     check(example, run)
 

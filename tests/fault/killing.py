@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from tests.fault import model, smoke
 from tests.fault.points import SPARK
+from tests.processes import Process, running
 
 from millstream.failpoints import EXIT_STATUS
 
@@ -163,31 +164,21 @@ def _signal(pids: Iterable[int], number: signal.Signals) -> None:
 
 def processes(mark: str, *words: str) -> list[int]:
     """The processes that have a mark and still run, of those whose command has all of some words."""
-    wanted = f"{MARK}={mark}".encode()
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                command = (folder / "cmdline").read_bytes().decode()
-                if all(word in command for word in words):
-                    found.append(int(folder.name))
-    return found
+    return [process.pid for process in _marked(mark) if all(word in process.command for word in words)]
+
+
+def _marked(mark: str) -> list[Process]:
+    return [process for process in running().values() if f"{MARK}={mark}" in process.environment]
 
 
 def wait_until_gone(mark: str) -> float:
     """Waits until no process with a mark is left; returns how long that took."""
     started = time.monotonic()
-    while left := processes(mark):
+    while left := _marked(mark):
         waited = time.monotonic() - started
-        assert waited < GONE_SECONDS, f"still there after {waited:.0f} s: {[_command(pid) for pid in left]}"
+        assert waited < GONE_SECONDS, f"still there after {waited:.0f} s: {[one.command[:200] for one in left]}"
         time.sleep(0.05)
     return time.monotonic() - started
-
-
-def _command(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")[:200]
-    return "gone"
 
 
 # ----- rounds of kills ---------------------------------------------------------------------------------------------

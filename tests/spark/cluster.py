@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyspark
 from tests.fault.killing import MARK
+from tests.processes import running
 
 
 class Cluster:
@@ -33,14 +34,9 @@ class Cluster:
 
     def executors(self) -> list[int]:
         """The processes of the executors, which the workers start."""
-        found = []
-        for path in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError, ValueError):
-                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-                command = (path / "cmdline").read_bytes()
-                if parent in {worker.pid for worker in self.workers} and b"CoarseGrainedExecutorBackend" in command:
-                    found.append(int(path.name))
-        return found
+        own = {worker.pid for worker in self.workers}
+        started = (process for process in running().values() if process.parent in own)
+        return [process.pid for process in started if "CoarseGrainedExecutorBackend" in process.command]
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from pyspark import SparkContext
+from tests.processes import below, running
 
 from millstream import App, Processor, Record, TestDriver as Driver
 from millstream.errors import AlreadyRunningError, MillstreamError, ProcessingError, RunError, UnknownStoreError
@@ -249,15 +250,8 @@ def test_ctrl_c_stops_a_script_and_leaves_nothing_behind(tmp_path: Path, log: Lo
 
 def _mentioning(text: str) -> list[str]:
     """The command lines of the processes of which text is a part."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if text in command and "pytest" not in command:
-            found.append(command)
-    return found
+    commands = (process.command for process in running().values())
+    return [command for command in commands if text in command and "pytest" not in command]
 
 
 def test_errors_of_the_start_are_raised_at_once(tmp_path: Path) -> None:
@@ -307,23 +301,15 @@ def test_what_spark_loses_is_started_again(tmp_path: Path, log: Log) -> None:
             until(partial(has, number), handle)
             assert values(log, "out")[-1] == number.to_bytes(8, "big")
             if number < 3:  # the process that plans batches for Spark
-                for pid in own_processes("python_streaming_source_runner"):
-                    os.kill(pid, signal.SIGKILL)
+                _kill_own("python_streaming_source_runner")
 
 
-def own_processes(word: str) -> list[int]:
-    """The processes below this one whose command has a word."""
-    parents = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-
-    def is_own(pid: int) -> bool:
-        while pid in parents and pid != os.getpid():
-            pid = parents[pid]
-        return pid == os.getpid()
-
-    return [pid for pid in parents if is_own(pid) and word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()]
+def _kill_own(word: str) -> None:
+    """Kills the processes below this one whose command has a word."""
+    for process in below(os.getpid()):
+        if word in process.command:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
 
 
 def test_a_block_tells_of_an_application_that_failed_in_it(tmp_path: Path, log: Log) -> None:

@@ -31,7 +31,7 @@ def load(target: str, config: Mapping[str, Any] | None = None) -> App:
         ConfigError: A key or a value of the configuration is not allowed.
     """
     place, name = _split(target)
-    if Path(place).is_dir():
+    if Path(place).is_dir() and not place.isidentifier():  # else it may be a package
         raise CommandError(f"{place} is a directory", hint="give the path of a Python file, or module:name")
     module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
     app = _find(module, name, target)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-import re
 import uuid
 from typing import Annotated, Any
 
@@ -16,8 +15,7 @@ from millstream.cli.loading import lines_of_user, load
 from millstream.cli.printing import safe
 from millstream.durations import to_ms
 from millstream.errors import ConfigError, DurationError, SerdeError, suggestion
-from millstream.plan.sources import Source
-from millstream.plan.stateless import Sink
+from millstream.plan.topics import free_writer, reader_of, topics_read, topics_written, writer_of
 from millstream.records import Windowed
 from millstream.serde import STRING, Serde, serde_for, session_windowed, time_windowed
 
@@ -67,20 +65,15 @@ def serdes_of(target: str, topic: str) -> tuple[Serde[Any], Serde[Any]]:
     app = load(target)
     with lines_of_user():
         plan = app.plan()
-    sinks, sources = list(plan.of_type(Sink)), list(plan.of_type(Source))
-    found: list[Sink | Source] = [sink for sink in sinks if sink.topic == topic]
-    found += [source for source in sources if topic in source.topics]
-    found += [source for source in sources if source.pattern and re.fullmatch(source.pattern, topic)]
-    if found:
-        return found[0].key, found[0].value
-    if topic == app.config["errors.dead.letter.queue.topic.name"]:
+    known = writer_of(plan, topic) or reader_of(plan, topic)
+    if known is None and topic == app.config["errors.dead.letter.queue.topic.name"]:
         return STRING, STRING
-    found += [sink for sink in sinks if not isinstance(sink.topic, str)]  # it may be the one that a function chooses
-    if not found:
-        names = {sink.topic for sink in sinks if isinstance(sink.topic, str)}.union(*[one.topics for one in sources])
-        hint = suggestion(topic, names) or f"its topics are: {', '.join(sorted(names))}"
+    known = known or free_writer(plan)
+    if known is None:
+        names = sorted({*topics_read(plan), *topics_written(plan)})
+        hint = suggestion(topic, names) or f"its topics are: {', '.join(names)}"
         raise UsageError(f"--app: application {app.id!r} has no topic {topic!r}", hint=hint)
-    return found[0].key, found[0].value
+    return known.key, known.value
 
 
 def to_value(text: str, serde: Serde[Any], what: str) -> Any:

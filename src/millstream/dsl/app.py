@@ -370,11 +370,9 @@ class App:
         Raises:
             UnknownStoreError: There is no such store, or the application has never run.
         """
-        from millstream.log.embedded.directory import FILE_NAME, data_directory  # noqa: PLC0415
         from millstream.runtime.queries import open_store  # noqa: PLC0415  (as above)
 
-        views = data_directory(self.config["state.dir"]) / FILE_NAME
-        return open_store(self.topology(), self.config, views, name, timestamped=timestamped)
+        return open_store(self.topology(), self.config, name, timestamped=timestamped)
 
     def run(self, *, until_caught_up: bool = False) -> None:
         """Runs the application on Spark until it is interrupted, or, if so asked, has caught up.

@@ -17,7 +17,7 @@ from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, Se
 from millstream.failpoints import declare, reach
 from millstream.log import open_log
 from millstream.log.api import Log
-from millstream.log.embedded.directory import FILE_NAME, data_directory
+from millstream.log.embedded.directory import data_directory
 from millstream.plan.compare import compare
 from millstream.plan.fingerprint import to_dict
 from millstream.plan.sources import Source
@@ -47,7 +47,6 @@ class Application:
         directory: Its own directory in the data directory.
         checkpoint: Where Spark keeps its checkpoint.
         base: How many batches were published before that was made.
-        views: The database with the views of its stores.
 
     Raises:
         AlreadyRunningError: Another instance has the lock.
@@ -60,7 +59,6 @@ class Application:
         data = data_directory(config["state.dir"])
         self.log: Log = open_log(data)
         self.directory = data / "applications" / app.id
-        self.views = data / FILE_NAME
         self._lock = lock_application(self.directory, app.id)
         try:
             reach(LOCKED)

@@ -97,7 +97,7 @@ class Handle:
             timestamped: Show the timestamps that are kept with the values, too.
         """
         topology = self._application.program.topology
-        return open_store(topology, self._app.config, self._application.views, name, timestamped=timestamped)
+        return open_store(topology, self._app.config, name, timestamped=timestamped)
 
     def pause(self) -> None:
         """Finishes the batch, and begins no other until `resume`."""
@@ -157,12 +157,12 @@ class Handle:
                     self._status.lost(self._application.lost)
                 self._attempts()
         except MillstreamError as error:
-            self._error = self._status.error = error
+            self._error = error
         except Exception as error:  # noqa: BLE001  (whatever it is, it must be told)
             self._error = RunError(f"the application stopped: {type(error).__name__}: {error}")
             self._error.__cause__ = error
-            self._status.error = self._error
         finally:
+            self._status.error = self._error
             with contextlib.suppress(Exception):
                 self._upkeep.stop()
                 self._metrics.lag()

@@ -109,7 +109,7 @@ class Metrics:
 
     @property
     def dropped(self) -> int:
-        """How many records were dropped, without those that nobody misses: see the reasons."""
+        """How many records were dropped, without those that were meant to be."""
         with self._lock:
             return sum(count for (_, reason), count in self._dropped.items() if reason not in _NOT_MISSED)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +14,10 @@ from millstream.log.blocks import Block, decode, encode, encode_batch, to_batch
 from millstream.partitioning_arrow import partitions_for
 from millstream.runtime.messages import OutputBlock
 
-_TOPIC = itemgetter(0)
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-_NOT_ASKED = -1
+_TOPIC = itemgetter(0)
 
 UNKNOWN = -1
 """The partition of records whose topic is not known where they were written; below it, what `OutputRecord` says."""
@@ -36,7 +37,8 @@ def blocks_of(records: Sequence[Any], partitions: Callable[[str], int | None], k
         _names, keys, values, timestamps, headers, chosen = zip(*found, strict=True)
         count = partitions(topic)
         if count is None:
-            yield block(topic, min(chosen[0] or UNKNOWN, UNKNOWN), timestamps, keys, values, headers)
+            by_part = chosen[0] is not None and chosen[0] < 0
+            yield block(topic, chosen[0] if by_part else UNKNOWN, timestamps, keys, values, headers)
         elif count == 1:
             yield block(topic, 0, timestamps, keys, values, headers)
         else:
@@ -59,14 +61,7 @@ def _dealt(
 ) -> Iterator[OutputBlock]:
     timestamps, keys, values, headers = columns
     batch = to_batch(timestamps, keys, values, headers if any(headers) else None)
-    keys = batch.column(1)
-    numbers = partitions_for(keys, count)
-    if chosen.count(None) < len(chosen):
-        asked = np.array([_NOT_ASKED if partition is None else partition for partition in chosen])
-        for suffix in {partition for partition in chosen if partition is not None and partition < 0}:
-            windowed = partitions_for(pc.binary_slice(keys, 0, suffix), count)
-            numbers = np.where(asked == suffix, windowed, numbers)
-        numbers = np.where(asked < 0, numbers, asked)
+    numbers = _partitions(batch.column(1), chosen, count)
     numbers = np.where(numbers < 0, keyless % count, numbers)
     order = np.argsort(numbers, kind="stable")
     starts = np.searchsorted(numbers[order], np.arange(count + 1))
@@ -74,6 +69,19 @@ def _dealt(
         places = order[starts[partition] : starts[partition + 1]]
         if len(places):
             yield _output(topic, partition, encode_batch(batch.take(pa.array(places))))
+
+
+def _partitions(keys: pa.Array, chosen: Sequence[int | None], count: int) -> NDArray[np.int32]:
+    """The partition of each record, as `OutputRecord` says it; -1 of those whose key should decide and is null."""
+    marks = set(chosen)
+    by_key = [mark for mark in marks if mark is None or mark < 0]
+    decided = {mark: partitions_for(keys if mark is None else pc.binary_slice(keys, 0, mark), count) for mark in by_key}
+    if len(marks) == len(decided) == 1:
+        return decided[by_key[0]]
+    numbers = np.array([0 if mark is None else mark for mark in chosen], np.int32)
+    for mark, found in decided.items():
+        numbers = np.where([one == mark for one in chosen], found, numbers)
+    return numbers
 
 
 def block(

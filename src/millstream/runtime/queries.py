@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from millstream.config import Config
 from millstream.errors import UnknownStoreError, suggestion
+from millstream.log.embedded.directory import FILE_NAME, data_directory
 from millstream.plan.fingerprint import kept_stores
 from millstream.stages import Topology
 from millstream.state.spec import StoreSpec
@@ -23,7 +23,7 @@ def has_view(spec: StoreSpec, config: Config) -> bool:
     return spec.named and spec.viewed and spec.kind != "buffer" and bool(config["store.views"])
 
 
-def open_store(topology: Topology, config: Config, views: Path, name: str, *, timestamped: bool) -> Any:
+def open_store(topology: Topology, config: Config, name: str, *, timestamped: bool) -> Any:
     """Opens a named store for reading.
 
     Raises:
@@ -32,6 +32,7 @@ def open_store(topology: Topology, config: Config, views: Path, name: str, *, ti
     specs = {spec.name: spec for spec in stores_of(topology)}
     known = [spec.name for spec in specs.values() if has_view(spec, config)]
     if name in known:
+        views = data_directory(config["state.dir"]) / FILE_NAME
         return open_view(views, topology.application_id, specs[name], timestamped=timestamped)
     if name in specs:
         hint = "only stores that were given a name can be queried, unless their view is switched off"

@@ -24,8 +24,8 @@ from millstream.errors import (
 )
 from millstream.optimize import optimize
 from millstream.partitioning import partition_for
-from millstream.plan.sources import GlobalTable, Source, ToTable
-from millstream.plan.stateless import Sink
+from millstream.plan.sources import Source, ToTable
+from millstream.plan.topics import free_writer, reader_of, topics_read, topics_written, writer_of
 from millstream.records import Record
 from millstream.serde import BYTES, Serde, serde_for
 from millstream.stages import Topology, cut
@@ -420,28 +420,21 @@ class TestDriver:
 
     def _input_serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
         plan = self.topology.plan
-        for node in plan.of_type(Source):
-            if topic in node.topics or (node.pattern is not None and self._tasks[0].queue(topic) is not None):
-                return node.key, node.value
-        for table in plan.of_type(GlobalTable):
-            if table.topic == topic:
-                return table.key, table.value
-        known = [t for n in plan.of_type(Source) for t in n.topics] + [t.topic for t in plan.of_type(GlobalTable)]
+        reader = reader_of(plan, topic)
+        if reader is not None:
+            return reader.key, reader.value
+        known = topics_read(plan)
         hint = suggestion(topic, known) or f"it reads: {', '.join(known)}"
         raise TopologyError(f"the application does not read a topic {topic!r}", hint=hint)
 
     def _output_serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
         plan = self.topology.plan
-        sinks = list(plan.of_type(Sink))
-        for node in sinks:
-            if node.topic == topic:
-                return node.key, node.value
-        for node in sinks:
-            if not isinstance(node.topic, str):
-                return node.key, node.value
+        writer = writer_of(plan, topic) or free_writer(plan)
+        if writer is not None:
+            return writer.key, writer.value
         if topic in self._logs or topic in self._counts or topic == self._config["errors.dead.letter.queue.topic.name"]:
             return BYTES, BYTES
-        known = [node.topic for node in sinks if isinstance(node.topic, str)]
+        known = topics_written(plan)
         hint = suggestion(topic, known) or f"it writes to: {', '.join(known) or 'none'}"
         raise TopologyError(f"the application does not write to a topic {topic!r}", hint=hint)
 

@@ -311,6 +311,7 @@ def _writer(
     fail = context.failure(node, phase="production")
     key_bytes, value_bytes = key_serde.serialize, value_serde.serialize
     choose = None if partitioner is None else partitioner.full()
+    # In sinks, as in Kafka Streams, the key of a window decides without its time; not in repartitions.
     usual = -window_bytes(key_serde) or None if isinstance(node, plan.Sink) else None
     # A named tuple takes twice as long to make by its own name.
     make, append = partial(tuple.__new__, OutputRecord), outputs.append

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _JAVA = 17
 _STATE_SERVER = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer"
-_STATE_STORES = "org.apache.spark.sql.execution.streaming.state"
 _PREFIX = "org.apache.spark.sql.execution.streaming"
 
 _STATIC = {
@@ -303,7 +302,7 @@ def _logging(directory: Path) -> Path:
                 "appender.file.strategy.max = 2",
                 f"logger.state.name = {_STATE_SERVER}",
                 "logger.state.level = error",
-                f"logger.stores.name = {_STATE_STORES}",
+                f"logger.stores.name = {_PREFIX}.state",
                 "logger.stores.level = error",
                 "",
             ]

@@ -1,0 +1,54 @@
+"""The processes of this machine, as a test sees them: any of them may end while it looks."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Process(NamedTuple):
+    """A process that ran a moment ago.
+
+    Attributes:
+        pid: Its number.
+        parent: The number of the one that started it.
+        command: Its command line.
+        environment: The variables that it was started with, as `NAME=value`.
+    """
+
+    pid: int
+    parent: int
+    command: str
+    environment: frozenset[str]
+
+
+def running() -> dict[int, Process]:
+    """The processes that may be looked at, by their numbers; without those that have ended and are not yet gone."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            pid = int(folder.name)
+            parent = int((folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
+            command = " ".join(_words(folder / "cmdline"))
+            if command:
+                found[pid] = Process(pid, parent, command, frozenset(_words(folder / "environ")))
+    return found
+
+
+def below(ancestor: int) -> list[Process]:
+    """The processes that one has started, and those that they have started."""
+    found = running()
+
+    def is_below(pid: int) -> bool:
+        while pid in found:
+            pid = found[pid].parent
+            if pid == ancestor:
+                return True
+        return False
+
+    return [process for pid, process in found.items() if is_below(pid)]
+
+
+def _words(path: Path) -> list[str]:
+    return path.read_bytes().decode(errors="replace").rstrip("\0").split("\0")
