@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from millstream.errors import ConfigError, suggestion
+from millstream.durations import to_ms
+from millstream.errors import ConfigError, DurationError, suggestion
+from millstream.hidden import protected
 from millstream.names import check_name
 
 
@@ -78,6 +80,34 @@ def _guarantee(key: str, value: Any) -> str:
     return str(_one_of("exactly_once", "at_least_once", "at_most_once")(key, known))
 
 
+def _servers(key: str, value: Any) -> Any:
+    text = ",".join(value) if isinstance(value, list | tuple) else value
+    if isinstance(text, str) and all(_is_address(part) for part in text.split(",")):
+        return text
+    raise ConfigError(f"{key}: {value!r} is not a list of servers", hint="write host:port, or host:port,host:port,…")
+
+
+def _is_address(text: str) -> bool:
+    host, _colon, port = text.strip().rpartition(":")
+    return bool(host) and port.isascii() and port.isdecimal()
+
+
+_BY_DURATION = "by_duration:"
+
+
+def offset_reset(key: str, value: Any) -> Any:
+    """Returns where to begin to read: ``earliest``, ``latest``, ``none``, or how many milliseconds before now."""
+    if isinstance(value, str) and value.startswith(_BY_DURATION):
+        try:
+            text = value.removeprefix(_BY_DURATION)
+            return to_ms(text[1:].replace("T", "").lower() if text.startswith("P") else text)
+        except DurationError as error:
+            raise ConfigError(f"{key}: {error.message}", hint="write by_duration:1h, or by_duration:PT1H") from None
+    if type(value) is int:
+        return value
+    return _one_of("earliest", "latest", "none")(key, value)
+
+
 OPTIMIZATIONS = ("reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
 
 
@@ -139,7 +169,36 @@ KEYS: dict[str, Key] = {
         "of the input topics.",
     ),
     "auto.offset.reset": Key(
-        "earliest", _one_of("earliest", "latest"), "Where an application begins to read a topic that is new to it."
+        "earliest",
+        offset_reset,
+        "Where an application begins to read a topic of which its group has no committed offset: `earliest`, `latest`, "
+        "`by_duration:1h` (from the records of the last hour on), or `none`: it does not start then.",
+    ),
+    "data.loss.handler": Key(
+        "fail",
+        _one_of("fail", "continue"),
+        "What happens if records are gone before they were read, by retention or with their topic: the application "
+        "stops, or goes on with what there is and counts those that are lost.",
+    ),
+    "bootstrap.servers": Key(
+        None,
+        _optional(_servers),
+        "The brokers of a Kafka cluster: `host:port,host:port`. Without it, the embedded log is used, unless the "
+        "environment's `MILLSTREAM_BOOTSTRAP_SERVERS` or `MILLSTREAM_PROFILE` names a cluster.",
+    ),
+    "security.protocol": Key(
+        None,
+        _optional(_one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
+        "How brokers are talked to. The settings `ssl.*` and `sasl.*` go with it.",
+    ),
+    "request.timeout.ms": Key(30_000, _number(100), "How long a broker may take to answer a request."),
+    "default.api.timeout.ms": Key(
+        60_000, _number(100), "How long an application waits for a broker that does not answer when it starts."
+    ),
+    "replication.factor": Key(
+        -1,
+        _number(-1),
+        "How many replicas the topics of a cluster have that belong to the application; -1: as the brokers say.",
     ),
     "target.batch.ms": Key(500, _number(10), "How long a batch should take; how many records it has follows from it."),
     "min.batch.records": Key(1_000, _number(1), "A batch has no fewer records than this because of its target time."),
@@ -172,8 +231,19 @@ KEYS: dict[str, Key] = {
     ),
 }
 
-FREE_PREFIXES = ("spark.",)
-"""Keys that begin so are passed on as they are."""
+PREFIXES = {
+    "spark.": "Spark's configuration.",
+    "ssl.": "TLS: `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password`, …",
+    "sasl.": "SASL: `sasl.mechanism` (`PLAIN`, `SCRAM-SHA-256`, …), `sasl.username`, `sasl.password`, …",
+    "enable.ssl.": "TLS: `enable.ssl.certificate.verification`.",
+    "client.": "All clients of a cluster: `client.id`, `client.rack`, …",
+    "producer.": "The producer: `producer.compression.type`, `producer.transaction.timeout.ms`, …",
+    "consumer.": "Consumers: `consumer.fetch.message.max.bytes`, …",
+    "topic.": "The topics of a cluster that belong to the application: `topic.segment.bytes`, …",
+}
+"""Keys that begin so are passed on as they are. What they say of Kafka's clients goes by librdkafka's names."""
+
+FREE_PREFIXES = tuple(PREFIXES)
 
 
 class Config(Mapping[str, Any]):
@@ -189,17 +259,29 @@ class Config(Mapping[str, Any]):
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         self._values = {name: key.check(name, key.default) for name, key in KEYS.items()}
+        self._given = set(given.given) if isinstance(given, Config) else set()
+        if isinstance(given, Config):
+            self._values = dict(given._values)
+            return
         for name, value in (given or {}).items():
             dotted = name if not isinstance(name, str) or name in KEYS else name.replace("_", ".")
             if not isinstance(dotted, str):
                 raise ConfigError(f"unknown configuration key {name!r}: keys are text")
             if dotted.startswith(FREE_PREFIXES):
-                self._values[name if name.startswith(FREE_PREFIXES) else dotted] = value
+                free = name if name.startswith(FREE_PREFIXES) else dotted
+                self._values[free] = value if free.startswith("spark.") else protected(free, value)
+                self._given.add(free)
                 continue
             if dotted not in KEYS:
                 hint = suggestion(dotted, KEYS) or f"the keys are: {', '.join(KEYS)}"
                 raise ConfigError(f"unknown configuration key {name!r}", hint=hint)
-            self._values[dotted] = KEYS[dotted].check(dotted, value)
+            self._values[dotted] = KEYS[dotted].check(dotted, protected(dotted, value))
+            self._given.add(dotted)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What was said, without what holds because nothing was."""
+        return {key: self._values[key] for key in sorted(self._given)}
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]

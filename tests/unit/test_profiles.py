@@ -1,0 +1,92 @@
+"""Profiles: what is read from millstream.toml, and what is said about one that cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from millstream.errors import ConfigError
+from millstream.hidden import Secret
+from millstream.log.opening import place_of
+from millstream.profiles import from_environment, profile
+
+TEXT = """
+[profiles.production]
+bootstrap_servers = ["kafka-1:9093", "kafka-2:9093"]
+security.protocol = "SASL_SSL"
+"sasl.username" = "anna"
+sasl.password = "${env:KAFKA_PASSWORD}"
+ssl.ca.location = "${file:ca}"
+
+[profiles.test]
+"bootstrap.servers" = "127.0.0.1:9092"
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("MILLSTREAM_PROFILE", "MILLSTREAM_CONFIG", "MILLSTREAM_BOOTSTRAP_SERVERS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ca").write_text("ca.pem\n", encoding="utf-8")
+    (tmp_path / "millstream.toml").write_text(TEXT, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_profile_has_dotted_keys_however_they_are_written() -> None:
+    assert profile("production") == {
+        "bootstrap.servers": "kafka-1:9093,kafka-2:9093",
+        "sasl.password": Secret("hunter2"),
+        "sasl.username": "anna",
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": "ca.pem",
+    }
+    assert "hunter2" not in str(profile("production"))
+
+
+def test_the_environment_chooses_a_profile_and_the_servers(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    assert from_environment() == {}
+    assert place_of({}, folder).cluster is None
+    monkeypatch.setenv("MILLSTREAM_PROFILE", "production")
+    cluster = place_of({}, folder).cluster
+    assert cluster is not None
+    assert cluster.clients["sasl.username"] == "anna"
+    monkeypatch.setenv("MILLSTREAM_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    assert from_environment()["bootstrap.servers"] == "127.0.0.1:1"
+    monkeypatch.delenv("MILLSTREAM_PROFILE")
+    assert from_environment() == {"bootstrap.servers": "127.0.0.1:1"}
+    own = place_of({"bootstrap.servers": "127.0.0.1:2"}, folder).cluster
+    assert own is not None
+    assert own.servers == "127.0.0.1:2"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"[profiles.test", "millstream.toml is not TOML: "),
+        (b"\xff", "millstream.toml is not TOML: "),
+        (b"profiles = 1", "millstream.toml has no profile 'test'"),
+        (b"[profiles]\ntest = 1", "millstream.toml has no profile 'test'"),
+        (b"[profiles.test]\nclient.id = 'x'", "profile 'test': bootstrap.servers is missing"),
+        (
+            b"[profiles.test]\nbootstrap.servers = 'nowhere'",
+            "profile 'test': bootstrap.servers: 'nowhere' is not a list",
+        ),
+        (b"[profiles.test]\nboostrap.servers = 'a:1'", "profile 'test': unknown configuration key 'boostrap.servers'"),
+        (b"[profiles.test]\nsasl.password = '${env:NONE}'", "sasl.password: there is no environment variable NONE"),
+        (b"[profiles.test]\nsasl.password = '${file:none}'", "sasl.password: none cannot be read: No such file"),
+    ],
+)
+def test_what_is_wrong_with_a_profile_is_told(folder: Path, text: bytes, message: str) -> None:
+    (folder / "millstream.toml").write_bytes(text)
+    with pytest.raises(ConfigError, match=f".*{message.replace('[', '.')}"):
+        profile("test")
+
+
+def test_a_file_that_is_not_there(folder: Path) -> None:
+    (folder / "millstream.toml").unlink()
+    with pytest.raises(ConfigError, match="cannot be read: No such file") as error:
+        profile("test")
+    assert error.value.hint == "profiles are in millstream.toml here, or in the file that MILLSTREAM_CONFIG names"
