@@ -1,0 +1,1 @@
+"""Servers for development and tests: a Kafka broker on this machine."""

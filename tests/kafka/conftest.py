@@ -1,0 +1,57 @@
+"""A real broker, one for each process that runs tests, and its log."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from millstream.dev.broker import Broker
+from millstream.errors import SetupError
+from millstream.log.kafka import KafkaLog, open_kafka_log
+
+
+@contextmanager
+def running(broker: Broker) -> Iterator[Broker]:
+    """Starts a broker, for tests that want one of their own; its data is deleted."""
+    try:
+        broker.start()
+    except SetupError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"there is no Kafka broker here: {error.message}")
+    try:
+        yield broker
+    finally:
+        broker.stop()
+        shutil.rmtree(broker.directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that runs. Without its jars, tests are skipped; not where all of them must run."""
+    properties = {"log.retention.ms": "-1"}  # timestamps of tests are old
+    with running(Broker(tmp_path_factory.mktemp("broker"), properties=properties)) as broker:
+        yield broker
+
+
+@pytest.fixture
+def log(broker: Broker, tmp_path: Path) -> Iterator[KafkaLog]:
+    """The log of the broker, without any topics or groups."""
+    with open_kafka_log({"bootstrap.servers": broker.bootstrap_servers}, tmp_path / "data") as log:
+        yield log
+        for topic in log.topics():
+            log.delete_topic(topic.name)
+        for group in log.groups():
+            log.delete_group(group)
+
+
+@pytest.fixture
+def other(broker: Broker, tmp_path: Path) -> Iterator[KafkaLog]:
+    """The same log, as another process has it."""
+    with open_kafka_log({"bootstrap.servers": broker.bootstrap_servers}, tmp_path / "other") as log:
+        yield log
