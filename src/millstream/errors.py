@@ -157,6 +157,24 @@ class LogBusyError(LogError):
     code = "log-busy"
 
 
+class BrokerError(LogError):
+    """A Kafka broker does not answer, or refuses what it is asked."""
+
+    code = "broker"
+
+
+class AuthenticationError(BrokerError):
+    """A Kafka broker does not accept who we say that we are, or we do not trust its certificate."""
+
+    code = "authentication"
+
+
+class AuthorizationError(BrokerError):
+    """A Kafka broker knows who we are, and does not allow what it is asked."""
+
+    code = "authorization"
+
+
 class UnknownTopicError(LogError):
     """There is no topic of that name, or it has no such partition."""
 

@@ -10,6 +10,9 @@ V = TypeVar("V")
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 """Record headers: (name, value) pairs in order; a name may occur more than once."""
 
+ERROR_HEADER = "__streams.errors."
+"""How the names of the headers begin that say of a dead letter why it is one."""
+
 
 class Windowed(NamedTuple, Generic[K]):
     """The key of a row of a windowed table: a key and the bounds of its window, in milliseconds.

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from millstream.config import Config
 from millstream.errors import MillstreamError, ProcessingError, ProductionError, RecordReadError, RunError
-from millstream.records import Headers
+from millstream.records import ERROR_HEADER, Headers
 
 Phase: TypeAlias = Literal["deserialization", "processing", "production"]
 
@@ -18,7 +18,6 @@ _ERRORS: dict[str, type[RunError]] = {
     "processing": ProcessingError,
     "production": ProductionError,
 }
-_HEADER = "__streams.errors."
 
 
 class Fatal(Exception):  # noqa: N818  (it carries an error through the operators, and is not one itself)
@@ -130,4 +129,4 @@ def _dead_letter_headers(context: ErrorContext, error: BaseException) -> Headers
         "partition": context.partition,
         "offset": context.offset,
     }
-    return tuple((f"{_HEADER}{name}", str(value).encode()) for name, value in facts.items())
+    return tuple((f"{ERROR_HEADER}{name}", str(value).encode()) for name, value in facts.items())

@@ -1,4 +1,4 @@
-"""Logs of topics: what they can do, and the embedded one."""
+"""Logs of topics: what they can do, and how they are opened."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ from millstream.log.api import (
     TopicPartition,
 )
 from millstream.log.blocks import Block
-from millstream.log.embedded import open_log
+from millstream.log.dead_letters import DeadLetters, Replay, dead_letter_topics
+from millstream.log.letters import Letter, Selection, Source
+from millstream.log.opening import open_log
 
 __all__ = [
     "SCHEMA",
     "Append",
     "Block",
+    "DeadLetters",
     "Fingerprints",
+    "Letter",
     "Log",
     "Offsets",
     "Produced",
@@ -32,8 +36,12 @@ __all__ = [
     "Publication",
     "Published",
     "Removed",
+    "Replay",
+    "Selection",
+    "Source",
     "Stored",
     "Topic",
     "TopicPartition",
+    "dead_letter_topics",
     "open_log",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
+from millstream.errors import UnknownTopicError
 from millstream.log.blocks import SCHEMA as BLOCK_SCHEMA, Block
 from millstream.records import Headers
 
@@ -47,6 +48,13 @@ class Topic(NamedTuple):
     partitions: int
     config: Mapping[str, str]
     internal: bool
+
+    def check_partition(self, partition: int) -> None:
+        """Raises an `UnknownTopicError` if the topic has no such partition."""
+        if not isinstance(partition, int) or not 0 <= partition < self.partitions:
+            last = self.partitions - 1
+            hint = f"its partitions are 0 to {last}" if last else "it has partition 0 only"
+            raise UnknownTopicError(f"topic {self.name!r} has no partition {partition!r}", hint=hint)
 
 
 class ProducerRecord(NamedTuple):
@@ -106,11 +114,11 @@ class Stored(NamedTuple):
 
     Attributes:
         records: So many records.
-        size: So many bytes, as they are stored.
+        size: So many bytes, as they are stored; None if the log does not know.
     """
 
     records: int
-    size: int
+    size: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +166,18 @@ class Log(Protocol):
     Methods may be called from any thread. What a method writes, it writes as a whole or not at all, and it is on the
     disk, or acknowledged by the broker, when the method returns. All raise `LogError` if the log cannot be used.
     """
+
+    def connect(self, seconds: float, tell: Callable[[str], None]) -> None:
+        """Waits until the log can be used.
+
+        Args:
+            seconds: So long.
+            tell: Called with what is waited for, if it takes a while.
+
+        Raises:
+            BrokerError: It cannot be used after that time.
+        """
+        ...
 
     def create_topic(
         self,
@@ -265,10 +285,10 @@ class Log(Protocol):
         """
         ...
 
-    def time_bounds(self, topic: str, partition: int, start: int, end: int) -> tuple[int, int] | None:
-        """Returns the least and the greatest timestamp of a range of offsets, or None if nothing is there.
+    def latest_time(self, topic: str, partition: int, start: int, end: int) -> int | None:
+        """Returns about the greatest timestamp of a range of offsets, or None if nothing is there.
 
-        They may be those of a somewhat larger range: records are looked at in blocks.
+        It may be that of a somewhat larger range, as records are looked at in blocks, or of its last records.
         """
         ...
 
@@ -350,6 +370,15 @@ class Log(Protocol):
 
     def delete_application(self, application: str) -> None:
         """Forgets an application: its epoch, published batch, state, group, holds and views. Its topics stay."""
+        ...
+
+    @property
+    def cleans_itself(self) -> bool:
+        """Whether retention and compaction happen without being asked for."""
+        ...
+
+    def delete_records(self, offsets: Offsets) -> None:
+        """Deletes the records before some offsets. Those that an application holds, or that share a block, may stay."""
         ...
 
     def apply_retention(self, now: int | None = None) -> Removed:

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.log.helpers import in_child, record, rows
 
 from millstream.errors import CorruptLogError, LogError, LogFormatError, LogFullError
-from millstream.log import Log, ProducerRecord, Publication, open_log
+from millstream.log import Log, ProducerRecord, Publication, embedded, open_log
 
 
 def fill(directory: Path) -> None:
@@ -40,7 +40,7 @@ def everything(log: Log) -> Any:
         for topic in topics
         for partition, end in enumerate(log.ends([topic.name])[topic.name])
     ]
-    bounds = [log.time_bounds(topic.name, 0, 0, 1_000) for topic in topics]
+    bounds = [log.latest_time(topic.name, 0, 0, 1_000) for topic in topics]
     return topics, tables, bounds, log.committed("group"), log.published("app"), log.state("app")
 
 
@@ -179,7 +179,7 @@ def test_nothing_is_written_to_a_file_that_was_deleted_or_replaced(directory: Pa
 
 
 def test_a_full_log_refuses_and_goes_on(directory: Path) -> None:
-    with open_log(directory, max_size=2_000_000) as log:
+    with embedded.open_log(directory, max_size=2_000_000) as log:
         log.create_topic("t", 2, {"retention.bytes": "0"})
         noise = [ProducerRecord(b"k", os.urandom(100_000), 0, partition=place % 2) for place in range(4)]
         for _ in range(3):

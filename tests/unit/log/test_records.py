@@ -77,7 +77,7 @@ def test_log_append_time_overrides_timestamps_and_belongs_to_what_was_written_un
     first, second, third = log.read("t", 0, 0, 3)["timestamp"].to_pylist()
     assert first == second > 1_600_000_000_000
     assert third == 6
-    assert log.time_bounds("t", 0, 0, 3) == (6, first)
+    assert log.latest_time("t", 0, 0, 3) == first
 
 
 def test_nothing_can_be_produced(log: Log) -> None:
@@ -194,13 +194,13 @@ def test_offsets_for_times_finds_the_first_record_that_is_not_earlier(log: Log) 
         assert log.offsets_for_times({("t", 0): time}) == {("t", 0): expected}
 
 
-def test_time_bounds_hold_the_range_and_reach_to_the_borders_of_blocks(log: Log) -> None:
+def test_the_latest_time_holds_the_range_and_reaches_to_the_borders_of_blocks(log: Log) -> None:
     log.create_topic("t")
     for first in range(0, 100, 10):
         log.produce("t", [record("k", "v", first + number) for number in range(10)])
-    assert log.time_bounds("t", 0, 0, 100) == (0, 99)
-    assert log.time_bounds("t", 0, 25, 26) == (20, 29)
-    assert log.time_bounds("t", 0, 20, 30) == (20, 29)
-    assert log.time_bounds("t", 0, 29, 31) == (20, 39)
-    assert log.time_bounds("t", 0, 100, 200) is None
-    assert log.time_bounds("t", 0, 5, 5) is None
+    assert log.latest_time("t", 0, 0, 100) == 99
+    assert log.latest_time("t", 0, 25, 26) == 29
+    assert log.latest_time("t", 0, 20, 30) == 29
+    assert log.latest_time("t", 0, 29, 31) == 39
+    assert log.latest_time("t", 0, 100, 200) is None
+    assert log.latest_time("t", 0, 5, 5) is None

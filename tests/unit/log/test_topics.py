@@ -94,7 +94,7 @@ def test_every_method_knows_unknown_topics_and_partitions(log: Log) -> None:
         with pytest.raises(UnknownTopicError):
             log.read(name, partition, 0, 1)
         with pytest.raises(UnknownTopicError):
-            log.time_bounds(name, partition, 0, 1)
+            log.latest_time(name, partition, 0, 1)
         with pytest.raises(UnknownTopicError):
             log.offsets_for_times({(name, partition): 0})
         with pytest.raises(UnknownTopicError):
@@ -153,6 +153,6 @@ def test_a_topic_knows_how_much_it_holds(log: Log) -> None:
     log.compact("prices")
     after = log.sizes("prices")
     assert [stored.records for stored in after] == [0, 1, 0]
-    assert 0 < after[1].size < before[1].size
+    assert 0 < (after[1].size or 0) < (before[1].size or 0)
     with pytest.raises(UnknownTopicError):
         log.sizes("nothing")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -26,8 +26,8 @@ from millstream.log.embedded import (
 )
 from millstream.log.embedded.database import Database, now_ms
 from millstream.log.embedded.directory import data_directory
-from millstream.log.embedded.producing import deal
 from millstream.log.embedded.schema import open_database
+from millstream.log.producing import deal
 
 APPEND_BEFORE_BEGIN = declare("log.append.before-begin")
 APPEND_BEFORE_COMMIT = declare("log.append.before-commit")
@@ -70,6 +70,9 @@ class EmbeddedLog:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._calls = itertools.count()
+
+    def connect(self, seconds: float, tell: Callable[[str], None]) -> None:
+        """Does nothing: there is no server."""
 
     def create_topic(
         self,
@@ -114,9 +117,9 @@ class EmbeddedLog:
     def produce(self, topic: str, records: Iterable[ProducerRecord], *, partition: int | None = None) -> list[Produced]:
         """Writes records, all of them at once."""
         with self._database.read() as connection:
-            stored = stored_topics.find(connection, topic)
-        sticky = next(self._calls) % stored.topic.partitions
-        dealt = deal(stored, records, partition, sticky, now_ms())
+            found = stored_topics.find(connection, topic).topic
+        sticky = next(self._calls) % found.partitions
+        dealt = deal(found, records, partition, sticky, now_ms())
         bases = self.append([Append(topic, number, block) for number, block in dealt]) if dealt else []
         result: list[Produced] = []
         for (number, block), base in zip(dealt, bases, strict=True):
@@ -168,11 +171,11 @@ class EmbeddedLog:
                 for (name, partition), timestamp in times.items()
             }
 
-    def time_bounds(self, topic: str, partition: int, start: int, end: int) -> tuple[int, int] | None:
-        """Returns the least and the greatest timestamp of a range of offsets."""
+    def latest_time(self, topic: str, partition: int, start: int, end: int) -> int | None:
+        """Returns about the greatest timestamp of a range of offsets."""
         with self._database.read() as connection:
             stored = stored_topics.find(connection, topic)
-            return stored_times.time_bounds(connection, stored, partition, start, end)
+            return stored_times.latest_time(connection, stored, partition, start, end)
 
     def wait(self, positions: Offsets, timeout: float) -> bool:
         """Waits until some partition has records at its position or beyond."""
@@ -241,6 +244,15 @@ class EmbeddedLog:
         """Forgets an application."""
         with self._database.write() as connection:
             applications.delete(connection, application)
+
+    @property
+    def cleans_itself(self) -> bool:
+        """It does not: there is no server."""
+        return False
+
+    def delete_records(self, offsets: Offsets) -> None:
+        """Deletes the blocks before some offsets, if no application holds them."""
+        retention.delete_before(self._database, offsets)
 
     def apply_retention(self, now: int | None = None) -> Removed:
         """Deletes the records that are older, or more, than their topics keep."""

@@ -25,7 +25,7 @@ def resolve(connection: sqlite3.Connection, offsets: Offsets) -> list[tuple[Stor
     for (name, partition), offset in offsets.items():
         if name not in topics:
             topics[name] = find(connection, name)
-        topics[name].check_partition(partition)
+        topics[name].topic.check_partition(partition)
         if not 0 <= offset < 2**63:
             raise LogError(f"topic {name!r}, partition {partition}: {offset} is not an offset")
         result.append((topics[name], partition, offset))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 
-from millstream.errors import NonDeterministicError
 from millstream.failpoints import declare, reach
-from millstream.log.api import Fingerprints, Publication
+from millstream.log.api import Publication
 from millstream.log.embedded import applications, groups
 from millstream.log.embedded.positions import merge, resolve
 from millstream.log.embedded.records import append_all
+from millstream.log.replays import check_replay
 from millstream.views.tables import apply_changes
 
 BEGIN = declare("log.publish.begin")
@@ -25,7 +25,7 @@ def publish(connection: sqlite3.Connection, publication: Publication, now: int) 
     known = applications.check_epoch(connection, name, publication.epoch)
     if known.batch is not None and publication.batch <= known.batch:
         if publication.batch == known.batch:
-            _compare(publication, known.fingerprints)
+            check_replay(publication, known.fingerprints)
         return False
     append_all(connection, publication.appends, now)
     reach(AFTER_APPENDS)
@@ -38,13 +38,3 @@ def publish(connection: sqlite3.Connection, publication: Publication, now: int) 
     applications.store(connection, known._replace(batch=publication.batch, fingerprints=fingerprints, offsets=offsets))
     reach(AFTER_PROGRESS)
     return True
-
-
-def _compare(publication: Publication, before: Fingerprints) -> None:
-    """Raises a `NonDeterministicError` if a batch that was published comes again with other results."""
-    now = publication.fingerprints
-    if differ := tuple(sorted(n for n in {*now, *before} if now.get(n) != before.get(n))):
-        what = f"batch {publication.batch} of application {publication.application!r}"
-        message = f"{what} was published before, and its replay gives other results in: {', '.join(differ)}"
-        hint = "functions must give the same result for the same record: no clock, random numbers or outside data"
-        raise NonDeterministicError(message, hint=hint, names=differ)

@@ -98,7 +98,7 @@ class Appender:
         topic, (_, partition, block) = self._topic(append.topic), append
         at = append.topic, partition
         if at not in self._heads:
-            topic.check_partition(partition)
+            topic.topic.check_partition(partition)
             self._heads[at] = head(self._connection, topic, partition)
         start, base = self._heads[at]
         if block.count:
@@ -218,7 +218,7 @@ def read(
     connection: sqlite3.Connection, topic: StoredTopic, partition: int, span: tuple[int, int], max_bytes: int | None
 ) -> pa.Table:
     """Returns the records of a range of offsets."""
-    topic.check_partition(partition)
+    topic.topic.check_partition(partition)
     start, end = span
     edges = head(connection, topic, partition)
     if 0 <= start < edges.start and start < end:

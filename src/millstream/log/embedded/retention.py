@@ -6,11 +6,11 @@ import contextlib
 import sqlite3
 
 from millstream.failpoints import declare, reach
-from millstream.log.api import Removed
+from millstream.log.api import Offsets, Removed
 from millstream.log.embedded import applications
 from millstream.log.embedded.database import Database
 from millstream.log.embedded.records import BlockRow, delete, rows
-from millstream.log.embedded.topics import Head, StoredTopic, find_all, head, set_head
+from millstream.log.embedded.topics import Head, StoredTopic, find, find_all, head, set_head
 
 AFTER_DELETE = declare("log.retention.after-delete")
 BEFORE_COMMIT = declare("log.retention.before-commit")
@@ -44,6 +44,21 @@ def apply(database: Database, now: int) -> Removed:
     if due:
         _shrink(database)
     return Removed(records, size)
+
+
+def delete_before(database: Database, offsets: Offsets) -> None:
+    """Deletes the blocks that end at or before some offsets and that no application holds."""
+    with database.write() as connection:
+        floors = applications.floors(connection)
+        for (name, partition), offset in offsets.items():
+            topic = find(connection, name)
+            topic.topic.check_partition(partition)
+            edges = head(connection, topic, partition)
+            end = min(offset, edges.next, floors.get((topic.id, partition), edges.next))
+            with contextlib.closing(rows(connection, topic, partition, edges.start, end)) as known:
+                ended = [row for row in known if row.next <= end]
+            _delete(connection, topic, partition, ended)
+        reach(BEFORE_COMMIT)
 
 
 def _expired(connection: sqlite3.Connection, topic: StoredTopic, partition: int, now: int) -> list[BlockRow]:

@@ -28,7 +28,7 @@ PAGE_SIZE = 8192
 BEFORE_LINK = declare("log.create.before-link")
 AFTER_LINK = declare("log.create.after-link")
 
-# What is asked of blocks without their bytes, as retention and time_bounds do, must not walk over the bytes: so those
+# What is asked of blocks without their bytes, as retention and latest_time do, must not walk over the bytes: so those
 # have a table of their own. It was as quick as one table, and quicker than one ordered by offset.
 # No table has an index beside it: one that lacks a row would hide the row, and nobody would notice.
 _TABLES = """

@@ -13,7 +13,7 @@ from millstream.log.embedded.topics import StoredTopic, head
 
 def offset_for_time(connection: sqlite3.Connection, topic: StoredTopic, partition: int, timestamp: int) -> int:
     """Returns the offset of the first record that is not before a timestamp; the partition's end if there is none."""
-    topic.check_partition(partition)
+    topic.topic.check_partition(partition)
     edges = head(connection, topic, partition)
     statement = """
         SELECT base FROM blocks WHERE topic = ? AND partition = ? AND max_timestamp >= ? AND count > 0
@@ -27,12 +27,7 @@ def offset_for_time(connection: sqlite3.Connection, topic: StoredTopic, partitio
     return int(offsets(row)[np.argmax(timestamps >= timestamp)])
 
 
-def time_bounds(
-    connection: sqlite3.Connection, topic: StoredTopic, partition: int, start: int, end: int
-) -> tuple[int, int] | None:
-    """Returns the least and the greatest timestamp of the blocks that hold a range of offsets."""
-    topic.check_partition(partition)
-    found = [row for row in rows(connection, topic, partition, start, end) if row.count]
-    if not found:
-        return None
-    return min(row.min_timestamp for row in found), max(row.max_timestamp for row in found)
+def latest_time(connection: sqlite3.Connection, topic: StoredTopic, partition: int, start: int, end: int) -> int | None:
+    """Returns the greatest timestamp of the blocks that hold a range of offsets."""
+    topic.topic.check_partition(partition)
+    return max((row.max_timestamp for row in rows(connection, topic, partition, start, end) if row.count), default=None)

@@ -31,13 +31,6 @@ class StoredTopic(NamedTuple):
         """The topic's name."""
         return self.topic.name
 
-    def check_partition(self, partition: int) -> None:
-        """Raises an `UnknownTopicError` if the topic has no such partition."""
-        if not isinstance(partition, int) or not 0 <= partition < self.topic.partitions:
-            last = self.topic.partitions - 1
-            hint = f"its partitions are 0 to {last}" if last else "it has partition 0 only"
-            raise UnknownTopicError(f"topic {self.name!r} has no partition {partition!r}", hint=hint)
-
 
 class Head(NamedTuple):
     """Where a partition begins and where its next record goes."""

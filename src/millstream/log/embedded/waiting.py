@@ -51,5 +51,5 @@ def _has_news(database: Database, positions: Offsets) -> bool:
 
 def _end(connection: sqlite3.Connection, name: str, partition: int) -> int:
     topic = find(connection, name)
-    topic.check_partition(partition)
+    topic.topic.check_partition(partition)
     return head(connection, topic, partition).next

@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.errors import RecordRefusedError
-from millstream.log.api import ProducerRecord
+from millstream.log.api import ProducerRecord, Topic
 from millstream.log.arrays import from_integers
 from millstream.log.blocks import Block, encode_batch, to_batch
-from millstream.log.embedded.topics import StoredTopic
 from millstream.partitioning_arrow import partitions_for
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ _BLOCK_BYTES = 4 * 1024 * 1024
 
 
 def deal(
-    topic: StoredTopic, records: Iterable[ProducerRecord], partition: int | None, sticky: int, now: int
+    topic: Topic, records: Iterable[ProducerRecord], partition: int | None, sticky: int, now: int
 ) -> list[tuple[int, Block]]:
     """Returns blocks of records and the partitions to which they go, by partition.
 
@@ -65,7 +64,7 @@ def deal(
 
 
 def _targets(
-    topic: StoredTopic, batch: pa.RecordBatch, chosen: list[int | None], partition: int | None, sticky: int
+    topic: Topic, batch: pa.RecordBatch, chosen: list[int | None], partition: int | None, sticky: int
 ) -> NDArray[np.int32] | None:
     """Returns the partition of each record; None if all go to the same one, the one given or the only one."""
     own: dict[int, int] = {}
@@ -73,12 +72,12 @@ def _targets(
         own = {place: number for place, number in enumerate(chosen) if number is not None}
     for number in {*own.values()} if partition is None else {*own.values(), partition}:
         topic.check_partition(number)
-    if not own and (partition is not None or topic.topic.partitions == 1):
+    if not own and (partition is not None or topic.partitions == 1):
         return None
     if partition is not None:
         targets = np.full(len(batch), partition, np.int32)
     else:
-        targets = partitions_for(batch.column("key"), topic.topic.partitions)
+        targets = partitions_for(batch.column("key"), topic.partitions)
         targets[targets < 0] = sticky
     targets[list(own)] = list(own.values())
     return targets

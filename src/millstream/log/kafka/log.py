@@ -1,0 +1,371 @@
+"""The log of a Kafka cluster: the protocol of `millstream.log.api` over its brokers.
+
+What applications publish is written by one transactional producer for each, named after it. Views are kept in a
+database of this machine, behind the transaction: they may trail the topics by a batch, and never lead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from millstream.errors import BrokerError, FencedError, LogError, UnknownGroupError, UnknownTopicError
+from millstream.hidden import reveal
+from millstream.log.api import Append, Offsets, Produced, ProducerRecord, Publication, Published, Removed, Stored, Topic
+from millstream.log.kafka import groups, journal, positions, topics
+from millstream.log.kafka.clients import Clients
+from millstream.log.kafka.instances import Instance
+from millstream.log.kafka.reading import SAMPLING, Readers
+from millstream.log.kafka.transactions import Transactions
+from millstream.log.kafka.views import LocalViews
+from millstream.log.opening import Cluster, Place
+from millstream.log.producing import deal
+from millstream.names import check_name
+
+_POLL = 0.02
+_PATIENCE = 3.0
+_OF_INTERNAL = {"message.timestamp.type": "CreateTime"}
+"""Applications need the times that they have given to their records."""
+
+_SAMPLED = 16
+_TIMES_KEPT = 10_000
+
+
+def open_kafka_log(
+    settings: Mapping[str, Any],
+    directory: str | os.PathLike[str],
+    *,
+    timeout: float = 30.0,
+) -> KafkaLog:
+    """Opens the log of a Kafka cluster. Nothing is asked of the cluster yet.
+
+    Args:
+        settings: Those of all clients, by Kafka's names: ``bootstrap.servers``, and ``security.*``, ``ssl.*`` and
+            ``sasl.*`` where the cluster wants them.
+        directory: The data directory of this machine, where views are kept.
+        timeout: Seconds after which a request to a broker is given up.
+    """
+    return KafkaLog(Cluster(settings, timeout=timeout), Path(directory))
+
+
+class KafkaLog:
+    """A `Log` of a Kafka cluster.
+
+    Args:
+        cluster: The cluster.
+        directory: The data directory of this machine.
+    """
+
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
+        self._cluster = cluster
+        self._clients = clients = Clients(_revealed(cluster.clients), cluster.timeout)
+        self._readers = Readers(clients, _revealed(cluster.consumer))
+        self._samples = Readers(clients, {**_revealed(cluster.consumer), **SAMPLING})
+        self._producer = _revealed(cluster.producer)
+        self._views = LocalViews(Place(directory, cluster).views)
+        self._times: dict[tuple[str, int, int], int] = {}
+        self._calls = itertools.count()
+        self._lock = threading.RLock()
+        self._plain: Transactions | None = None
+        self._instances: dict[str, Instance] = {}
+
+    def connect(self, seconds: float, tell: Callable[[str], None]) -> None:
+        """Waits until a broker answers, and says so."""
+        deadline = time.monotonic() + seconds
+        told = False
+        while True:
+            try:
+                self._clients.connect(min(_PATIENCE, seconds))
+                return
+            except BrokerError as error:
+                if type(error) is not BrokerError:
+                    raise
+                if not told:
+                    tell(f"waiting for the Kafka broker at {self._clients.servers}")
+                    told = True
+                if time.monotonic() > deadline:
+                    raise
+
+    # ----- topics ------------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        internal: bool = False,
+        exist_ok: bool = False,
+    ) -> Topic:
+        """Makes a topic, or returns the one that exists if that is allowed.
+
+        An internal one gets what the configuration says about such topics.
+        """
+        if exist_ok:
+            try:
+                return topics.find(self._clients, name)
+            except UnknownTopicError:
+                pass
+        own = {**_OF_INTERNAL, **self._cluster.topics} if internal else {}
+        return topics.create(self._clients, name, partitions, {**(config or {}), **own})
+
+    def topic(self, name: str) -> Topic:
+        """Returns the topic of that name."""
+        return topics.find(self._clients, name)
+
+    def topics(self) -> list[Topic]:
+        """Returns all topics, by name."""
+        return list(topics.find_all(self._clients).values())
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic and its records."""
+        topics.delete(self._clients, name)
+        for readers in (self._readers, self._samples):
+            readers.forget(name)
+        self._times = {key: time for key, time in self._times.items() if key[0] != name}
+
+    def add_partitions(self, name: str, total: int) -> Topic:
+        """Gives a topic more partitions."""
+        return topics.add_partitions(self._clients, name, total)
+
+    def alter_topic(self, name: str, config: Mapping[str, str | None]) -> Topic:
+        """Changes some keys of a topic's configuration."""
+        return topics.alter(self._clients, name, config)
+
+    # ----- records -----------------------------------------------------------------------------------------------
+
+    def produce(self, topic: str, records: Iterable[ProducerRecord], *, partition: int | None = None) -> list[Produced]:
+        """Writes records, all of them at once."""
+        found = topics.find(self._clients, topic)
+        sticky = next(self._calls) % found.partitions
+        dealt = deal(found, records, partition, sticky, int(time.time() * 1000))
+        if not dealt:
+            return []
+        bases = dict(enumerate(positions.ends(self._clients, [topic], committed=False)[topic]))
+        self.append([Append(topic, number, block) for number, block in dealt])
+        counts: dict[int, int] = {}
+        for number, block in dealt:
+            counts[number] = counts.get(number, 0) + block.count
+        return [Produced(number, bases[number], count) for number, count in counts.items()]
+
+    def append(self, appends: Sequence[Append]) -> list[int]:
+        """Writes blocks as they are, all of them at once."""
+        with self._lock:
+            if self._plain is None:
+                self._plain = Transactions(self._clients, f"millstream-{uuid.uuid4()}", self._producer)
+            names = list(dict.fromkeys(append.topic for append in appends))
+            ends = positions.ends(self._clients, names, committed=False)
+            for append in appends:
+                Topic(append.topic, len(ends[append.topic]), {}, internal=False).check_partition(append.partition)
+            try:
+                self._plain.write(appends)
+                self._plain.settle()
+            except LogError:  # it may not be of use any longer
+                self._plain.close()
+                self._plain = None
+                raise
+        bases = []
+        for append in appends:
+            bases.append(ends[append.topic][append.partition])
+            ends[append.topic][append.partition] += append.block.count
+        return bases
+
+    def starts(self, topics: Iterable[str]) -> dict[str, list[int]]:
+        """Returns the offset of the first record of each partition, by topic."""
+        self._settle()
+        return positions.starts(self._clients, topics)
+
+    def ends(self, topics: Iterable[str]) -> dict[str, list[int]]:
+        """Returns the offset behind the last committed record of each partition, by topic."""
+        self._settle()
+        return positions.ends(self._clients, topics)
+
+    def sizes(self, topic: str) -> list[Stored]:
+        """Returns about how many records each partition of a topic holds. Brokers do not tell us the bytes."""
+        starts, ends = self.starts([topic])[topic], self.ends([topic])[topic]
+        return [Stored(end - start, None) for start, end in zip(starts, ends, strict=True)]
+
+    def read(self, topic: str, partition: int, start: int, end: int, *, max_bytes: int | None = None) -> pa.Table:
+        """Returns the records with `start <= offset < end`, in order."""
+        self._settle()
+        return self._readers.read(topic, partition, start, end, max_bytes)
+
+    def offsets_for_times(self, times: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """Returns the offset of the first record whose timestamp is at least the given one, by partition."""
+        self._settle()
+        return positions.for_times(self._clients, times)
+
+    def latest_time(self, topic: str, partition: int, start: int, end: int) -> int | None:
+        """Returns about the greatest timestamp of a range: that of its last records."""
+        key = (topic, partition, end)
+        width = _SAMPLED
+        while key not in self._times and start < end:
+            begin = max(start, end - width)
+            found = self._samples.read(topic, partition, begin, end)["timestamp"]
+            if len(found):
+                if len(self._times) >= _TIMES_KEPT:
+                    self._times.clear()
+                self._times[key] = max(found.to_pylist())
+            elif begin == start:
+                break
+            width *= 16
+        return self._times.get(key)
+
+    def wait(self, positions_: Offsets, timeout: float) -> bool:
+        """Waits until some partition has records at its position or beyond."""
+        self._settle()
+        deadline = time.monotonic() + timeout
+        wanted = dict.fromkeys(positions_, positions.LATEST)
+        while True:
+            ends = positions.ask(self._clients, wanted)
+            if any(ends[place] > offset for place, offset in positions_.items()):
+                return True
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(_POLL, left))
+
+    def _settle(self) -> None:
+        """Waits until we see what we have written ourselves."""
+        with self._lock:
+            for instance in self._instances.values():
+                instance.settle()
+
+    # ----- groups ------------------------------------------------------------------------------------------------
+
+    def commit_offsets(self, group: str, offsets: Offsets) -> None:
+        """Remembers how far a consumer group has read."""
+        groups.commit(self._clients, group, offsets)
+
+    def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """Returns how far a consumer group has read."""
+        self._settle()
+        return groups.committed(self._clients, group)
+
+    def groups(self) -> list[str]:
+        """Returns the names of all consumer groups."""
+        return groups.names(self._clients)
+
+    def delete_group(self, group: str) -> None:
+        """Forgets a consumer group."""
+        groups.delete(self._clients, group)
+
+    # ----- applications ------------------------------------------------------------------------------------------
+
+    def acquire(self, application: str) -> int:
+        """Makes the caller the one instance of an application, and returns its epoch."""
+        check_name(application, "application")
+        with self._lock:
+            old = self._instances.pop(application, None)
+            if old is not None:
+                old.close()
+            instance = Instance(self._clients, self._readers, application, self._producer, self._cluster.topics)
+            self._instances[application] = instance
+            return instance.epoch
+
+    def publish(self, publication: Publication) -> bool:
+        """Writes all that a batch changes, once. Returns whether it was written by this call."""
+        with self._lock:
+            instance = self._instance(publication.application, publication.epoch)
+            written = instance.publish(publication)
+            self._views.apply(publication)
+            return written
+
+    def published(self, application: str) -> Published | None:
+        """Returns the last batch that an application published, if any."""
+        instance = self._instances.get(application)
+        if instance is not None and instance.last is not None:  # nobody else writes while it is not shut out
+            return instance.last
+        return journal.last_batch(self._clients, self._readers, application)
+
+    def state(self, application: str) -> dict[str, bytes]:
+        """Returns the small things that an application remembers, by name."""
+        return journal.memory(self._clients, self._readers, application).state
+
+    def set_state(self, application: str, state: Mapping[str, bytes], epoch: int) -> None:
+        """Remembers small things outside of any batch."""
+        with self._lock:
+            self._instance(application, epoch).remember(state)
+
+    def _instance(self, application: str, epoch: int) -> Instance:
+        instance = self._instances.get(application)
+        if instance is None or instance.epoch != epoch:
+            known = journal.memory(self._clients, self._readers, application).epoch
+            said = "another instance of it has taken over" if known else "no instance has ever acquired it"
+            raise FencedError(f"application {application!r} cannot write: {said}")
+        return instance
+
+    def hold(self, application: str, offsets: Offsets) -> None:
+        """Does nothing: brokers delete what their topics say, whoever needs it."""
+
+    def release(self, application: str) -> None:
+        """Does nothing, as `hold` does."""
+
+    def delete_application(self, application: str) -> None:
+        """Forgets an application: its journal, its group and its views. Its topics stay."""
+        with self._lock:
+            instance = self._instances.pop(application, None)
+            if instance is not None:
+                instance.close()
+        try:
+            topics.delete(self._clients, journal.name_of(application))
+        except UnknownTopicError:
+            pass
+        try:
+            groups.delete(self._clients, application)
+        except UnknownGroupError:
+            pass
+        self._views.drop(application)
+
+    # ----- upkeep ------------------------------------------------------------------------------------------------
+
+    @property
+    def cleans_itself(self) -> bool:
+        """Brokers do."""
+        return True
+
+    def delete_records(self, offsets: Offsets) -> None:
+        """Deletes the records before some offsets."""
+        topics.delete_records(self._clients, offsets)
+
+    def apply_retention(self, now: int | None = None) -> Removed:
+        """Does nothing: brokers do it."""
+        return Removed(0, 0)
+
+    def compact(self, topic: str, now: int | None = None) -> Removed:
+        """Does nothing: brokers do it."""
+        return Removed(0, 0)
+
+    def close(self) -> None:
+        """Closes all clients."""
+        with self._lock:
+            for instance in self._instances.values():
+                instance.close()
+            self._instances.clear()
+            if self._plain is not None:
+                self._plain.close()
+                self._plain = None
+        self._readers.close()
+        self._samples.close()
+        self._views.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _revealed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: reveal(value) for key, value in settings.items()}

@@ -1,0 +1,83 @@
+"""Where partitions begin and end, and which offset a time has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from millstream.log.api import Topic
+from millstream.log.kafka import topics
+from millstream.log.kafka.clients import Clients, code_of
+
+LATEST = OffsetSpec.latest()
+_NO_SUCH_RECORD = -1
+_POLL = 0.05
+_PASSING = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError._NOENT,  # no partition has a leader
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+}
+"""Right after a topic is made, or while a broker is away: ask again."""
+
+
+def starts(clients: Clients, names: Iterable[str]) -> dict[str, list[int]]:
+    """The offset of the first record of each partition, by topic."""
+    return _of_topics(clients, names, OffsetSpec.earliest())
+
+
+def ends(clients: Clients, names: Iterable[str], *, committed: bool = True) -> dict[str, list[int]]:
+    """The offset behind the last record that is committed, or written at all, by topic."""
+    return _of_topics(clients, names, LATEST, committed=committed)
+
+
+def for_times(clients: Clients, times: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+    """The offset of the first record from a time on; the end of the partition if there is none."""
+    found = ask(clients, {place: OffsetSpec.for_timestamp(time) for place, time in times.items()})
+    late = [place for place, offset in found.items() if offset == _NO_SUCH_RECORD]
+    return {**found, **ask(clients, dict.fromkeys(late, LATEST))}
+
+
+def ask(
+    clients: Clients, places: Mapping[tuple[str, int], OffsetSpec], *, committed: bool = True
+) -> dict[tuple[str, int], int]:
+    """Asks the cluster for offsets, by topic and partition."""
+    if not places:
+        return {}
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    wanted = {TopicPartition(topic, partition): spec for (topic, partition), spec in places.items()}
+    deadline = time.monotonic() + clients.timeout
+    while True:
+        answers = clients.admin.list_offsets(wanted, isolation_level=level, request_timeout=clients.timeout)
+        try:
+            return {(at.topic, at.partition): answer.result(clients.timeout).offset for at, answer in answers.items()}
+        except KafkaException as error:
+            if code_of(error).code() not in _PASSING or time.monotonic() > deadline:
+                raise clients.failure(error, f"the offsets of {_listed(places)} cannot be read") from error
+        for name in {topic for topic, _ in places}:  # it may be gone
+            count = topics.count_of(clients, name)
+            for topic, partition in places:
+                if topic == name:
+                    Topic(name, count, {}, internal=False).check_partition(partition)
+        time.sleep(_POLL)
+
+
+def _listed(places: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(sorted({f"topic {topic!r}" for topic, _ in places}))
+
+
+def _of_topics(
+    clients: Clients, names: Iterable[str], spec: OffsetSpec, *, committed: bool = True
+) -> dict[str, list[int]]:
+    counts = topics.counts_of(clients, names)
+    places = {(name, number): spec for name, count in counts.items() for number in range(count)}
+    found = ask(clients, places, committed=committed)
+    return {name: [found[name, number] for number in range(count)] for name, count in counts.items()}

@@ -1,0 +1,197 @@
+"""Reads ranges of partitions into Arrow tables."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from millstream.errors import OffsetOutOfRangeError
+from millstream.log.api import SCHEMA, Topic
+from millstream.log.blocks import encode_headers
+from millstream.log.kafka import positions, topics
+from millstream.log.kafka.clients import Clients
+
+_AT_ONCE = 20_000
+_WAITS = (0.0, 0.001, 0.002, 0.005, 0.01)
+"""A range may end in what transactions leave, so that fewer records come than were asked for: wait for little."""
+
+_KEPT = 32
+_SETTINGS = {
+    "fetch.wait.max.ms": 20,
+    "fetch.message.max.bytes": 4 * 1024 * 1024,
+    "queued.max.messages.kbytes": 32 * 1024,
+    "fetch.queue.backoff.ms": 10,
+    "check.crcs": False,
+}
+SAMPLING = {"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1, "queued.max.messages.kbytes": 256}
+"""For those who read a few records here and there."""
+
+_END = KafkaError._PARTITION_EOF
+_NO_GROUP = KafkaError.GROUP_AUTHORIZATION_FAILED
+"""A client looks for the group that it must name, which we neither need nor may have a right to."""
+_GONE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+
+
+class Readers:
+    """Consumers that stay where they have read to: who reads on there need not ask for the records again.
+
+    Args:
+        clients: Makes them.
+        settings: More of their settings.
+    """
+
+    def __init__(self, clients: Clients, settings: Mapping[str, Any]) -> None:
+        self._clients = clients
+        self._settings = {**_SETTINGS, **settings}
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._idle: OrderedDict[tuple[str, int], _Reader] = OrderedDict()
+
+    def read(self, topic: str, partition: int, start: int, end: int, max_bytes: int | None = None) -> pa.Table:
+        """Returns the records from one offset up to another."""
+        reader = self._take(topic, partition)
+        try:
+            messages = reader.read(start, end, max_bytes)
+        except BaseException:
+            reader.close()
+            raise
+        self._give(reader)
+        return _table(messages)
+
+    def forget(self, topic: str) -> None:
+        """Closes the consumers of a topic: what they have brought ahead may be gone."""
+        with self._lock:
+            old = [self._idle.pop(place) for place in list(self._idle) if place[0] == topic]
+        for reader in old:
+            reader.close()
+
+    def close(self) -> None:
+        """Closes all consumers."""
+        with self._lock:
+            idle, self._idle = self._idle, OrderedDict()
+        if self._process == os.getpid():
+            for reader in idle.values():
+                reader.close()
+
+    def _take(self, topic: str, partition: int) -> _Reader:
+        with self._lock:
+            if self._process != os.getpid():  # consumers do not outlive a fork
+                self._process, self._idle = os.getpid(), OrderedDict()
+            found = self._idle.pop((topic, partition), None)
+        if found is None:
+            Topic(topic, topics.count_of(self._clients, topic), {}, internal=False).check_partition(partition)
+            found = _Reader(self._clients, self._settings, topic, partition)
+        return found
+
+    def _give(self, reader: _Reader) -> None:
+        with self._lock:
+            self._idle[reader.topic, reader.partition] = reader
+            old = self._idle.popitem(last=False)[1] if len(self._idle) > _KEPT else None
+        if old is not None:
+            old.close()
+
+
+class _Reader:
+    """A consumer of one partition, and what it has brought beyond what was asked for."""
+
+    def __init__(self, clients: Clients, settings: Mapping[str, Any], topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self._clients = clients
+        self._consumer: Consumer = clients.consumer(f"millstream-{uuid.uuid4()}", settings)
+        self._next: int | None = None
+        self._ahead: list[Message] = []
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def read(self, start: int, end: int, max_bytes: int | None) -> list[Message]:
+        """Reads records up to an offset, or until there are so many bytes of them."""
+        if self._next != start:
+            self._consumer.assign([TopicPartition(self.topic, self.partition, start)])
+            self._next, self._ahead = start, []
+        found: list[Message] = []
+        size, deadline, waited = 0, time.monotonic() + self._clients.timeout, 0
+        while self._next < end:
+            messages = self._ahead or self._consumer.consume(min(_AT_ONCE, end - self._next), _WAITS[waited])
+            waited = 0 if messages else min(waited + 1, len(_WAITS) - 1)
+            if any((error := message.error()) is not None and error.code() in _GONE for message in messages):
+                self._begin_at(self._next, deadline)
+                continue
+            if messages:
+                deadline = time.monotonic() + self._clients.timeout
+            elif time.monotonic() > deadline:
+                place = f"partition {self.partition} of topic {self.topic!r}"
+                raise self._clients.silence(f"{place} cannot be read at offset {self._next}")
+            self._ahead = []
+            for number, message in enumerate(messages):
+                offset = message.offset() or 0
+                if self._is_behind(message, offset, end):
+                    self._ahead = messages[number:]
+                    self._next = end
+                    break
+                if message.error() is not None:
+                    if self._ends_before(message, end):
+                        return found
+                    continue
+                found.append(message)
+                self._next = offset + 1
+                size += len(message)
+                if max_bytes is not None and size >= max_bytes:
+                    self._ahead = messages[number + 1 :]
+                    return found
+        return found
+
+    def _is_behind(self, message: Message, offset: int, end: int) -> bool:
+        """Whether all of a range has been read: its end may be made of what transactions leave, which never comes."""
+        error = message.error()
+        if error is not None and error.code() != _END:
+            if error.code() == _NO_GROUP:
+                return False
+            raise self._clients.failure(KafkaException(error), f"topic {self.topic!r} cannot be read")
+        return offset >= end
+
+    def _ends_before(self, message: Message, end: int) -> bool:
+        """Whether the partition still has no more than it had when the consumer came to its end."""
+        error, offset = message.error(), message.offset() or 0
+        if error is None or error.code() != _END:
+            return False
+        known = positions.ends(self._clients, [self.topic])[self.topic][self.partition]
+        return known < end and offset >= known
+
+    def _begin_at(self, start: int, deadline: float) -> None:
+        """A broker has no such offset. It may speak of an earlier request, or of the topic's earlier life."""
+        first = positions.starts(self._clients, [self.topic])[self.topic][self.partition]
+        if start < first or time.monotonic() > deadline:
+            raise OffsetOutOfRangeError(
+                f"partition {self.partition} of topic {self.topic!r} begins at offset {first}: the records from "
+                f"{start} to {first - 1} are gone",
+                hint="they were deleted by retention, or the topic was made anew",
+            )
+        time.sleep(_WAITS[-1])
+        self._consumer.assign([TopicPartition(self.topic, self.partition, start)])
+
+
+def _table(messages: list[Message]) -> pa.Table:
+    """The columns of `millstream.log.api.SCHEMA`."""
+    headers = [encode_headers(tuple(given)) if (given := _headers(message)) else None for message in messages]
+    columns = [
+        pa.array([message.offset() for message in messages], pa.int64()),
+        pa.array([message.timestamp()[1] for message in messages], pa.int64()),
+        pa.array([message.key() for message in messages], pa.binary()),
+        pa.array([message.value() for message in messages], pa.binary()),
+        pa.array(headers, pa.binary()),
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def _headers(message: Message) -> list[tuple[str, bytes | None]] | None:
+    return message.headers()  # type: ignore[return-value]  # what a consumer gives is a list of bytes

@@ -1,0 +1,78 @@
+"""Settings of clients: names that Java has and librdkafka has not, and what must not be shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from millstream.errors import ConfigError, suggestion
+
+_JAVA = {
+    "ssl.truststore.": "ssl.ca.location, the path of a PEM file with the certificates of the CAs",
+    "ssl.keystore.": "ssl.certificate.location and ssl.key.location, the paths of PEM files",
+    "sasl.jaas.config": "sasl.username and sasl.password",
+    "sasl.login.": "sasl.mechanism, sasl.username and sasl.password",
+    "sasl.client.": "sasl.mechanism, sasl.username and sasl.password",
+}
+_KNOWN_KEYSTORE = {"ssl.keystore.location", "ssl.keystore.password"}  # in PKCS#12, which Java has, too
+_PEM = "it is the path of a PEM file that can be read"
+_FILES = {
+    "ssl.ca.location": _PEM,
+    "ssl.certificate.location": _PEM,
+    "ssl.key.location": f"{_PEM}, with ssl.key.password if it is encrypted",
+    "ssl.keystore.location": "it is a file in PKCS#12; or give ssl.certificate.location and ssl.key.location",
+}
+_NAMES = (
+    *("bootstrap.servers", "client.id", "security.protocol", *_FILES, "ssl.ca.pem", "ssl.certificate.pem"),
+    *("ssl.key.pem", "ssl.key.password", "ssl.keystore.password", "ssl.endpoint.identification.algorithm"),
+    *("enable.ssl.certificate.verification", "sasl.mechanism", "sasl.username", "sasl.password"),
+)
+_SECRET = re.compile(r"password|secret|\.pem$|sasl\.jaas\.config|sasl\.oauthbearer\.config")
+_MADE = re.compile(r"^Failed to create \w+(?: client)?: ")
+_NO_SUCH = re.compile(r'No such configuration property: "([^"]*)"')
+
+
+def check_names(settings: Mapping[str, Any]) -> None:
+    """Makes sure that no setting has a name that only Java's clients know.
+
+    Raises:
+        ConfigError: One has; the hint says what takes its place.
+    """
+    for name in settings:
+        instead = next((text for start, text in _JAVA.items() if name.startswith(start)), None)
+        if instead is not None and name not in _KNOWN_KEYSTORE:
+            raise ConfigError(f"{name} is a setting of Java's clients, which this one does not have", hint=instead)
+
+
+def refused(error: Exception, settings: Mapping[str, Any]) -> ConfigError:
+    """What it means that no client can be made with some settings."""
+    text = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+    unknown = _NO_SUCH.search(text)
+    if unknown is not None:
+        name = unknown.group(1)
+        return ConfigError(f"Kafka's client has no setting {name!r}", hint=suggestion(name, _NAMES))
+    text = _MADE.sub("", without_secrets(one_line(text), settings))
+    if "mechanism GSSAPI" in text and "sasl.mechanism" not in settings:
+        return ConfigError("sasl.mechanism is missing", hint="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+    hint = next((f"{name}: {hint}" for name, hint in _FILES.items() if name in text), None)
+    return ConfigError(f"Kafka's client cannot be made: {text}", hint=hint)
+
+
+def without_secrets(text: str, settings: Mapping[str, Any]) -> str:
+    """A text in which the values of secret settings are not shown.
+
+    >>> without_secrets("'tea' is no password of 'me'", {"sasl.password": "tea", "sasl.username": "me"})
+    "'…' is no password of 'me'"
+    """
+    for name, value in settings.items():
+        if _SECRET.search(name) and value:
+            text = text.replace(str(value), "…")
+    return text
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks."""
+    return " ".join(text.split())

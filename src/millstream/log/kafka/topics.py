@@ -1,0 +1,213 @@
+"""Topics of a cluster: made, looked at, changed and deleted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+
+from millstream.errors import ConfigError, LogError, TopicExistsError, UnknownTopicError, suggestion
+from millstream.log.api import Offsets, Topic
+from millstream.log.kafka.clients import Clients, code_of
+from millstream.log.topic_config import check_partitions
+from millstream.names import check_name
+
+_INTERNAL = ("-changelog", "-repartition", "-progress")
+_POLL = 0.02
+_BROKERS_OWN = "__"
+
+
+def find_all(clients: Clients) -> dict[str, Topic]:
+    """Returns all topics but those of the brokers themselves, by name."""
+    counts = all_counts(clients)
+    configs = _configs(clients, list(counts))
+    return {name: Topic(name, counts[name], configs.get(name, {}), _is_internal(name)) for name in sorted(counts)}
+
+
+def find(clients: Clients, name: str) -> Topic:
+    """Returns the topic of that name, or raises an `UnknownTopicError`."""
+    count = count_of(clients, name)
+    return Topic(name, count, _configs(clients, [name]).get(name, {}), _is_internal(name))
+
+
+def count_of(clients: Clients, name: str) -> int:
+    """Returns how many partitions a topic has."""
+    return counts_of(clients, [name])[name]
+
+
+def counts_of(clients: Clients, names: Iterable[str]) -> dict[str, int]:
+    """Returns how many partitions topics have."""
+    wanted = list(names)
+    topics = _listed(clients) if wanted else {}
+    for name in wanted:
+        if not topics.get(name):
+            raise _unknown(clients, name, topics)
+    return {name: topics[name] for name in wanted}
+
+
+def all_counts(clients: Clients) -> dict[str, int]:
+    """Returns how many partitions each topic has, but for those of the brokers themselves."""
+    return {name: count for name, count in _listed(clients).items() if not name.startswith(_BROKERS_OWN)}
+
+
+def _listed(clients: Clients) -> dict[str, int]:
+    """How many partitions each topic has. A broker that hangs up may be there again in a moment."""
+    deadline = time.monotonic() + clients.timeout
+    while True:
+        try:
+            topics = clients.admin.list_topics(timeout=clients.timeout).topics
+            return {name: len(topic.partitions) for name, topic in topics.items()}
+        except KafkaException as error:
+            if code_of(error).code() != KafkaError._TRANSPORT or time.monotonic() > deadline:
+                raise clients.failure(error, "topics cannot be listed") from error
+            time.sleep(_POLL)
+
+
+def _unknown(clients: Clients, name: str, topics: Iterable[str]) -> UnknownTopicError:
+    if name:
+        _check_right(clients, name)
+    names = sorted(each for each in topics if not each.startswith(_BROKERS_OWN))
+    hint = suggestion(str(name), names) or (
+        "create it first" if len(names) > 20 else f"the topics are: {', '.join(names)}" if names else "there are none"
+    )
+    return UnknownTopicError(f"there is no topic {name!r}", hint=hint)
+
+
+def _check_right(clients: Clients, name: str) -> None:
+    """A list of topics leaves out those that we may not see. Who asks for one by its name is told."""
+    answer = clients.admin.describe_topics(TopicCollection([str(name)]), request_timeout=clients.timeout)[str(name)]
+    try:
+        answer.result(clients.timeout)
+    except KafkaException as error:
+        if code_of(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise clients.failure(error, f"topic {name!r} cannot be looked at") from error
+
+
+def create(clients: Clients, name: str, partitions: int, config: Mapping[str, str]) -> Topic:
+    """Makes a topic, and waits until the cluster knows it."""
+    check_name(name, "topic")
+    check_partitions(partitions)
+    replication = _replication(config.get("replication.factor", "-1"))
+    rest = {key: value for key, value in config.items() if key != "replication.factor"}
+    new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=rest)
+    try:
+        clients.admin.create_topics([new])[name].result(clients.timeout)
+    except KafkaException as error:
+        raise _refused(clients, error, name) from error
+    _until(clients, lambda: count_of(clients, name) == partitions, f"topic {name!r} does not appear")
+    return find(clients, name)
+
+
+def _replication(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"replication.factor: {text!r} is not a whole number") from None
+
+
+def delete(clients: Clients, name: str) -> None:
+    """Deletes a topic, and waits until it is gone."""
+    find(clients, name)
+    clients.result(clients.admin.delete_topics([name])[name], f"topic {name!r} cannot be deleted")
+
+    def is_gone() -> bool:
+        try:
+            count_of(clients, name)
+        except UnknownTopicError:
+            return True
+        return False
+
+    _until(clients, is_gone, f"topic {name!r} does not go")
+
+
+def delete_records(clients: Clients, offsets: Offsets) -> None:
+    """Deletes the records before some offsets."""
+    places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+    if places:
+        for place, answer in clients.admin.delete_records(places).items():
+            clients.result(answer, f"records of topic {place.topic!r} cannot be deleted")
+
+
+def add_partitions(clients: Clients, name: str, total: int) -> Topic:
+    """Gives a topic more partitions."""
+    check_partitions(total)
+    topic = find(clients, name)
+    if total <= topic.partitions:
+        raise ConfigError(f"topic {name!r} has {topic.partitions} partitions already, and cannot have {total}")
+    clients.result(
+        clients.admin.create_partitions([NewPartitions(name, total)])[name], f"topic {name!r} gets no partitions"
+    )
+    _until(clients, lambda: count_of(clients, name) == total, f"the new partitions of topic {name!r} do not appear")
+    return find(clients, name)
+
+
+def alter(clients: Clients, name: str, config: Mapping[str, str | None]) -> Topic:
+    """Changes some keys of a topic's configuration; None takes one back to its default."""
+    before = find(clients, name).config
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    for key, value in config.items():
+        operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+        resource.add_incremental_config(ConfigEntry(key, value, incremental_operation=operation))
+    try:
+        clients.admin.incremental_alter_configs([resource])[resource].result(clients.timeout)
+    except KafkaException as error:
+        raise _refused(clients, error, name) from error
+    wanted = {key: value for key, value in {**before, **config}.items() if value is not None}
+    _until(
+        clients, lambda: find(clients, name).config == wanted, f"the configuration of topic {name!r} does not change"
+    )
+    return find(clients, name)
+
+
+def _configs(clients: Clients, names: list[str]) -> dict[str, dict[str, str]]:
+    """What was said about topics, by topic and key."""
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    if not resources:
+        return {}
+    found = {}
+    for resource, future in clients.admin.describe_configs(resources).items():
+        entries = clients.result(future, f"the configuration of topic {resource.name!r} cannot be read")
+        found[resource.name] = {
+            key: entry.value
+            for key, entry in entries.items()
+            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        }
+    return found
+
+
+def _refused(clients: Clients, error: KafkaException, name: str) -> LogError | ConfigError:
+    cause = code_of(error)
+    if cause.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+        return TopicExistsError(f"there is a topic {name!r} already")
+    if cause.code() in {KafkaError.INVALID_CONFIG, KafkaError.INVALID_REPLICATION_FACTOR}:
+        return ConfigError(f"topic {name!r}: {cause.str()}")
+    return clients.failure(error, f"topic {name!r}")
+
+
+def _is_internal(name: str) -> bool:
+    """Kafka does not know whose topic it is; the names of an application's own topics end like this."""
+    return name.endswith(_INTERNAL)
+
+
+def _until(clients: Clients, true: Callable[[], bool], what: str) -> None:
+    """Waits: what one broker has done, others learn a moment later."""
+    deadline = time.monotonic() + clients.timeout
+    while True:
+        try:
+            if true():
+                return
+        except UnknownTopicError:
+            pass
+        if time.monotonic() > deadline:
+            raise LogError(what)
+        time.sleep(_POLL)

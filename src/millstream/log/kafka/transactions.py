@@ -1,0 +1,249 @@
+"""Transactions: what is written in one is seen as a whole or not at all."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from millstream.errors import AuthorizationError, BrokerError, LogError, RecordRefusedError
+from millstream.failpoints import declare, reach
+from millstream.log.api import Append, Offsets
+from millstream.log.blocks import decode, decode_headers
+from millstream.log.kafka import positions
+from millstream.log.kafka.clients import Clients, code_of
+
+BEFORE_PRODUCE = declare("kafka.publish.before-produce")
+AFTER_PRODUCE = declare("kafka.publish.after-produce")
+BEFORE_COMMIT = declare("kafka.publish.before-commit")
+DURING_COMMIT = declare("kafka.publish.during-commit")
+AFTER_COMMIT = declare("kafka.publish.after-commit")
+
+SETTINGS = {
+    "linger.ms": 5,
+    "batch.size": 1_000_000,
+    "queue.buffering.max.messages": 1_000_000,
+    "queue.buffering.max.kbytes": 1_048_576,
+    "compression.type": "lz4",
+}
+_REFUSALS = {
+    KafkaError.MSG_SIZE_TOO_LARGE: ("a record is too large", "raise max.message.bytes of the topic"),
+    KafkaError.INVALID_TIMESTAMP: (
+        "a record has a timestamp that the topic does not take",
+        "see message.timestamp.after.max.ms and message.timestamp.before.max.ms of the topic",
+    ),
+    KafkaError.INVALID_RECORD: (
+        "a record is not valid, such as one without a key in a compacted topic",
+        "look at the cleanup.policy of the topic",
+    ),
+}
+_PLACE = re.compile(r"ProduceRequest for (?P<topic>\S+) \[(?P<partition>\d+)\]")
+_NEW = {KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC}
+_POLL = 0.005
+_PATIENCE = 2.0
+
+
+class Written(NamedTuple):
+    """A record for the application's own journal: partition, key and value."""
+
+    partition: int
+    key: bytes
+    value: bytes
+
+
+class IndefiniteError(BrokerError):
+    """Nobody knows whether a transaction was committed: the producer cannot be used any longer."""
+
+    code = "indefinite"
+
+
+class ShutOutError(LogError):
+    """A later producer of the same name has taken over, or the transaction took too long."""
+
+    code = "shut-out"
+
+
+class Transactions:
+    """The transactions of one name.
+
+    Args:
+        clients: Makes the producer.
+        name: Of the transactions. Who comes later with the same name shuts this one out.
+        settings: More settings of the producer.
+    """
+
+    def __init__(self, clients: Clients, name: str, settings: Mapping[str, Any]) -> None:
+        self._clients = clients
+        self._name = name
+        self._producer: Producer = clients.producer(name, {**SETTINGS, **settings})
+        self._group: Any = None
+        self._touched: set[tuple[str, int]] = set()
+        try:
+            self._within(self._producer.init_transactions)
+        except KafkaException as error:
+            raise clients.failure(error, f"transactions of {name!r} cannot be begun") from error
+
+    def write(
+        self,
+        appends: Iterable[Append],
+        journal: tuple[str, list[Written]] | None = None,
+        offsets: Offsets | None = None,
+    ) -> None:
+        """Writes blocks, records of a journal, and how far the group of the same name has read, in one transaction.
+
+        Raises:
+            RecordRefusedError: A record cannot be written as it is.
+            ShutOutError: Another has taken over.
+            IndefiniteError: It may have been written or not.
+        """
+        reach(BEFORE_PRODUCE)
+        touched: set[tuple[str, int]] = set()
+        try:
+            self._producer.begin_transaction()
+            for append in appends:
+                self._produce(append)
+                touched.add((append.topic, append.partition))
+            if journal is not None:
+                topic, records = journal
+                for partition, key, value in records:
+                    self._producer.produce(topic, value, key, partition)
+                    touched.add((topic, partition))
+            reach(AFTER_PRODUCE)
+            self._flush()
+            if offsets:
+                self._send_offsets(offsets)
+            reach(BEFORE_COMMIT)
+            self._commit()
+        except RecordRefusedError:
+            self._abort()
+            raise
+        except KafkaException as error:
+            self._give_up(error, touched)
+        reach(AFTER_COMMIT)
+        self._touched = touched
+
+    def settle(self) -> None:
+        """Waits until readers see the last transaction. A commit is a promise; the brokers keep it a moment later."""
+        places, self._touched = self._touched, set()
+        if not places:
+            return
+        wanted = dict.fromkeys(places, positions.LATEST)
+        deadline = time.monotonic() + self._clients.timeout
+        written = positions.ask(self._clients, wanted, committed=False)
+        while time.monotonic() < deadline:
+            seen = positions.ask(self._clients, wanted)
+            if all(seen[place] >= written[place] for place in places):
+                return
+            time.sleep(_POLL)
+
+    def close(self) -> None:
+        """Ends the producer; what it has not committed is gone."""
+        self._producer.purge()
+
+    def _produce(self, append: Append) -> None:
+        columns = decode(append.block.data).to_pydict()
+        produce, topic, partition = self._producer.produce, append.topic, append.partition
+        asked = False
+        for timestamp, key, value, headers in zip(*columns.values(), strict=True):
+            given: list[tuple[str, str | bytes | None]] | None = [*decode_headers(headers)] if headers else None
+            while True:
+                try:
+                    produce(topic, value, key, partition, timestamp=timestamp, headers=given)
+                    break
+                except BufferError:  # the broker is slower than we are
+                    self._producer.poll(0.1)
+                except KafkaException as error:
+                    if code_of(error).code() in _NEW and not asked:  # what was added since, it does not know
+                        self._producer.list_topics(topic, self._clients.timeout)
+                        asked = True
+                        continue
+                    if code_of(error).code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                        raise RecordRefusedError(
+                            f"a record of {len(key or b'') + len(value or b'')} bytes is too large for topic {topic!r}",
+                            hint="raise max.message.bytes of the topic, and message.max.bytes of the producer",
+                        ) from error
+                    raise
+
+    def _send_offsets(self, offsets: Offsets) -> None:
+        if self._group is None:
+            # Asked of a consumer that has lost its broker, it may never be told; so it is asked once, and kept.
+            consumer = self._clients.consumer(self._name, {})
+            self._group = consumer.consumer_group_metadata()
+            consumer.close()
+        places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        self._within(self._producer.send_offsets_to_transaction, places, self._group)
+
+    def _within(self, call: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], None] | None = None) -> None:
+        """Makes a call that has a time limit; some do not keep it, when a broker was away."""
+        limit = self._clients.timeout
+        ended: SimpleQueue[Exception | None] = SimpleQueue()
+
+        def make() -> None:
+            try:
+                call(*arguments, limit)
+                ended.put(None)
+            except Exception as error:  # noqa: BLE001  (it is raised below)
+                ended.put(error)
+
+        threading.Thread(target=make, name="millstream-kafka-call", daemon=True).start()
+        if meanwhile is not None:
+            meanwhile()
+        try:
+            error = ended.get(timeout=limit + _PATIENCE)
+        except Empty:
+            raise IndefiniteError(f"a transaction of {self._name!r} gets no answer") from None
+        if error is not None:
+            raise error
+
+    def _flush(self) -> None:
+        deadline = time.monotonic() + self._clients.timeout
+        while self._producer.flush(1.0) and time.monotonic() < deadline:
+            pass
+
+    def _commit(self) -> None:
+        deadline = time.monotonic() + self._clients.timeout
+        while True:
+            try:
+                self._within(self._producer.commit_transaction, meanwhile=partial(reach, DURING_COMMIT))
+            except KafkaException as error:
+                if code_of(error).retriable() and time.monotonic() < deadline:
+                    continue
+                raise
+            return
+
+    def _abort(self) -> None:
+        try:
+            self._within(self._producer.abort_transaction)
+        except KafkaException as error:
+            self._give_up(error)
+
+    def _give_up(self, error: KafkaException, touched: Iterable[tuple[str, int]] = ()) -> None:
+        cause = code_of(error)
+        if cause.code() in {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}:
+            raise ShutOutError(f"transactions of {self._name!r}: {cause.str()}") from error
+        if cause.txn_requires_abort() and not cause.fatal():
+            topics = ", ".join(sorted({topic for topic, _ in touched}))
+            told = self._clients.failure(error, f"a transaction of {self._name!r} ({topics}) was given up")
+            if cause.code() in _REFUSALS:
+                told = _refusal(cause)
+            try:
+                self._abort()
+            except (IndefiniteError, ShutOutError):  # of what was not allowed, there may be nothing to end
+                if not isinstance(told, AuthorizationError):
+                    raise
+            raise told from error
+        raise IndefiniteError(f"a transaction of {self._name!r} ended without an answer: {cause.str()}") from error
+
+
+def _refusal(cause: KafkaError) -> RecordRefusedError:
+    """What a broker has against a record; which partition it was for is in its words alone."""
+    what, hint = _REFUSALS[cause.code()]
+    place = _PLACE.search(cause.str())
+    where = f"topic {place['topic']!r}, partition {place['partition']}: " if place else ""
+    return RecordRefusedError(f"{where}{what}", hint=hint)

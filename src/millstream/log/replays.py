@@ -1,0 +1,16 @@
+"""A batch that was published and comes again must be the same batch."""
+
+from __future__ import annotations
+
+from millstream.errors import NonDeterministicError
+from millstream.log.api import Fingerprints, Publication
+
+
+def check_replay(publication: Publication, before: Fingerprints) -> None:
+    """Raises a `NonDeterministicError` if a batch that was published comes again with other results."""
+    now = publication.fingerprints
+    if differ := tuple(sorted(n for n in {*now, *before} if now.get(n) != before.get(n))):
+        what = f"batch {publication.batch} of application {publication.application!r}"
+        message = f"{what} was published before, and its replay gives other results in: {', '.join(differ)}"
+        hint = "functions must give the same result for the same record: no clock, random numbers or outside data"
+        raise NonDeterministicError(message, hint=hint, names=differ)

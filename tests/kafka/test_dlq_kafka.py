@@ -1,0 +1,109 @@
+"""Dead letters of a real broker: put back once, with the marks of transactions between them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.unit.log.helpers import rows
+
+from millstream.dev.broker import Broker
+from millstream.errors import FencedError
+from millstream.failpoints import EXIT_STATUS
+from millstream.log import Append, DeadLetters, Publication, Selection, dead_letter_topics, dead_letters as module
+from millstream.log.blocks import decode_headers, encode
+from millstream.log.kafka import KafkaLog
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+
+NOW = int(time.time() * 1000)
+
+
+@pytest.fixture(autouse=True)
+def topics(log: KafkaLog) -> None:
+    log.create_topic("orders", 2)
+    log.create_topic("dead")
+    epoch = log.acquire("shop")
+    for batch, value in enumerate("abcd"):  # each in a transaction of its own
+        facts = {"exception": "E" if value == "b" else "F", "topic": "orders", "partition": "1", "offset": str(batch)}
+        headers = tuple((f"__streams.errors.{name}", fact.encode()) for name, fact in facts.items())
+        block = encode([NOW + batch], [b"k"], [value.encode()], [(("own", b"1"), *headers)])
+        log.publish(Publication("shop", epoch, batch, [Append("dead", 0, block)]))
+
+
+def values(log: KafkaLog) -> list[str]:
+    return [value for *_, value in rows(log, "orders", 1)]
+
+
+def test_letters_are_put_back_once_by_whoever_asks(log: KafkaLog, other: KafkaLog) -> None:
+    assert dead_letter_topics(log) == ["dead"]
+    letters = DeadLetters(log, "dead")
+    assert [each.exception for each in letters.read()] == ["F", "E", "F", "F"]
+    assert letters.replay(dry_run=True).letters == {"orders": 4}
+    assert letters.replay(Selection(exception="E")).letters == {"orders": 1}
+    first = log.read("orders", 1, 0, 1).to_pylist()[0]
+    assert (first["key"], first["value"], first["timestamp"]) == (b"k", b"b", NOW + 1)
+    place = f"dead:0:{next(each.offset for each in letters.read(Selection(exception='E')))}"
+    assert decode_headers(first["headers"]) == (("own", b"1"), ("__millstream.replay", place.encode()))
+
+    assert DeadLetters(other, "dead").replay().total == 3
+    assert values(log) == ["b", "a", "c", "d"]
+    assert DeadLetters(log, "dead").replay().total == 0
+    assert other.committed("dead-replay") == {("dead", 0): log.ends(["dead"])["dead"][0]}
+    assert all(each.replayed for each in letters.read())
+
+
+def test_a_replay_that_another_overtakes_is_shut_out_and_nothing_is_doubled(
+    log: KafkaLog, other: KafkaLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_READ_BYTES", 1)
+    publish, overtaken = log.publish, []
+
+    def late(publication: Publication) -> bool:
+        if publication.batch == 1:
+            overtaken.append(DeadLetters(other, "dead").replay().total)
+        return publish(publication)
+
+    monkeypatch.setattr(log, "publish", late)
+    with pytest.raises(FencedError, match="another replay of topic 'dead' has taken over; this one had put back"):
+        DeadLetters(log, "dead").replay()
+    assert overtaken
+    assert values(log) == ["a", "b", "c", "d"]
+
+
+REPLAY = """
+import sys
+from pathlib import Path
+from millstream.log import DeadLetters
+from millstream.log.kafka import open_kafka_log
+
+with open_kafka_log({"bootstrap.servers": sys.argv[1]}, Path(sys.argv[2])) as log:
+    DeadLetters(log, "dead").replay()
+"""
+
+
+@pytest.mark.parametrize("point", ["before-produce", "after-produce", "before-commit", "after-commit"])
+def test_a_replay_that_is_killed_and_run_again_puts_each_letter_back_once(
+    log: KafkaLog, broker: Broker, tmp_path: Path, point: str
+) -> None:
+    # The first transaction is the one that shuts others out.
+    environment = {**os.environ, "MILLSTREAM_FAILPOINT": f"kafka.publish.{point}:2"}
+    command = [sys.executable, "-c", REPLAY, broker.bootstrap_servers, str(tmp_path / "killed")]
+    assert subprocess.run(command, env=environment, check=False).returncode == EXIT_STATUS
+    assert DeadLetters(log, "dead").replay().total == (0 if point == "after-commit" else 4)
+    assert values(log) == ["a", "b", "c", "d"]
+
+
+def test_a_topic_that_was_made_anew_has_new_letters(log: KafkaLog, other: KafkaLog) -> None:
+    DeadLetters(log, "dead").replay()
+    log.delete_topic("dead")
+    log.create_topic("dead")
+    facts = {"exception": "E", "topic": "orders", "partition": "1", "offset": "9"}
+    headers = tuple((f"__streams.errors.{name}", fact.encode()) for name, fact in facts.items())
+    log.append([Append("dead", 0, encode([NOW] * 9, [b"k"] * 9, [b"z"] * 9, [headers] * 9))])
+    assert DeadLetters(other, "dead").replay().total == 9
+    assert values(log) == [*"abcd", *"z" * 9]

@@ -1,0 +1,200 @@
+"""The log of a real broker: topics, records, positions and groups."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from tests.unit.log.helpers import record, rows
+
+from millstream.dev.broker import Broker
+from millstream.errors import (
+    BrokerError,
+    ConfigError,
+    InvalidNameError,
+    OffsetOutOfRangeError,
+    RecordRefusedError,
+    TopicExistsError,
+    UnknownGroupError,
+    UnknownTopicError,
+)
+from millstream.log import Append, ProducerRecord
+from millstream.log.blocks import decode_headers, encode
+from millstream.log.kafka import KafkaLog, open_kafka_log
+from millstream.partitioning import partition_for
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+
+
+def test_topics_are_made_changed_and_deleted(log: KafkaLog) -> None:
+    assert log.topics() == []
+    made = log.create_topic("orders", 2, {"cleanup.policy": "compact"})
+    assert made == ("orders", 2, {"cleanup.policy": "compact"}, False)
+    log.create_topic("shop-counts-changelog")
+    assert [(topic.name, topic.internal) for topic in log.topics()] == [
+        ("orders", False),
+        ("shop-counts-changelog", True),
+    ]
+    assert log.create_topic("orders", 5, exist_ok=True) == made
+    with pytest.raises(TopicExistsError, match="there is a topic 'orders' already"):
+        log.create_topic("orders")
+    assert log.add_partitions("orders", 3).partitions == 3
+    with pytest.raises(ConfigError, match="has 3 partitions already"):
+        log.add_partitions("orders", 2)
+    altered = log.alter_topic("orders", {"retention.ms": "60000", "cleanup.policy": None})
+    assert altered.config == {"retention.ms": "60000"}
+    log.delete_topic("orders")
+    with pytest.raises(UnknownTopicError, match="there is no topic 'orders'"):
+        log.topic("orders")
+
+
+def test_mistakes_about_topics(log: KafkaLog) -> None:
+    with pytest.raises(InvalidNameError):
+        log.create_topic("a b")
+    with pytest.raises(ConfigError, match=r"Unknown topic config name: cleanup\.polici"):
+        log.create_topic("orders", 1, {"cleanup.polici": "compact"})
+    with pytest.raises(ConfigError):
+        log.create_topic("orders", 0)
+    log.create_topic("orders", 2)
+    with pytest.raises(UnknownTopicError, match="there is no topic 'ordrs'") as caught:
+        log.topic("ordrs")
+    assert caught.value.hint == "did you mean 'orders'?"
+    with pytest.raises(UnknownTopicError, match="there is no topic ''"):
+        log.topic("")
+    with pytest.raises(UnknownTopicError, match="topic 'orders' has no partition 2"):
+        log.read("orders", 2, 0, 1)
+    for call in (log.ends, log.starts):
+        with pytest.raises(UnknownTopicError):
+            call(["ordrs"])
+
+
+def test_records_come_back_as_they_were(log: KafkaLog) -> None:
+    log.create_topic("t")
+    headers = (("trace", b"1"), ("none", None), ("trace", b""))
+    given = [
+        ProducerRecord(b"k", b"v", 5, headers),
+        ProducerRecord(None, b"", 7),
+        ProducerRecord(b"", None, 1_700_000_000_000),
+    ]
+    (produced,) = log.produce("t", given)
+    assert produced == (0, 0, 3)
+    table = log.read("t", 0, 0, 3)
+    assert table["key"].to_pylist() == [b"k", None, b""]
+    assert table["value"].to_pylist() == [b"v", b"", None]
+    assert table["timestamp"].to_pylist() == [5, 7, 1_700_000_000_000]
+    assert [decode_headers(data) for data in table["headers"].to_pylist()] == [headers, (), ()]
+
+
+def test_keys_go_where_javas_clients_put_them(log: KafkaLog) -> None:
+    log.create_topic("t", 5)
+    keys = [b"key-%d" % number for number in range(100)]
+    log.produce("t", [ProducerRecord(key, b"v", 1) for key in keys])
+    found = {key: number for number in range(5) for _, key, _ in rows(log, "t", number)}
+    assert found == {key.decode(): partition_for(key, 5) for key in keys}
+
+
+def test_a_range_is_read_whole_whatever_transactions_leave_in_it(log: KafkaLog, broker: Broker) -> None:
+    log.create_topic("t")
+    for number in range(5):
+        log.produce("t", [record("k", str(number), 1)])  # each leaves a marker behind
+    aborted = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x", "log_level": 0})
+    aborted.init_transactions(30)
+    aborted.begin_transaction()
+    aborted.produce("t", b"never", b"k")
+    aborted.flush()
+    assert rows(log, "t") == [(number * 2, "k", str(number)) for number in range(5)]
+    aborted.abort_transaction(30)
+    log.produce("t", [record("k", "5", 1)])
+    assert [value for *_, value in rows(log, "t")] == ["0", "1", "2", "3", "4", "5"]
+    (end,) = log.ends(["t"])["t"]
+    for start in range(end):
+        for stop in range(start, end + 1):
+            wanted = [value for offset, _, value in rows(log, "t") if start <= offset < stop]
+            assert [value.as_py().decode() for value in log.read("t", 0, start, stop)["value"]] == wanted
+    assert len(log.read("t", 0, end, end + 10)) == 0
+    assert len(log.read("t", 0, 0, end + 10)) == 6
+
+
+def test_reading_goes_on_where_it_was_and_stops_after_so_many_bytes(log: KafkaLog) -> None:
+    log.create_topic("t")
+    log.produce("t", [ProducerRecord(None, bytes(1000), 1) for _ in range(500)])
+    position, sizes = 0, []
+    while position < 500:
+        table = log.read("t", 0, position, 500, max_bytes=100_000)
+        assert table["offset"][0].as_py() == position
+        position = table["offset"][-1].as_py() + 1
+        sizes.append(len(table))
+    assert all(90 <= size <= 110 for size in sizes[:-1])
+
+
+def test_what_is_written_is_written_as_a_whole(log: KafkaLog, other: KafkaLog) -> None:
+    log.create_topic("a")
+    log.create_topic("b", 1, {"max.message.bytes": "1000"})
+    too_large = encode([1], [b"k"], [bytes(2_000_000)])
+    with pytest.raises(RecordRefusedError, match="is too large for topic 'b'"):
+        log.append([Append("a", 0, encode([1], [b"k"], [b"v"])), Append("b", 0, too_large)])
+    assert other.read("a", 0, 0, 10).num_rows == 0
+    assert log.append([Append("a", 0, encode([1, 2], [b"k"] * 2, [b"v"] * 2))]) != []
+    assert [value for *_, value in rows(other, "a")] == ["v", "v"]
+    with pytest.raises(UnknownTopicError):
+        log.append([Append("a", 1, too_large)])
+
+
+def test_offsets_by_time(log: KafkaLog) -> None:
+    log.create_topic("t", 2)
+    log.produce("t", [record(None, str(time), time, partition=0) for time in (10, 20, 30)])
+    asked = {("t", 0): 15, ("t", 1): 15}
+    assert log.offsets_for_times(asked) == {("t", 0): 1, ("t", 1): 0}
+    assert log.offsets_for_times({("t", 0): 31})["t", 0] in {3, 4}  # with what the transaction leaves, or not yet
+    assert log.latest_time("t", 0, 0, 3) == 30
+    assert log.latest_time("t", 1, 0, 0) is None
+
+
+def test_waiting_ends_when_another_writes(log: KafkaLog, other: KafkaLog) -> None:
+    log.create_topic("t", 2)
+    assert not log.wait({("t", 0): 0, ("t", 1): 0}, 0.1)
+    writing = threading.Timer(0.3, lambda: other.produce("t", [record("k", "v")], partition=1))
+    writing.start()
+    started = time.monotonic()
+    assert log.wait({("t", 0): 0, ("t", 1): 0}, 20)
+    assert time.monotonic() - started < 15
+    writing.join()
+
+
+def test_records_that_were_deleted_are_told(log: KafkaLog, broker: Broker) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    log.create_topic("t")
+    log.produce("t", [record("k", str(number), 1) for number in range(10)])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for future in admin.delete_records([TopicPartition("t", 0, 6)]).values():
+        future.result()
+    assert log.starts(["t"]) == {"t": [6]}
+    with pytest.raises(OffsetOutOfRangeError, match="begins at offset 6: the records from 2 to 5 are gone"):
+        log.read("t", 0, 2, 10)
+    assert [value for *_, value in rows(log, "t")] == ["6", "7", "8", "9"]
+
+
+def test_groups(log: KafkaLog) -> None:
+    log.create_topic("t", 2)
+    assert log.committed("readers") == {}
+    log.commit_offsets("readers", {("t", 0): 5})
+    log.commit_offsets("readers", {("t", 1): 7})
+    assert log.committed("readers") == {("t", 0): 5, ("t", 1): 7}
+    assert log.groups() == ["readers"]
+    log.delete_group("readers")
+    assert log.groups() == []
+    with pytest.raises(UnknownGroupError):
+        log.delete_group("readers")
+
+
+def test_a_broker_that_is_not_there(tmp_path: Path) -> None:
+    with (
+        open_kafka_log({"bootstrap.servers": "127.0.0.1:1"}, tmp_path, timeout=1.0) as log,
+        pytest.raises(BrokerError, match=r"the broker at 127\.0\.0\.1:1 does not answer"),
+    ):
+        log.topics()

@@ -1,0 +1,154 @@
+"""Publishing batches to a real broker: once, as a whole, and only by the newest instance."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.log.helpers import rows
+
+from millstream.dev.broker import Broker
+from millstream.errors import FencedError, NonDeterministicError, RecordRefusedError
+from millstream.log import Append, Log, Publication
+from millstream.log.blocks import encode
+from millstream.log.kafka import KafkaLog, open_kafka_log
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+
+NOW = int(time.time() * 1000)
+"""A broker deletes what is older than a week, and refuses what is of tomorrow."""
+
+
+@pytest.fixture(autouse=True)
+def topics(log: KafkaLog) -> None:
+    log.create_topic("in", 2)
+    log.create_topic("out")
+
+
+def publication(epoch: int, batch: int, value: bytes = b"v", **changes: Any) -> Publication:
+    made = Publication(
+        "app",
+        epoch,
+        batch,
+        appends=[Append("out", 0, encode([NOW + batch], [b"k"], [value]))],
+        offsets={("in", 0): batch * 10},
+        fingerprints={"out": (1, value)},
+        state={"plan": b"%d" % batch},
+    )
+    return dataclasses.replace(made, **changes)
+
+
+def values(log: Log) -> list[str]:
+    return [value for *_, value in rows(log, "out")]
+
+
+def test_a_batch_is_written_with_all_that_belongs_to_it(log: KafkaLog, other: KafkaLog) -> None:
+    epoch = log.acquire("app")
+    assert log.published("app") is None
+    assert log.publish(publication(epoch, 3))
+    assert rows(other, "out") == [(0, "k", "v")]
+    assert other.committed("app") == {("in", 0): 30}
+    assert other.published("app") == (3, {"out": (1, b"v")}, {("in", 0): 30})
+    assert other.state("app") == {"plan": b"3"}
+
+
+def test_offsets_and_state_that_a_batch_does_not_name_stay(log: KafkaLog) -> None:
+    epoch = log.acquire("app")
+    log.publish(publication(epoch, 1, state={"plan": b"1", "schema": b"s"}))
+    log.publish(publication(epoch, 2, offsets={("in", 1): 7}))
+    last = log.published("app")
+    assert last is not None
+    assert last.offsets == log.committed("app") == {("in", 0): 10, ("in", 1): 7}
+    assert log.state("app") == {"plan": b"2", "schema": b"s"}
+
+
+def test_a_replay_writes_nothing_not_even_by_the_next_instance(log: KafkaLog, other: KafkaLog) -> None:
+    epoch = log.acquire("app")
+    log.publish(publication(epoch, 1))
+    log.publish(publication(epoch, 2))
+    assert not log.publish(publication(epoch, 2, state={"plan": b"other"}))
+    epoch = other.acquire("app")
+    assert not other.publish(publication(epoch, 2))
+    assert not other.publish(publication(epoch, 1, fingerprints={"out": (1, b"other")}))
+    with pytest.raises(NonDeterministicError, match="batch 2 of application 'app'"):
+        other.publish(publication(epoch, 2, fingerprints={"out": (1, b"other")}))
+    assert values(log) == ["v", "v"]
+    assert other.publish(publication(epoch, 3, b"w"))
+    assert values(log) == ["v", "v", "w"]
+
+
+def test_an_older_instance_is_fenced(log: KafkaLog, other: KafkaLog) -> None:
+    old = log.acquire("app")
+    log.publish(publication(old, 1))
+    new = other.acquire("app")
+    assert new > old
+    with pytest.raises(FencedError, match="another instance of application 'app' has taken over"):
+        log.publish(publication(old, 2))
+    with pytest.raises(FencedError):
+        log.set_state("app", {"plan": b"old"}, old)
+    assert values(log) == ["v"]
+    assert other.publish(publication(new, 2, b"new"))
+    assert values(log) == ["v", "new"]
+
+
+def test_an_application_that_nobody_acquired_cannot_publish(log: KafkaLog) -> None:
+    with pytest.raises(FencedError, match="no instance has ever acquired it"):
+        log.publish(publication(1, 1))
+
+
+def test_a_batch_that_cannot_be_written_leaves_nothing(log: KafkaLog) -> None:
+    epoch = log.acquire("app")
+    good = publication(epoch, 1)
+    bad = Append("out", 0, encode([1], [b"k"], [bytes(3_000_000)]))
+    with pytest.raises(RecordRefusedError):
+        log.publish(dataclasses.replace(good, appends=[*good.appends, bad]))
+    assert values(log) == []
+    assert log.published("app") is None
+    assert log.committed("app") == {}
+    assert log.publish(good)
+    assert values(log) == ["v"]
+
+
+def test_a_transaction_that_took_too_long_is_written_again_once(log: KafkaLog, broker: Broker) -> None:
+    # Somebody else's producer of the same name ends ours, as the broker does when a transaction is too old; but no
+    # other instance has taken over.
+    from confluent_kafka import Producer
+
+    epoch = log.acquire("app")
+    log.publish(publication(epoch, 1))
+    intruder = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "app", "log_level": 0})
+    intruder.init_transactions(30)
+    assert log.publish(publication(epoch, 2, b"w"))
+    assert values(log) == ["v", "w"]
+    last = log.published("app")
+    assert last is not None
+    assert last.batch == 2
+
+
+def test_a_broker_that_dies_and_comes_back(log: KafkaLog, broker: Broker, tmp_path: Path) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    with open_kafka_log(settings, tmp_path / "hasty", timeout=8) as hasty:  # some calls never return after that
+        epoch = hasty.acquire("app")
+        hasty.publish(publication(epoch, 1))
+        for batch in (2, 3):
+            broker.kill()
+            broker.start(wait=False)
+            assert hasty.publish(publication(epoch, batch, b"%d" % batch))
+    assert values(log) == ["v", "2", "3"]
+
+
+def test_what_is_remembered_outside_of_batches(log: KafkaLog, other: KafkaLog) -> None:
+    epoch = log.acquire("app")
+    log.set_state("app", {"plan": b"1", "other": b""}, epoch)
+    log.set_state("app", {"plan": b"2"}, epoch)
+    assert other.state("app") == {"plan": b"2", "other": b""}
+    assert other.state("unknown") == {}
+    log.publish(publication(epoch, 1, state={}))
+    log.delete_application("app")
+    assert other.state("app") == {}
+    assert other.published("app") is None
+    assert log.groups() == []
+    assert values(log) == ["v"]

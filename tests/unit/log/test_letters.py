@@ -1,0 +1,400 @@
+"""Dead letters: what is read of them, and that each is put back once."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.log.helpers import in_child, record, rows
+
+from millstream.errors import FencedError, LogError, OffsetOutOfRangeError, RecordRefusedError, UnknownTopicError
+from millstream.failpoints import EXIT_STATUS, arm
+from millstream.log import (
+    Append,
+    DeadLetters,
+    Log,
+    ProducerRecord,
+    Publication,
+    Selection,
+    dead_letter_topics,
+    dead_letters as module,
+    open_log,
+)
+from millstream.log.blocks import decode_headers, encode
+from millstream.log.letters import REPLAY_HEADER
+from millstream.log.spans import Spans
+from millstream.records import Headers
+
+
+def why(topic: str = "orders", partition: int = 0, offset: int = 0, exception: str = "builtins.KeyError") -> Headers:
+    facts = {
+        "exception": exception,
+        "message": "no such key",
+        "stacktrace": "Traceback",
+        "topic": topic,
+        "partition": str(partition),
+        "offset": str(offset),
+    }
+    return tuple((f"__streams.errors.{name}", value.encode()) for name, value in facts.items())
+
+
+@pytest.fixture(autouse=True)
+def topics(log: Log) -> None:
+    log.create_topic("orders", 2)
+    log.create_topic("payments")
+    log.create_topic("dead")
+
+
+def letter(value: str, timestamp: int = 5, own: Headers = (), **said: Any) -> ProducerRecord:
+    return record("k", value, timestamp, headers=(*own, *why(**said)), partition=0)
+
+
+def write(log: Log, *letters: ProducerRecord) -> None:
+    """Writes each by itself, so that each can be read by itself."""
+    for each in letters:
+        log.produce("dead", [each])
+
+
+def values(log: Log, topic: str = "orders", partition: int = 0) -> list[str]:
+    return [value for *_, value in rows(log, topic, partition)]
+
+
+def everything(log: Log, topic: str = "orders", partition: int = 0) -> list[dict[str, Any]]:
+    found = log.read(topic, partition, 0, log.ends([topic])[topic][partition]).to_pylist()
+    return [{**row, "headers": decode_headers(row["headers"])} for row in found]
+
+
+@pytest.fixture(params=[1, 1 << 20], ids=["one-by-one", "together"])
+def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Letters in many transactions, and in one."""
+    monkeypatch.setattr(module, "_READ_BYTES", request.param)
+
+
+def test_a_letter_says_what_failed_and_where(log: Log) -> None:
+    write(log, letter("a", own=(("trace", b"1"),), topic="orders", partition=1, offset=17), record("k", "stray"))
+    found, stray = DeadLetters(log, "dead").read()
+    assert (found.partition, found.offset, found.timestamp, found.key, found.value) == (0, 0, 5, b"k", b"a")
+    assert (found.exception, found.message, found.stacktrace) == ("builtins.KeyError", "no such key", "Traceback")
+    assert found.source == ("orders", 1, 17)
+    assert found.original_headers == (("trace", b"1"),)
+    assert found.pending
+    assert (stray.source, stray.exception, stray.pending) == (None, None, False)
+
+
+def test_a_letter_about_a_letter_speaks_of_itself(log: Log) -> None:
+    inner = why("orders", 0, 3)
+    write(log, letter("a", own=inner, topic="payments", offset=9, exception="E"))
+    (found,) = DeadLetters(log, "dead").read()
+    assert (found.exception, found.source) == ("E", ("payments", 0, 9))
+    assert found.original_headers == inner
+
+
+@pytest.mark.parametrize("missing", ["topic", "partition"])
+def test_a_letter_that_does_not_say_where_it_belongs_has_no_source(log: Log, missing: str) -> None:
+    headers = tuple((name, value) for name, value in why() if not name.endswith(missing))
+    write(log, record("k", "a", headers=headers), record("k", "b", headers=(("__streams.errors.partition", b"x"),)))
+    assert [each.source for each in DeadLetters(log, "dead").read()] == [None, None]
+
+
+def test_one_letter_by_its_place(log: Log) -> None:
+    write(log, letter("a"), letter("b"))
+    letters = DeadLetters(log, "dead")
+    assert letters.letter(0, 1).value == b"b"
+    with pytest.raises(OffsetOutOfRangeError, match="no record at offset 2"):
+        letters.letter(0, 2)
+    with pytest.raises(UnknownTopicError, match="has no partition 1"):
+        letters.letter(1, 0)
+    with pytest.raises(UnknownTopicError):
+        DeadLetters(log, "none")
+
+
+@pytest.mark.usefixtures("parts")
+def test_records_go_back_to_their_partitions_as_they_were(log: Log) -> None:
+    own = (("trace", b"1"), ("empty", None))
+    write(log, letter("a", 5, own), letter("b", 6, partition=1), letter("c", 7, topic="payments"), letter("d", 8))
+    done = DeadLetters(log, "dead").replay()
+    assert (done.letters, done.refused, done.total) == ({"orders": 3, "payments": 1}, {}, 4)
+    first, second = everything(log)
+    assert first == {
+        "offset": 0,
+        "timestamp": 5,
+        "key": b"k",
+        "value": b"a",
+        "headers": (*own, (REPLAY_HEADER, b"dead:0:0")),
+    }
+    assert second["value"] == b"d"
+    assert values(log, partition=1) == ["b"]
+    assert values(log, "payments") == ["c"]
+
+
+@pytest.mark.usefixtures("parts")
+def test_a_second_replay_puts_back_what_is_new_only(log: Log) -> None:
+    write(log, letter("a"), letter("b"))
+    letters = DeadLetters(log, "dead")
+    assert letters.replay().total == 2
+    assert letters.replay().total == 0
+    write(log, letter("c"))
+    assert DeadLetters(log, "dead").replay().total == 1
+    assert values(log) == ["a", "b", "c"]
+    assert log.committed("dead-replay") == {("dead", 0): 3}
+
+
+def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(log: Log) -> None:
+    write(log, letter("a"), record("k", "stray"))
+    done = DeadLetters(log, "dead").replay(dry_run=True)
+    assert (done.letters, sum(done.refused.values())) == ({"orders": 1}, 1)
+    assert values(log) == []
+    assert log.groups() == []
+    assert DeadLetters(log, "dead").replay().total == 1
+
+
+@pytest.mark.usefixtures("parts")
+def test_letters_that_were_passed_over_can_be_put_back_later(log: Log) -> None:
+    write(
+        log,
+        letter("a"),
+        letter("b", exception="shop.BadOrder"),
+        letter("c", topic="payments"),
+        letter("d"),
+        letter("e", exception="shop.BadOrder"),
+    )
+    letters = DeadLetters(log, "dead")
+    assert letters.replay(Selection(exception="BadOrder")).total == 2
+    assert values(log) == ["b", "e"]
+    assert log.committed("dead-replay") == {("dead", 0): 0}
+    assert [each.replayed for each in letters.read()] == [False, True, False, False, True]
+    assert letters.replay(Selection(source="payments")).letters == {"payments": 1}
+    assert letters.replay(Selection(places=frozenset({(0, 3), (0, 4)}))).total == 1
+    assert values(log) == ["b", "e", "d"]
+    assert letters.replay(Selection(exception="builtins.KeyError")).total == 1
+    assert values(log) == ["b", "e", "d", "a"]
+    assert letters.replay().total == 0
+    assert log.committed("dead-replay") == {("dead", 0): 5}
+
+
+@pytest.mark.usefixtures("parts")
+def test_a_limit_takes_the_first_ones(log: Log) -> None:
+    write(log, *(letter(value) for value in "abcde"))
+    letters = DeadLetters(log, "dead")
+    assert letters.replay(limit=2).total == 2
+    assert letters.replay(limit=2, dry_run=True).total == 2
+    assert letters.replay(limit=2).total == 2
+    assert letters.replay(limit=2).total == 1
+    assert values(log) == list("abcde")
+
+
+@pytest.mark.usefixtures("parts")
+def test_what_was_put_back_is_put_back_again_if_asked_for(log: Log) -> None:
+    write(log, *(letter(value) for value in "abc"))
+    letters = DeadLetters(log, "dead")
+    letters.replay(Selection(places=frozenset({(0, 0), (0, 1)})))
+    assert letters.replay(again=True, limit=1, dry_run=True).total == 1
+    assert letters.replay(again=True, limit=1).total == 1
+    assert values(log) == list("aba")
+    assert letters.replay().total == 1
+    assert letters.replay(again=True).total == 3
+    assert values(log) == list("abacabc")
+    assert letters.replay().total == 0
+
+
+def test_letters_that_cannot_be_put_back_are_counted_and_wait(log: Log) -> None:
+    log.create_topic("prices", 1, {"cleanup.policy": "compact"})
+    keyless = ProducerRecord(None, b"n", 1, why("prices"))
+    write(log, letter("a", topic="gone"), letter("b", partition=2), keyless, record("k", "stray"), letter("c"))
+    letters = DeadLetters(log, "dead")
+    done = letters.replay()
+    assert done.letters == {"orders": 1}
+    assert done.refused == {
+        "there is no topic 'gone'": 1,
+        "topic 'orders' has no partition 2": 1,
+        "topic 'prices' is compacted, and takes no records without a key": 1,
+        "no header says which topic and partition it came from": 1,
+    }
+    log.create_topic("gone")
+    log.add_partitions("orders", 3)
+    assert letters.replay().letters == {"gone": 1, "orders": 1}
+    assert (values(log, "gone"), values(log, partition=2), values(log)) == (["a"], ["b"], ["c"])
+    assert [each.pending for each in letters.read()] == [False, False, True, False, False]
+
+
+def test_a_record_that_its_topic_refuses_stops_the_replay_and_nothing_is_lost(log: Log) -> None:
+    log.alter_topic("payments", {"max.message.bytes": "100"})
+    write(log, letter("a"), letter("b" * 200, topic="payments"), letter("c"))
+    letters = DeadLetters(log, "dead")
+    with pytest.raises(RecordRefusedError, match="payments"):
+        letters.replay()
+    assert values(log) == []
+    log.alter_topic("payments", {"max.message.bytes": None})
+    assert letters.replay().total == 3
+
+
+def test_the_time_of_the_replay_if_asked_for(log: Log) -> None:
+    write(log, letter("a", 5))
+    DeadLetters(log, "dead").replay(now=True)
+    assert everything(log)[0]["timestamp"] > 1_600_000_000_000
+
+
+def test_a_record_that_came_back_says_how_often(log: Log) -> None:
+    write(log, letter("a"))
+    letters = DeadLetters(log, "dead")
+    for expected in range(3):
+        last = list(letters.read())[-1]
+        assert last.returned == expected
+        assert letters.replay().total == 1
+        put_back = everything(log)[-1]["headers"]
+        write(log, letter("a", own=put_back))  # it failed again
+    assert [value for _, value in put_back] == [b"dead:0:0", b"dead:0:1", b"dead:0:2"]
+    foreign = letter("b", own=((REPLAY_HEADER, b"dead-other:0:1"),))
+    write(log, foreign)
+    assert list(letters.read())[-1].returned == 0
+
+
+POINTS = ["log.publish.begin", "log.publish.after-appends", "log.publish.before-commit", "log.publish.after-commit"]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["", "again"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("point", POINTS)
+def test_a_replay_that_is_killed_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, number: int, again: bool
+) -> None:
+    monkeypatch.setattr(module, "_READ_BYTES", 1)
+    with open_log(tmp_path / "killed") as log:
+        for topic in ("orders", "dead"):
+            log.create_topic(topic)
+        write(log, *(letter(value) for value in "abc"))
+        if again:
+            DeadLetters(log, "dead").replay()
+
+    def replay() -> None:
+        arm(f"{point}:{number}")
+        with open_log(tmp_path / "killed") as log:
+            DeadLetters(log, "dead").replay(again=again)
+
+    assert in_child(replay) == EXIT_STATUS
+    with open_log(tmp_path / "killed") as log:
+        before = [*"abc"] if again else []
+        began = not again or number > 1 or point == POINTS[-1]  # else it was killed before it forgot anything
+        DeadLetters(log, "dead").replay()
+        assert values(log) == [*before, *("abc" if began else "")]
+
+
+def test_a_replay_that_was_overtaken_stops_and_says_so(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_READ_BYTES", 1)
+    write(log, *(letter(value) for value in "abc"))
+    publish, calls = log.publish, []
+
+    def overtaken(publication: Publication) -> bool:
+        calls.append(publication)
+        if len(calls) == 2:
+            assert DeadLetters(log, "dead").replay().total == 2
+        return publish(publication)
+
+    monkeypatch.setattr(log, "publish", overtaken)
+    with pytest.raises(FencedError, match="another replay of topic 'dead' has taken over; this one had put back 1"):
+        DeadLetters(log, "dead").replay()
+    assert values(log) == ["a", "b", "c"]
+
+
+def test_many_replays_at_once_put_each_letter_back_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_READ_BYTES", 1)
+    with open_log(tmp_path / "shared") as log:
+        for topic in ("orders", "dead"):
+            log.create_topic(topic)
+        write(log, *(letter(f"{number:02}") for number in range(40)))
+    counts: list[int] = []
+
+    def replay() -> None:
+        with open_log(tmp_path / "shared") as log:
+            try:
+                counts.append(DeadLetters(log, "dead").replay().total)
+            except FencedError:
+                counts.append(-1)
+
+    threads = [threading.Thread(target=replay) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(counts) >= 0  # the last one was not shut out
+    with open_log(tmp_path / "shared") as log:
+        assert DeadLetters(log, "dead").replay().total == 0
+        assert values(log) == [f"{number:02}" for number in range(40)]
+
+
+@pytest.mark.parametrize("more", [0, 3], ids=["shorter", "longer"])
+def test_a_topic_that_was_made_anew_has_new_letters(log: Log, more: int) -> None:
+    write(log, letter("a"), letter("b"))
+    DeadLetters(log, "dead").replay()
+    log.delete_topic("dead")
+    log.create_topic("dead")
+    write(log, letter("c"), *(letter("d") for _ in range(more)))
+    assert DeadLetters(log, "dead").replay().total == 1 + more
+    assert values(log) == ["a", "b", "c", *["d"] * more]
+
+
+def test_what_retention_has_taken_is_neither_put_back_nor_missed(log: Log) -> None:
+    log.alter_topic("dead", {"retention.ms": "1000"})
+    write(log, letter("a", 1_000), letter("b", 2_000))
+    letters = DeadLetters(log, "dead")
+    letters.replay()
+    write(log, letter("c", 9_000))
+    log.apply_retention(4_000)
+    assert log.starts(["dead"])["dead"] == [2]
+    assert letters.replay().total == 1
+    assert values(log) == ["a", "b", "c"]
+
+
+def test_letters_of_which_others_were_put_back_are_kept(log: Log) -> None:
+    log.alter_topic("dead", {"retention.ms": "1000"})
+    write(log, letter("a", 1_000), letter("b", 1_000, exception="E"))
+    DeadLetters(log, "dead").replay(Selection(exception="E"))
+    log.apply_retention(9_000)
+    assert DeadLetters(log, "dead").replay().total == 1
+
+
+def test_an_application_of_the_same_name_is_left_alone(log: Log) -> None:
+    epoch = log.acquire("dead-replay")
+    log.publish(
+        Publication("dead-replay", epoch, 0, [Append("orders", 0, encode([1], [b"k"], [b"v"]))], state={"p": b""})
+    )
+    write(log, letter("a"))
+    with pytest.raises(LogError, match="application 'dead-replay' is not a replay"):
+        DeadLetters(log, "dead").replay()
+    assert log.publish(Publication("dead-replay", epoch, 1))
+
+
+def test_dead_letter_topics_are_those_that_end_in_letters_or_were_replayed(log: Log) -> None:
+    log.create_topic("spread", 3)
+    log.create_topic("inner", internal=True)
+    log.produce("spread", [letter("a")._replace(partition=2)])
+    log.produce("inner", [letter("a")])
+    log.produce("orders", [record("k", "v")])
+    write(log, letter("a"))
+    assert dead_letter_topics(log) == ["dead", "spread"]
+    DeadLetters(log, "dead").replay()
+    for _ in range(9):
+        write(log, record("k", "stray"))
+    assert dead_letter_topics(log) == ["dead", "spread"]
+
+
+def test_spans_are_a_set_of_numbers() -> None:
+    import random
+
+    rng, spans, model = random.Random(7), Spans(), set[int]()
+    for _ in range(2_000):
+        start = rng.randrange(60)
+        if rng.random() < 0.5:
+            stop = start + rng.randrange(6)
+            spans.add(start, stop)
+            model.update(range(start, stop))
+        else:
+            spans.remove(start)
+            model.discard(start)
+        kept = [number for low, high in spans for number in range(low, high)]
+        assert kept == sorted(model)
+        assert (start in spans) == (start in model)
+        assert spans.gap(start) == next(number for number in range(start, 99) if number not in model)
+        assert all(high < low for (_, high), (low, _) in zip(list(spans), list(spans)[1:], strict=False))
