@@ -22,10 +22,10 @@ KILLS ?= 200
 
 say = @printf '\n==> %s\n'
 
-.PHONY: help demo test java setup lint format types pytest soak bench docs clean distclean
+.PHONY: help demo test java setup lint format types pytest soak soak-kafka bench docs clean distclean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: java setup ## Set up, then run two applications on Spark, live in the terminal; Ctrl-C ends them
 	@$(BIN)/python examples/demo.py $(ARGS)
@@ -119,6 +119,9 @@ pytest: setup ## Run the tests and the examples of the documentation; pass argum
 
 soak: setup ## Kill an application on Spark KILLS times (200), and verify what it did
 	@$(BIN)/python -m tests.fault.soak $(KILLS)
+
+soak-kafka: setup ## The same KILLS times (100) on a Kafka broker, which is killed, too
+	@$(BIN)/python -m tests.fault.soak $(if $(KILLS),$(KILLS),100) --kafka
 
 bench: setup ## Run the benchmarks
 	@set -eu; found=; \

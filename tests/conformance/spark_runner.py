@@ -28,7 +28,7 @@ from millstream import App, MillstreamError, Record
 from millstream.log import open_log
 from millstream.log.api import Append, Log
 from millstream.log.blocks import Block, decode_headers, encode
-from millstream.log.embedded.directory import FILE_NAME, data_directory
+from millstream.log.opening import place_of
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.subscription import Subscription
 from millstream.serde import Serde, serde_for
@@ -332,7 +332,7 @@ class _LocalHost:
         self._run = LocalRun(app, cold=cold)
         application = self._run.application
         self._id = app.id
-        self._views = ViewDatabase(data_directory(app.config["state.dir"]) / FILE_NAME)
+        self._views = ViewDatabase(place_of(app.config).views)
         self._specs = {spec.name: spec for spec in application.stores()}
         self._topics = Subscription(application.program, application.log).topics
         self._random = None if seed is None else random.Random(seed)

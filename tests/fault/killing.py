@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.fault import model, smoke
-from tests.fault.points import SPARK
+from tests.fault.points import KAFKA, SPARK
 from tests.processes import Process, running
 
 from millstream.failpoints import EXIT_STATUS
@@ -222,7 +222,14 @@ def _median(values: list[float]) -> float:
 
 
 def kill_and_restart(
-    directory: Path, seed: int, lives: Sequence[str | None], tally: Tally, *, early: float = 0.0
+    directory: Path,
+    seed: int,
+    lives: Sequence[str | None],
+    tally: Tally,
+    *,
+    early: float = 0.0,
+    read: model.Read | None = None,
+    per_key: int = smoke.PER_KEY,
 ) -> None:
     """Runs the application to its end with a number of deaths on the way, and verifies what it did.
 
@@ -233,13 +240,15 @@ def kill_and_restart(
             random moment, after workers or hosts have died at the point.
         tally: Where to count.
         early: How many of the kills hit an instance that has not done a batch yet.
+        read: Reads the topics, if not the embedded log's are to be read.
+        per_key: How many records each key of the input has.
     """
     dice = random.Random(seed)
     former: Instance | None = None
     for point in lives:
         with Instance(directory, *_OPTIONS, point=point) as instance:
             tally.starts += 1
-            if point is not None and point.partition(":")[0] in DRIVER_POINTS:
+            if point is not None and point.partition(":")[0] in {*DRIVER_POINTS, *KAFKA}:
                 assert instance.wait() == EXIT_STATUS, f"{point}: {instance.output()}"
                 tally.points += 1
             else:
@@ -256,7 +265,7 @@ def kill_and_restart(
         status = instance.wait(_LONG)
         assert status == 0, instance.output()
         tally.until_gone.append(instance.seconds_until_gone())
-    findings = model.verify(directory, seed)
+    findings = model.verify(directory, seed, per_key, read=read)
     if findings:
         tally.findings.append(f"seed {seed}: {findings}")
 

@@ -27,5 +27,8 @@ _LOG_ALONE = (
 LOG = sorted(point for point in FAILPOINTS if point.startswith(_LOG_ALONE))
 """No run of an application passes them; the tests of the log do, and miss none that begins with ``log.``."""
 
-LOCAL = sorted(FAILPOINTS.difference(SPARK, HOST, LOG))
+KAFKA = sorted(point for point in FAILPOINTS if point.startswith("kafka."))
+"""Only a cluster has them: `tests.kafka.test_faults`."""
+
+LOCAL = sorted(FAILPOINTS.difference(SPARK, HOST, LOG, KAFKA))
 """All others: a run without Spark must pass them."""

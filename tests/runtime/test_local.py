@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,19 @@ def test_reset_to_a_time_or_an_offset_reads_from_there(tmp_path: Path, where: di
     assert [row["value"] for row in again] == [b"%d" % n for n in range(first, 10)]
 
 
+def test_reset_leaves_an_application_alone_whose_name_begins_alike(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.create_topic("in")
+    log.produce("in", [ProducerRecord(b"k", b"v", 1)])
+    for name in ("shop", "shop-eu"):
+        app = App(name, config={"state.dir": str(tmp_path)})
+        app.stream("in", key=str, value=str).group_by_key().count(store="counts")
+        with LocalRun(app) as run:
+            run.run()
+    reset("shop", state_dir=str(tmp_path))
+    assert [topic.name for topic in log.topics() if topic.internal] == ["shop-eu-counts-changelog"]
+
+
 def test_reset_of_an_unknown_application_says_so(tmp_path: Path) -> None:
     open_log(tmp_path)
     with pytest.raises(SetupError, match="there is no application 'nobody'"):
@@ -313,3 +327,80 @@ def test_stores_are_read_from_an_application_that_does_not_run(tmp_path: Path) -
     with pytest.raises(UnknownStoreError, match="there is no store 'wrds'") as caught:
         app.store("wrds")
     assert caught.value.hint == "did you mean 'words'?"
+
+
+def test_inputs_whose_times_differ_are_read_in_batches_of_about_the_size_wanted(tmp_path: Path) -> None:
+    """However small the blocks are: the time of each record is known then."""
+    log = open_log(tmp_path)
+    dice = random.Random(7)
+    for topic in ("a", "b", "c"):
+        log.create_topic(topic, 2)
+        time = 0
+        for number in range(300):
+            time += dice.choice([0, 1, 5, 100])
+            log.produce(topic, [ProducerRecord(b"k%d" % (number % 7), b"1", time)])
+    app = App("pace", config={"state.dir": str(tmp_path), "status": "none"})
+    merged = app.stream("a", value=str).merge(app.stream("b", value=str)).merge(app.stream("c", value=str))
+    merged.group_by_key().count(store="counts").to_stream().to("out")
+    with LocalRun(app, records=60) as local:
+        assert local.run() < 3 * 900 / 60
+
+
+def test_a_checkpoint_that_is_older_than_the_results_is_noticed(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    fill(log)
+    with LocalRun(topology(tmp_path)) as run:
+        run.run()
+        copy = shutil.copytree(run.directory, tmp_path / "copy")
+        log.produce("clicks", [ProducerRecord(b"k", b"more", 10_000_000)])
+        run.run()
+        shutil.rmtree(run.directory)
+        shutil.copytree(copy, run.directory)
+    with pytest.raises(SetupError, match=r"is older than its results: it ends with batch \d+, and batch \d+ was"):
+        LocalRun(topology(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "policy", "what"),
+    [(3, "compact", "3 partitions, and must have 1"), (1, "delete", "cleanup.policy delete, and must have compact")],
+)
+def test_internal_topics_that_are_there_must_be_as_they_should(
+    tmp_path: Path, partitions: int, policy: str, what: str
+) -> None:
+    log = open_log(tmp_path)
+    log.create_topic("in")
+    log.create_topic("shop-counts-changelog", partitions, {"cleanup.policy": policy})
+    app = App("shop", config={"state.dir": str(tmp_path)})
+    app.stream("in", key=str, value=str).group_by_key().count(store="counts")
+    with pytest.raises(SetupError, match=f"the application's own topic 'shop-counts-changelog' has {what}"):
+        LocalRun(app)
+
+
+def test_a_reset_says_where_to_begin_even_if_nothing_else_may(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.create_topic("in")
+    log.commit_offsets("copy", {("in", 0): 0})
+
+    def run() -> int:
+        app = App("copy", config={"state.dir": str(tmp_path), "auto.offset.reset": "none"})
+        app.stream("in", value=str).to("out")
+        with LocalRun(app) as local:
+            return local.run()
+
+    log.produce("in", [ProducerRecord(b"k", b"v", 1)])
+    assert run() == 1
+    reset("copy", state_dir=str(tmp_path))
+    assert run() == 1
+    assert log.ends(["out"]) == {"out": [2]}
+
+
+def test_records_before_an_offset_can_be_deleted(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.create_topic("in", 2)
+    for number in range(4):
+        log.produce("in", [ProducerRecord(b"k", b"%d" % number, 1)], partition=1)
+    log.delete_records({("in", 1): 3})
+    assert log.starts(["in"]) == {"in": [0, 3]}
+    log.hold("app", {("in", 1): 3})
+    log.delete_records({("in", 1): 4})
+    assert log.starts(["in"]) == {"in": [0, 3]}

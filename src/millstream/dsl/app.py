@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from millstream.callsite import caller
-from millstream.config import Config
+from millstream.config import Config, offset_reset
 from millstream.dsl import table as tables
 from millstream.dsl.builder import Builder, shorten
 from millstream.dsl.options import Materialized
@@ -46,7 +46,7 @@ class StreamOptions(TypedDict, total=False):
     pattern: str | re.Pattern[str] | None
     timestamp: TimestampOption
     on_invalid_timestamp: OnInvalid
-    offset_reset: Literal["earliest", "latest"]
+    offset_reset: str
     name: str | None
 
 
@@ -121,7 +121,8 @@ class App:
             on_invalid_timestamp: What happens to a record whose own timestamp is negative: ``"fail"``, ``"skip"``, or
                 ``"partition_time"``: the greatest timestamp seen in its partition. A function or field that gives
                 None or a negative number drops the record (and counts it).
-            offset_reset: Where an application begins to read: ``"earliest"`` or ``"latest"``.
+            offset_reset: Where an application begins to read, if not where ``auto.offset.reset`` says:
+                ``"earliest"``, ``"latest"``, ``"none"`` or ``"by_duration:1h"``.
             name: Name of the operator.
         """
         check_options("stream", options, StreamOptions, "key", "value")
@@ -159,7 +160,7 @@ class App:
                     timestamp,
                     options.get("on_invalid_timestamp", "fail"),
                 ),
-                offset_reset=options.get("offset_reset", "earliest"),
+                offset_reset=_offset_reset(options.get("offset_reset")),
             )
         )
         return Stream(self._builder, node, node.key, node.value)
@@ -394,6 +395,15 @@ class App:
 
     def _serde(self, hint: Any, part: str) -> Serde[Any] | None:
         return None if hint is None else serde_for(hint, part)
+
+
+def _offset_reset(value: str | None) -> str | None:
+    if value is not None:
+        try:
+            offset_reset("offset_reset", value)
+        except ConfigError as error:
+            raise TopologyError(error.message, hint=error.hint) from None
+    return value
 
 
 def _timestamps(builder: Builder, value: Serde[Any], option: TimestampOption, on_invalid: OnInvalid) -> Timestamps:

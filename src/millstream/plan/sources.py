@@ -36,7 +36,7 @@ class Source(Node, kw_only=True):
     key: Serde[Any]
     value: Serde[Any]
     timestamps: Timestamps = Timestamps()
-    offset_reset: str = "earliest"
+    offset_reset: str | None = None
 
 
 class ToTable(Node, kw_only=True):

@@ -13,8 +13,12 @@ from millstream.plan.stateless import Sink
 def reader_of(plan: Plan, topic: str) -> Source | GlobalTable | None:
     """The first operator that reads a topic: by its name, or because a pattern takes it."""
     named = (one for one in _readers(plan) if topic in _names(one))
-    patterns = (one for one in plan.of_type(Source) if one.pattern and re.fullmatch(one.pattern, topic))
-    return next(named, None) or next(patterns, None)
+    return next(named, None) or next((one for one in plan.of_type(Source) if reads(one, topic)), None)
+
+
+def reads(source: Source, topic: str) -> bool:
+    """Whether a source reads a topic."""
+    return topic in source.topics or (source.pattern is not None and bool(re.fullmatch(source.pattern, topic)))
 
 
 def writer_of(plan: Plan, topic: str) -> Sink | None:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from millstream.config import Config
 from millstream.dsl.app import App
-from millstream.errors import IncompatibleTopologyError, SetupError
-from millstream.log import Log, Offsets, open_log
-from millstream.log.embedded.directory import data_directory
+from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError
+from millstream.log import Log, Offsets
+from millstream.log.opening import Place, open_place, place_of
 from millstream.names import check_name
 from millstream.plan.compare import compare
 from millstream.plan.fingerprint import to_dict
-from millstream.runtime.application import lock_application
+from millstream.runtime.application import directory_of, lock_application
 from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program
 
 Position = Literal["earliest", "latest"] | int
+
+_LOOK_SECONDS = 3.0
 
 
 def reset(
@@ -29,11 +31,16 @@ def reset(
     to: Position = "earliest",
     to_offset: int | None = None,
     state_dir: str | None = None,
+    config: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> list[str]:
     """Makes an application forget everything: its state, its internal topics, its views and how far it has read.
 
     Input and output topics stay as they are. At its next start the application begins anew.
+
+    An instance on another machine can only be noticed by what it publishes: on a cluster it is looked for three
+    seconds whether something is. One that has nothing to do is not noticed. It is shut out, and stops at its next batch
+    without having written anything.
 
     Args:
         application_id: The application.
@@ -41,13 +48,14 @@ def reset(
             record of a time, in milliseconds.
         to_offset: Or at this offset in each partition, or as near to it as there are records.
         state_dir: The data directory, if not the usual one.
+        config: That of the application, as far as it says where the log is: ``bootstrap.servers``, ….
         dry_run: Only say what would be done.
 
     Returns:
         What was, or would be, deleted and changed: one sentence each.
 
     Raises:
-        AlreadyRunningError: An instance of the application is running.
+        AlreadyRunningError: An instance of the application is running, with this data directory or elsewhere.
         SetupError: There is no such application.
     """
     check_name(application_id, "application")
@@ -55,26 +63,21 @@ def reset(
         raise SetupError(f"reset: cannot begin at {to!r}", hint="'earliest', 'latest' or a time in milliseconds")
     if to_offset is not None and (type(to_offset) is not int or to_offset < 0):
         raise SetupError(f"reset: cannot begin at offset {to_offset!r}", hint="the first record has offset 0")
-    data = data_directory(state_dir or Config()["state.dir"])
-    log = open_log(data, create=False)
-    directory = data / "applications" / application_id
+    place = place_of(config or {}, state_dir)
+    log = open_place(place, create=False)
+    directory = directory_of(place, application_id)
     known = log.state(application_id)
     if not known and not directory.exists():
-        raise SetupError(f"there is no application {application_id!r} in {data}")
+        raise SetupError(f"there is no application {application_id!r} in {place}")
     done = []
     with lock_application(directory, application_id):
-        own = [
-            topic.name
-            for topic in log.topics()
-            if topic.internal
-            and topic.name.startswith(f"{application_id}-")
-            and topic.name.endswith(("-repartition", "-changelog"))
-        ]
-        for topic in own:
+        if not dry_run:
+            _shut_out(log, application_id, place)
+        for topic in _own_topics(log, application_id):
             done.append(f"delete the internal topic {topic}")
             if not dry_run:
                 log.delete_topic(topic)
-        done.append("delete its views, its committed offsets and what the log knows of it")
+        done += _forgotten(application_id, place)
         checkpoint = known.get("checkpoint.location", b"").decode() or str(directory / "checkpoint")
         for path in {directory / "checkpoint", Path(checkpoint)}:
             if path.exists():
@@ -91,6 +94,47 @@ def reset(
             log.set_state(application_id, {"begin": json.dumps(begin).encode()}, epoch)
     log.close()
     return done
+
+
+def _own_topics(log: Log, application: str) -> list[str]:
+    """The internal topics of an application, and not those of another whose name only begins like its own."""
+    begin = f"{application}-"
+    others = [group for group in log.groups() if group.startswith(begin) and log.published(group) is not None]
+    return [
+        topic.name
+        for topic in log.topics()
+        if topic.internal
+        and topic.name.startswith(begin)
+        and topic.name.endswith(("-repartition", "-changelog"))
+        and not topic.name.startswith(tuple(f"{other}-" for other in others))
+    ]
+
+
+def _forgotten(application: str, place: Place) -> list[str]:
+    """What is deleted with an application besides its internal topics and its checkpoint."""
+    if place.cluster is None:
+        return ["delete its views, its committed offsets and what the log knows of it"]
+    return [
+        f"delete its journal, the topic {application}-progress, and its committed offsets",
+        f"delete its views in {place.views}",
+        "shut out an instance of it that runs on another machine, if there is one: it stops",
+    ]
+
+
+def _shut_out(log: Log, application: str, place: Place) -> None:
+    """Sees to it that nobody else writes. Another machine's lock cannot be seen, but what it publishes can."""
+    if place.cluster is None:
+        log.acquire(application)
+        return
+    before = log.published(application)
+    time.sleep(_LOOK_SECONDS)
+    after = log.published(application)
+    if after is not None and after != before:
+        raise AlreadyRunningError(
+            f"application {application!r} is running elsewhere: it has just published batch {after.batch}",
+            hint="stop that instance first",
+        )
+    log.acquire(application)
 
 
 def migrate(app: App, *, dry_run: bool = False) -> list[str]:
@@ -111,13 +155,13 @@ def migrate(app: App, *, dry_run: bool = False) -> list[str]:
         IncompatibleTopologyError: A named store cannot be taken over.
         SetupError: There is no such application, or it was stopped with records that wait for others.
     """
-    data = data_directory(app.config["state.dir"])
-    log = open_log(data, create=False)
-    directory = data / "applications" / app.id
+    place = place_of(app.config)
+    log = open_place(place, create=False)
+    directory = directory_of(place, app.id)
     with lock_application(directory, app.id):
         known, published = log.state(app.id), log.published(app.id)
         if published is None:
-            raise SetupError(f"application {app.id!r} has nothing to migrate in {data}", hint="just start it")
+            raise SetupError(f"application {app.id!r} has nothing to migrate in {place}", hint="just start it")
         if int(known.get("waiting", b"0")):
             raise SetupError(
                 f"application {app.id!r} was stopped in the middle: {known['waiting'].decode()} records that were read "
@@ -154,7 +198,7 @@ def _rebuilt(app: App, log: Log, known: Mapping[str, bytes]) -> tuple[dict[str, 
     lost = [change for change in comparison.stores if change.status == "incompatible" and specs[change.name].named]
     if lost:
         raise IncompatibleTopologyError(f"{lost[0].name}: {'; '.join(lost[0].reasons)}", hint=lost[0].remedy)
-    program = Program(topology, app.config, int(known["tasks"]), {}, "")
+    program = Program(topology, app.config, int(known["tasks"]), {}, place_of(app.config))
     topics = {topic.name for topic in log.topics()}
     kept = {name: program.changelog_of(specs[name]) for name in comparison.names("kept")}
     restores = {topic: name for name, topic in kept.items() if topic is not None and topic in topics}

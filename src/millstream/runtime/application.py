@@ -7,26 +7,31 @@ import fcntl
 import json
 import os
 import secrets
+import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from millstream.config import Config
+from millstream.config import Config, offset_reset
 from millstream.dsl.app import App
 from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError, UnknownTopicError
 from millstream.failpoints import declare, reach
-from millstream.log import open_log
-from millstream.log.api import Log
-from millstream.log.embedded.directory import data_directory
+from millstream.log.api import Log, Topic
+from millstream.log.opening import Place, open_place, place_of
 from millstream.plan.compare import compare
 from millstream.plan.fingerprint import to_dict
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition, Sink
+from millstream.plan.topics import reads
 from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program
 from millstream.runtime.queries import stores_of
 from millstream.runtime.subscription import Subscription
 from millstream.state.spec import StoreSpec
+
+Ends = dict[str, list[int]]
+"""Offsets of partitions, by topic."""
 
 _FORMAT = 1
 
@@ -44,6 +49,7 @@ class Application:
         log: The log.
         epoch: Which instance of the application this is.
         first: Where its first batch begins.
+        place: Where that is.
         directory: Its own directory in the data directory.
         checkpoint: Where Spark keeps its checkpoint.
         base: How many batches were published before that was made.
@@ -56,12 +62,13 @@ class Application:
 
     def __init__(self, app: App) -> None:
         config = app.config
-        data = data_directory(config["state.dir"])
-        self.log: Log = open_log(data)
-        self.directory = data / "applications" / app.id
+        self.place = place_of(config)
+        self.log: Log = open_place(self.place)
+        self.directory = directory_of(self.place, app.id)
         self._lock = lock_application(self.directory, app.id)
         try:
             reach(LOCKED)
+            self.log.connect(self.place.patience, _tell)
             self._prepare(app, config)
         except BaseException:
             self.close()
@@ -95,7 +102,7 @@ class Application:
             config,
             tasks,
             counts,
-            str(data_directory(config["state.dir"])),
+            self.place,
             restores=json.loads(known.get("restores", b"{}")),
             cells={n: known[f"restored.{n}"] for n in range(tasks) if f"restored.{n}" in known},
         )
@@ -146,8 +153,7 @@ class Application:
         direct = program.placement.direct
         for node in topology.plan.nodes:
             if isinstance(node, Repartition) and node not in direct:
-                # What has been read is deleted, whatever its time.
-                config = {"cleanup.policy": "delete", "retention.bytes": "0"}
+                config = {"cleanup.policy": "delete", "retention.ms": "-1"}  # what has been read is deleted
                 self._create(topology.topic_of(node), node.partitions or program.tasks, config, internal=True)
             elif isinstance(node, Sink) and isinstance(node.topic, str):
                 self._create(node.topic, program.tasks, {}, internal=False)
@@ -161,6 +167,8 @@ class Application:
 
     def _create(self, topic: str, partitions: int, config: dict[str, str], *, internal: bool) -> None:
         found = self.log.create_topic(topic, partitions, config, internal=internal, exist_ok=True)
+        if internal:
+            _check_internal(found, partitions, config["cleanup.policy"])
         self.program.counts[topic] = found.partitions
 
     def stores(self) -> list[StoreSpec]:
@@ -168,17 +176,12 @@ class Application:
         return stores_of(self.program.topology)
 
     def _first_mark(self, known: Mapping[str, bytes]) -> Mark:
-        """Where an application begins: at the start of each topic, or at its end, as it or a reset says."""
-        topology, log = self.program.topology, self.log
+        """Where an application begins: where its group has read to, else as it or a reset says."""
+        log = self.log
         subscription = Subscription(self.program, log)
         starts, ends = log.starts(subscription.topics), log.ends(subscription.topics)
-        reset = self.program.config["auto.offset.reset"]
-        latest: set[str] = set()
-        for source in topology.plan.of_type(Source):
-            if "latest" in {source.offset_reset, reset}:
-                latest.update(source.topics)
-        offsets = {topic: ends[topic] if topic in latest else starts[topic] for topic in subscription.topics}
         begin = json.loads(known["begin"]) if "begin" in known else None
+        offsets = starts if begin is not None else self._offsets_by_policy(subscription, starts, ends)
         if begin == "latest":
             offsets = ends
         elif begin == "earliest":
@@ -195,6 +198,41 @@ class Application:
             offsets = {topic: [found[topic, p] for p in range(len(old))] for topic, old in offsets.items()}
         tables = {topic: ends[topic] for topic in subscription.globals}
         return {"offsets": offsets, "more": {}, "now": 0, "globals": tables}
+
+    def _offsets_by_policy(self, subscription: Subscription, starts: Ends, ends: Ends) -> Ends:
+        """Where to begin in each topic: at what the group has committed, else where `auto.offset.reset` says."""
+        plan, log, config = self.program.topology.plan, self.log, self.program.config
+        policies = dict.fromkeys(subscription.topics, config["auto.offset.reset"])
+        for source in plan.of_type(Source):
+            if source.offset_reset is not None:
+                chosen = offset_reset("offset_reset", source.offset_reset)
+                policies |= dict.fromkeys((t for t in subscription.topics if reads(source, t)), chosen)
+        policies |= dict.fromkeys([*subscription.internal, *subscription.globals], "earliest")
+        now = int(time.time() * 1000)
+        times = {
+            (topic, partition): now - policy
+            for topic, policy in policies.items()
+            if isinstance(policy, int)
+            for partition in range(len(ends[topic]))
+        }
+        found = log.offsets_for_times(times)
+        for topic, policy in policies.items():
+            edges = ends if policy == "latest" else starts
+            if not isinstance(policy, int):
+                found |= {(topic, partition): offset for partition, offset in enumerate(edges[topic])}
+        committed = log.committed(self.program.topology.application_id)
+        for topic, partition in found:
+            if topic in subscription.globals:
+                continue
+            if (topic, partition) in committed:
+                found[topic, partition] = max(committed[topic, partition], starts[topic][partition])
+            elif policies[topic] == "none":
+                raise SetupError(
+                    f"group {self.program.topology.application_id!r} has no committed offset in partition {partition} "
+                    f"of topic {topic!r}, and auto.offset.reset is none",
+                    hint="commit one, or say where to begin: earliest, latest or by_duration:…",
+                )
+        return {topic: [found[topic, p] for p in range(len(ends[topic]))] for topic in subscription.topics}
 
     def started_batch(self) -> Mark | None:
         """Where the batch ends that Spark had begun and that was not published; None if there is none."""
@@ -233,6 +271,14 @@ class Application:
                 f"the checkpoint of application {app.id!r} is gone: {self.checkpoint}",
                 hint="bring it back, or reset the application, so that it begins again from its input",
             )
+        if started and local is not None and published is not None:
+            begun = max((int(path.name) for path in (local / "offsets").glob("*") if path.name.isdigit()), default=-1)
+            if published.batch > begun + self.base:
+                raise SetupError(
+                    f"the checkpoint of application {app.id!r} is older than its results: it ends with batch "
+                    f"{begun + self.base}, and batch {published.batch} was published",
+                    hint="bring the last one back, or reset the application, so that it begins again from its input",
+                )
         if expected is not None and found is not None and found != expected:
             raise SetupError(
                 f"the checkpoint of application {app.id!r} belongs to another log",
@@ -246,6 +292,29 @@ class Application:
         self._identity = expected or found or secrets.token_hex(8)
         if found is None:
             own.write_text(self._identity, encoding="ascii")
+
+
+def _check_internal(topic: Topic, partitions: int, policy: str) -> None:
+    """Makes sure that an internal topic that was there is as it must be."""
+    known = topic.config.get("cleanup.policy", "delete")
+    if topic.partitions == partitions and policy in known.split(","):
+        return
+    what = f"{topic.partitions} partitions" if topic.partitions != partitions else f"cleanup.policy {known}"
+    needed = f"{partitions}" if topic.partitions != partitions else policy
+    raise SetupError(
+        f"the application's own topic {topic.name!r} has {what}, and must have {needed}",
+        hint="it belongs to another application, or to an earlier form of this one: choose another application id, or "
+        "reset this one",
+    )
+
+
+def _tell(what: str) -> None:
+    print(f"millstream: {what}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def directory_of(place: Place, application: str) -> Path:
+    """Where an application has its checkpoint and its lock."""
+    return place.directory / "applications" / application
 
 
 def checkpoint_of(known: Mapping[str, bytes], config: Config, directory: Path) -> str:

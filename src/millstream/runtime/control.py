@@ -1,11 +1,15 @@
-"""How the driver tells the planner, which runs in a process of its own, what it wants: through a small file."""
+"""How the driver and the planner, which runs in a process of its own, tell each other things: by small files."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
 import msgspec
+
+from millstream.errors import MillstreamError
+from millstream.runtime.messages import Failure, failure_of, pack, unpack
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -34,15 +38,14 @@ class Control:
         self._seen = (-1, -1)
         self._orders = Orders(1)
         self._acknowledged = -1
+        self._trouble: str | None = None
 
     def write(self, orders: Orders) -> None:
         """Says what is wanted from now on."""
         if orders == self._orders and self._path.exists():
             return
         self._orders = orders
-        part = self._path.with_suffix(".part")
-        part.write_bytes(msgspec.json.encode(orders))
-        part.replace(self._path)
+        _replace(self._path, msgspec.json.encode(orders))
 
     def acknowledge(self, orders: Orders) -> None:
         """The planner says that it has paused: no batch is running, and none will begin."""
@@ -56,6 +59,35 @@ class Control:
         path = self._path.with_suffix(".paused")
         return path.exists() and path.read_text(encoding="ascii") == str(orders.number)
 
+    # ----- what the planner has to say -------------------------------------------------------------------------
+
+    def trouble(self, what: str | None) -> None:
+        """The planner says what keeps it from planning, and for now only that; None when it goes on."""
+        if what != self._trouble:
+            _replace(self._path.with_suffix(".trouble"), (what or "").encode())
+            self._trouble = what
+
+    def read_trouble(self) -> str | None:
+        """What keeps the planner from planning, if anything does."""
+        with contextlib.suppress(FileNotFoundError):
+            return self._path.with_suffix(".trouble").read_text(encoding="utf-8") or None
+        return None
+
+    def fail(self, error: MillstreamError) -> None:
+        """The planner says why it ends."""
+        _replace(self._path.with_suffix(".failure"), pack(failure_of(error)))
+
+    def failure(self) -> Failure | None:
+        """Why the planner has ended, if it said so."""
+        with contextlib.suppress(FileNotFoundError):
+            return unpack(self._path.with_suffix(".failure").read_bytes(), Failure)
+        return None
+
+    def clear(self) -> None:
+        """Forgets what an earlier planner had to say."""
+        for suffix in (".trouble", ".failure"):
+            self._path.with_suffix(suffix).unlink(missing_ok=True)
+
     def read(self) -> Orders:
         """Returns what is wanted now."""
         found = os.stat(self._path)  # noqa: PTH116  (it is asked for many times a second)
@@ -64,3 +96,9 @@ class Control:
             self._orders = msgspec.json.decode(self._path.read_bytes(), type=Orders)
             self._seen = seen
         return self._orders
+
+
+def _replace(path: Path, data: bytes) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(data)
+    part.replace(path)

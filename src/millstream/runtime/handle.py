@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from millstream.dsl.app import App
-from millstream.errors import LogError, MillstreamError, RunError
+from millstream.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    BrokerError,
+    LogError,
+    MillstreamError,
+    RunError,
+)
 from millstream.runtime.application import Application
-from millstream.runtime.commit import Committer
+from millstream.runtime.commit import Committer, error_of
 from millstream.runtime.control import Control, Orders
 from millstream.runtime.host.client import stop_all
 from millstream.runtime.lifecycle import Lifecycle, Listener, State
@@ -60,6 +67,7 @@ class Handle:
             app.id,
             config["log.cleanup.interval.ms"],
             {(t, p): o for t, each in self._application.first["offsets"].items() for p, o in enumerate(each)},
+            Subscription(self._application.program, self._application.log).internal,
         )
         self._metrics = Metrics(self._application)
         self._status = Status(app, self._metrics)
@@ -201,6 +209,7 @@ class Handle:
 
         application = self._application
         self._batch_failure = None
+        self._control.clear()
         with self._status.waiting("starting Spark"):
             session, _started = open_session(self._app.config, application.directory)
             check_reachable(session, application.program.log)
@@ -238,9 +247,11 @@ class Handle:
             if self._stopping.wait(_POLL) or (self._until_caught_up and self._is_caught_up()):
                 self._end(query)
                 return
+            self._status.trouble(self._control.read_trouble())
         if self._batch_failure is not None:
             raise self._batch_failure
-        raise _spark_failure(query)
+        failure = self._control.failure()
+        raise _spark_failure(query) if failure is None else error_of(failure)
 
     def _end(self, query: Query) -> None:
         """Ends the query between two batches."""
@@ -313,7 +324,9 @@ def _due(results: list[Written]) -> int | None:
 
 def _may_pass(error: MillstreamError) -> bool:
     """Whether it may be gone after a new start: what is wrong with the application or its records is not."""
-    return isinstance(error, QueryError) or (isinstance(error, LogError) and type(error) is LogError)
+    if isinstance(error, BrokerError):
+        return not isinstance(error, AuthenticationError | AuthorizationError)
+    return isinstance(error, QueryError) or type(error) is LogError
 
 
 class QueryError(RunError):

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 import pyarrow as pa
 
-from millstream.errors import MillstreamError
+from millstream.errors import LogError, MillstreamError
 
 PIECE = pa.schema(
     [
@@ -132,7 +132,7 @@ class Written(Message, array_like=True, frozen=True):
 def failure_of(error: MillstreamError) -> Failure:
     """An error as it travels to the driver, with the trace of what caused it."""
     cause = error.__cause__
-    trace = "" if cause is None else "".join(traceback.format_exception(cause))
+    trace = "" if cause is None or isinstance(error, LogError) else "".join(traceback.format_exception(cause))
     return Failure(error.code, error.message, error.hint, trace)
 
 

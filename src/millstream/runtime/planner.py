@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from millstream.errors import BrokerError, MillstreamError, OffsetOutOfRangeError
 from millstream.log.api import Log
 from millstream.runtime.control import Control, Orders
 from millstream.runtime.program import Program
@@ -27,6 +28,9 @@ Mark = dict[str, Any]
 _WAIT = 0.05
 _REFRESH = 1.0
 _ROUNDS = 3
+_LEAST = 0.25
+"""The part of a batch that other topics have, however much there is in the application's own."""
+
 _SPARE = 0.1
 """The part of a batch that is worth another round of sharing it out."""
 
@@ -47,24 +51,44 @@ class Planner:
         self._control = control
         self._first = first
         self._subscription = Subscription(program, log)
+        self._patience = program.log.patience
+        self._silent: float | None = None
 
     def first(self) -> Mark:
         """Where the first batch begins."""
         return self._first
 
     def next(self, start: Mark) -> Mark:
-        """Where the batch that begins at a mark ends; the same mark if there is no reason for a batch."""
+        """Where the batch that begins at a mark ends; the same mark if there is no reason for a batch.
+
+        A broker that does not answer is waited for.
+        """
+        try:
+            mark = self._next(start)
+        except MillstreamError as error:
+            now = time.monotonic()
+            self._silent = self._silent or now
+            if type(error) is not BrokerError or now - self._silent > self._patience:
+                self._control.fail(error)
+                raise
+            self._control.trouble(error.message)
+            time.sleep(_WAIT)
+            return start
+        self._silent = None
+        self._control.trouble(None)
+        return mark
+
+    def _next(self, start: Mark) -> Mark:
         orders = self._control.read()
         if orders.paused:
             self._control.acknowledge(orders)
             time.sleep(_WAIT)
             return start
-        offsets: Offsets = start["offsets"]
         self._subscription.refresh(_REFRESH)
-        ends = self._ends(offsets, orders)
+        offsets, new, ends = self._look(start["offsets"], orders)
         if not _any_beyond(offsets, ends) and not self._is_due(start, orders):
             self._log.wait(self._positions(offsets), _WAIT)
-            ends = self._ends(offsets, orders)
+            offsets, new, ends = self._look(start["offsets"], orders)
         if not _any_beyond(offsets, ends):
             return self._tick(start) if self._is_due(start, orders) else start
         chosen = self._choose(offsets, ends, orders)
@@ -73,13 +97,14 @@ class Planner:
             for topic in chosen
             if any(a < b for a, b in zip(chosen[topic], ends[topic], strict=True))
         }
-        return {"offsets": {**offsets, **chosen}, "more": more, "now": self._now(start), "globals": start["globals"]}
+        mark = {"offsets": {**offsets, **chosen}, "more": more, "now": self._now(start), "globals": start["globals"]}
+        return {**mark, "new": new} if new else mark
 
     def ranges(self, start: Mark, end: Mark) -> list[Range]:
         """What a batch reads."""
         found = []
         for topic, ends in end["offsets"].items():
-            begins = start["offsets"].get(topic, [])
+            begins = end.get("new", {}).get(topic) or start["offsets"].get(topic, [])
             more = end["more"].get(topic, [])
             for partition, stop in enumerate(ends):
                 begin = begins[partition] if partition < len(begins) else 0
@@ -90,10 +115,32 @@ class Planner:
 
     # ----- how far ---------------------------------------------------------------------------------------------
 
-    def _ends(self, offsets: Offsets, orders: Orders) -> Offsets:
+    def _look(self, known: Offsets, orders: Orders) -> tuple[Offsets, Offsets, Offsets]:
+        """Where a batch begins, which of its topics begin elsewhere than the last batch ended, and where it may end.
+
+        Topics and partitions that have come since are read from their first record.
+        """
+        ends = self._log.ends(self._subscription.topics)
+        self._check(known, ends)
+        missing = [topic for topic, each in ends.items() if len(each) > len(known.get(topic, []))]
+        starts = self._log.starts(missing) if missing else {}
+        new = {topic: known.get(topic, []) + begin[len(known.get(topic, [])) :] for topic, begin in starts.items()}
+        offsets = {**known, **new}
+        return offsets, new, self._ends(offsets, ends, orders)
+
+    def _check(self, known: Offsets, ends: Offsets) -> None:
+        """Makes sure that topics still have what was read of them."""
+        for topic, each in ends.items():
+            for partition, (end, offset) in enumerate(zip(each, known.get(topic, []), strict=False)):
+                if end < offset:
+                    raise OffsetOutOfRangeError(
+                        f"partition {partition} of topic {topic!r} ends at offset {end}, and the application has read "
+                        f"up to {offset}: the topic was deleted and made anew, or its records are lost",
+                        hint="reset the application, so that it begins again from its input: millstream reset",
+                    )
+
+    def _ends(self, offsets: Offsets, ends: Offsets, orders: Orders) -> Offsets:
         """The ends of what may be read now."""
-        topics = self._subscription.topics
-        ends = self._log.ends(topics)
         if orders.until is not None:
             own = self._subscription.internal
             ends = {t: e if t in own else _least(e, orders.until.get(t, [])) for t, e in ends.items()}
@@ -115,7 +162,7 @@ class Planner:
         total = sum(sum(counts) for counts in unread.values()) - own
         if own + total <= orders.records:
             return ends
-        share = max(0, orders.records - own) / max(1, total)
+        share = max(orders.records * _LEAST, orders.records - own) / max(1, total)
         chosen = {
             topic: [
                 begin + min(count, max(1, int(count * share))) if count else begin
@@ -147,10 +194,13 @@ class Planner:
                 break
             share = min(1.0, spare / unread)
             chosen = {
-                topic: [stop + int(count * share) for stop, count in zip(stops, behind[topic], strict=True)]
-                for topic, stops in kept.items()
+                topic: [wanted + int(count * share) for wanted, count in zip(chosen[topic], behind[topic], strict=True)]
+                for topic in kept
             }
-            kept = self._keep_pace(offsets, chosen, ends)
+            more = self._keep_pace(offsets, chosen, ends)
+            if sum(sum(_minus(stops, offsets.get(topic, []))) for topic, stops in more.items()) > records:
+                break
+            kept = more
         return kept
 
     def _keep_pace(self, offsets: Offsets, chosen: Offsets, ends: Offsets) -> Offsets:
@@ -169,9 +219,9 @@ class Planner:
                 if end > begin
             ]
             limits = [
-                (bounds[1], topic, partition)
+                (time, topic, partition)
                 for topic, partition, begin, stop, end in together
-                if begin < stop < end and (bounds := self._log.time_bounds(topic, partition, begin, stop)) is not None
+                if begin < stop < end and (time := self._log.latest_time(topic, partition, begin, stop)) is not None
             ]
             if not limits or len(together) < 2:
                 continue

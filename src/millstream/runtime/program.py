@@ -12,6 +12,7 @@ from typing import Any
 
 from millstream.config import Config
 from millstream.errors import RunError
+from millstream.log.opening import Place
 from millstream.plan.sources import ToTable
 from millstream.runtime.queries import has_view
 from millstream.stages import Topology
@@ -38,7 +39,7 @@ class Program:
     config: Config
     tasks: int
     counts: dict[str, int]
-    log: str
+    log: Place
     restores: dict[str, str] = field(default_factory=dict)
     cells: dict[int, bytes] = field(default_factory=dict)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from millstream.config import Config
 from millstream.errors import UnknownStoreError, suggestion
-from millstream.log.embedded.directory import FILE_NAME, data_directory
+from millstream.log.opening import place_of
 from millstream.plan.fingerprint import kept_stores
 from millstream.stages import Topology
 from millstream.state.spec import StoreSpec
@@ -32,8 +32,7 @@ def open_store(topology: Topology, config: Config, name: str, *, timestamped: bo
     specs = {spec.name: spec for spec in stores_of(topology)}
     known = [spec.name for spec in specs.values() if has_view(spec, config)]
     if name in known:
-        views = data_directory(config["state.dir"]) / FILE_NAME
-        return open_view(views, topology.application_id, specs[name], timestamped=timestamped)
+        return open_view(place_of(config).views, topology.application_id, specs[name], timestamped=timestamped)
     if name in specs:
         hint = "only stores that were given a name can be queried, unless their view is switched off"
         raise UnknownStoreError(f"store {name!r} has no view", hint=hint)

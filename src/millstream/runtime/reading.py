@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.engine import Task
-from millstream.errors import MillstreamError
+from millstream.errors import MillstreamError, OffsetOutOfRangeError
 from millstream.failpoints import declare, reach
 from millstream.log.api import Log
 from millstream.log.blocks import encode_headers
@@ -26,6 +26,9 @@ from millstream.runtime.outputs import blocks_of
 from millstream.runtime.program import Program
 
 DELIVERY, RESULT = 0, 1
+
+LOST = "lost"
+"""Why records were dropped that were deleted before they were read."""
 
 AFTER_READ = declare("reader.after-read")
 
@@ -81,7 +84,8 @@ class Reader:
             yield Row(task, DELIVERY, pack(delivery))
 
     def _read_range(self, one: Range, now: int, deliveries: list[Delivery]) -> Written:
-        records = _one_batch(self._log.read(one.topic, one.partition, one.start, one.end))
+        table, lost = self._records(one)
+        records = _one_batch(table)
         offsets = [(one.topic, one.partition, one.end)]
         origin = (0, one.topic, one.partition)
         if one.topic in self._globals and deliveries:
@@ -91,12 +95,12 @@ class Reader:
         if one.topic in self._program.restores:
             piece = Piece(one.topic, one.partition, _piece(records, _running(records)))
             deliveries[one.partition].restores.append(piece)
-            return Written(origin, offsets=offsets)
+            return Written(origin, offsets=offsets, drops=lost)
         source = self._inputs.source(one.topic)
         if source is not None:
             self._deal(one, one.topic, one.partition, records, _orders(source, records), deliveries)
         outputs: list[Any] = []
-        drops: list[Drop] = []
+        drops = lost
         for task in self._tasks:
             if task.queue(one.topic) is None:
                 continue
@@ -109,6 +113,17 @@ class Reader:
             outputs += self._send_on(one, task, deliveries)
         blocks = list(blocks_of(outputs, self._program.counts.get, one.partition))
         return Written(origin, blocks=blocks, drops=drops, offsets=offsets)
+
+    def _records(self, one: Range) -> tuple[pa.Table, list[Drop]]:
+        """The records of a range; and those that are gone, if the application goes on without them."""
+        try:
+            return self._log.read(one.topic, one.partition, one.start, one.end), []
+        except OffsetOutOfRangeError:
+            if self._program.config["data.loss.handler"] == "fail":
+                raise
+        first = min(self._log.starts([one.topic])[one.topic][one.partition], one.end)
+        lost = [Drop(one.topic, LOST, first - one.start)]
+        return self._log.read(one.topic, one.partition, first, one.end), lost
 
     # ----- dealing ---------------------------------------------------------------------------------------------
 

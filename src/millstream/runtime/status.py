@@ -36,6 +36,7 @@ class Status:
         self._state = State.CREATED
         self._since = time.monotonic()
         self._waiting: tuple[str, float] | None = None
+        self._trouble: str | None = None
         self.error: MillstreamError | None = None
         """What the application has failed of."""
 
@@ -71,6 +72,14 @@ class Status:
                 f"{self.name}: the topology has these stores no more, what is in them is lost: {', '.join(stores)}"
             )
 
+    def trouble(self, what: str | None) -> None:
+        """Says what keeps the application from going on, for as long as it does."""
+        if what != self._trouble:
+            self._trouble = what
+            self._since = time.monotonic()
+            if self._how == "json":
+                self._json({"trouble": what})
+
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """Says what is waited for, and for how long."""
@@ -101,6 +110,8 @@ class Status:
         if self._waiting is not None:
             what, since = self._waiting
             return f"{self.name}  {what} … {time.monotonic() - since:.0f} s"
+        if self._trouble is not None:
+            return f"{self.name}  {self._trouble} … {time.monotonic() - self._since:.0f} s"
         if not self._metrics.batches:
             return f"{self.name}  {self._state.value}  the first batch … {time.monotonic() - self._since:.0f} s"
         rate_in, rate_out = self._metrics.rates()

@@ -1,9 +1,10 @@
-"""Keeps the log small while an application runs: the embedded log has no server that would do it."""
+"""Keeps the log small while an application runs."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Collection
 
 from millstream.errors import LogError
 from millstream.log.api import Log, Offsets
@@ -20,12 +21,16 @@ class Upkeep:
         application: Whose records must be there for as long as a batch that has them may be run again.
         interval_ms: How long to wait between two rounds; 0 for no rounds at all.
         first: Where the application begins to read, if it has never done so.
+        passing: The topics whose records nobody needs once they were read.
     """
 
-    def __init__(self, log: Log, application: str, interval_ms: int, first: Offsets) -> None:
+    def __init__(
+        self, log: Log, application: str, interval_ms: int, first: Offsets, passing: Collection[str] = ()
+    ) -> None:
         self._log = log
         self._application = application
         self._interval = interval_ms / 1000
+        self._passing = passing
         published = log.published(application)
         if published is None:
             log.hold(application, first)
@@ -54,11 +59,14 @@ class Upkeep:
             self._last = {**self._last, **offsets}
 
     def round(self) -> None:
-        """Deletes what retention and compaction allow."""
+        """Deletes what nobody needs any longer, and what retention and compaction allow."""
         with self._lock:
             held = self._held
         if held:
             self._log.hold(self._application, held)
+            self._log.delete_records({place: offset for place, offset in held.items() if place[0] in self._passing})
+        if self._log.cleans_itself:
+            return
         self._log.apply_retention()
         for topic in self._log.topics():
             if "compact" in topic.config.get("cleanup.policy", ""):

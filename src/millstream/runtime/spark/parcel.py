@@ -34,6 +34,7 @@ class Parcel:
         for old in directory.glob("program-*"):
             old.unlink()
         if self._data is None:
+            self._path.touch(mode=0o600)  # it may have passwords
             self._path.write_bytes(data)
             session.sparkContext.addFile(str(self._path))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from millstream.errors import SetupError
-from millstream.log.embedded.directory import FILE_NAME
+from millstream.log.opening import Place
 from millstream.runtime.spark.archive import find_java, java_options
 
 if TYPE_CHECKING:
@@ -138,27 +138,27 @@ def open_session(config: Mapping[str, Any], directory: Path) -> tuple[SparkSessi
     return session, started
 
 
-def check_reachable(session: SparkSession, data: str) -> None:
-    """Makes sure that the executors can open the log, which is a file.
+def check_reachable(session: SparkSession, place: Place) -> None:
+    """Makes sure that the executors can open the log, if it is a file.
 
     Raises:
         SetupError: They are on other machines.
     """
     context = session.sparkContext
-    if str(context.master).startswith("local"):
+    if str(context.master).startswith("local") or place.cluster is not None:
         return
     count = max(2, cores_of(session))
-    missing = context.parallelize(range(count), count).map(lambda _number: _missing(data)).filter(bool).collect()
+    missing = context.parallelize(range(count), count).map(lambda _number: _missing(place)).filter(bool).collect()
     if missing:
         raise SetupError(
-            f"an executor on {missing[0]} cannot open the log in {data}",
+            f"an executor on {missing[0]} cannot open the log in {place}",
             hint="the embedded log is a file of one machine: run the executors there",
         )
 
 
-def _missing(data: str) -> str | None:
+def _missing(place: Place) -> str | None:
     """The name of this machine, if the log is not here."""
-    return None if (Path(data) / FILE_NAME).exists() else socket.gethostname()
+    return None if place.views.exists() else socket.gethostname()
 
 
 def cores_of(session: SparkSession) -> int:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from millstream.log import open_log
+from millstream.log.opening import open_place
 from millstream.runtime.control import Control
 from millstream.runtime.host.client import start_hosts
 from millstream.runtime.planner import Mark, Planner
@@ -86,7 +86,7 @@ class MillstreamReader(DataSourceStreamReader):
         if self._planner is None:
             program = unpack_program(self._settings.program.open())
             control = Control(Path(self._settings.control))
-            self._planner = Planner(program, open_log(program.log, create=False), control, self._settings.first)
+            self._planner = Planner(program, open_place(program.log, create=False), control, self._settings.first)
         return self._planner
 
     def initialOffset(self) -> Mark:  # noqa: N802
@@ -137,5 +137,5 @@ def _reader(settings: Settings) -> Reader:
             start_hosts(settings.run, os.getppid(), settings.hosts)
         while len(_readers) >= _MOST:
             del _readers[next(iter(_readers))]
-        found = _readers[settings.program.digest] = Reader(loaded, open_log(loaded.log, create=False))
+        found = _readers[settings.program.digest] = Reader(loaded, open_place(loaded.log, create=False))
     return found

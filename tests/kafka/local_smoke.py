@@ -1,0 +1,15 @@
+"""Runs the application of `tests.fault.smoke` without Spark: ``python -m tests.kafka.local_smoke DATA_DIR RECORDS``.
+
+In a process of its own: clients of a cluster do not outlive a fork.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.fault import smoke
+from tests.runtime.local import LocalRun
+
+if __name__ == "__main__":
+    with LocalRun(smoke.build(sys.argv[1]), records=int(sys.argv[2])) as local:
+        local.run()

@@ -1,0 +1,270 @@
+"""Applications on a cluster, by configuration alone. They run without Spark, by its protocol: see `LocalRun`."""
+
+from __future__ import annotations
+
+import random
+import socket
+import string
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kafka import independent
+from tests.runtime.local import LocalRun
+
+from millstream import App
+from millstream.dev.broker import Broker
+from millstream.errors import (
+    BrokerError,
+    MillstreamError,
+    OffsetOutOfRangeError,
+    RecordRefusedError,
+    SetupError,
+    UnknownTopicError,
+)
+from millstream.log import ProducerRecord
+from millstream.log.kafka import KafkaLog
+from millstream.partitioning import partition_for
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+
+NOW = int(time.time() * 1000)
+
+Make = Callable[..., App]
+
+
+@pytest.fixture
+def make(broker: Broker, tmp_path: Path) -> Make:
+    """Makes an application on the cluster."""
+
+    def app(name: str = "shop", **config: Any) -> App:
+        servers = {"bootstrap.servers": broker.bootstrap_servers}
+        return App(name, config={"state.dir": str(tmp_path / "data"), "status": "none", **servers, **config})
+
+    return app
+
+
+def copying(app: App, **options: Any) -> App:
+    app.stream("in", key=str, value=str, **options).to("out")
+    return app
+
+
+def produce(log: KafkaLog, *values: str, key: str | None = "k", partition: int | None = None) -> None:
+    given = None if key is None else key.encode()
+    log.produce("in", [ProducerRecord(given, value.encode(), NOW, partition=partition) for value in values])
+
+
+def written(broker: Broker, topic: str = "out") -> list[str]:
+    return [(message.value() or b"").decode() for message in independent.messages(broker.bootstrap_servers, topic)]
+
+
+def run(app: App) -> int:
+    with LocalRun(app) as local:
+        return local.run()
+
+
+def test_everybody_can_read_what_an_application_writes(broker: Broker, log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 3)
+    log.create_topic("out", 3)
+    keys = ["a", "bb", "ccc", "ключ", ""]
+    headers = (("trace", b"7"), ("empty", None), ("trace", b"\x00\xff"))
+    log.produce("in", [ProducerRecord(key.encode(), b"v", NOW + n, headers) for n, key in enumerate(keys)])
+    log.produce("in", [ProducerRecord(b"gone", None, NOW), ProducerRecord(None, b"nobody", NOW)])
+    run(copying(make()))
+    found = {message.key(): message for message in independent.messages(broker.bootstrap_servers, "out")}
+    assert set(found) == {*(key.encode() for key in keys), b"gone", None}
+    for number, key in enumerate(keys):
+        message = found[key.encode()]
+        assert message.value() == b"v"
+        assert message.headers() == list(headers)
+        assert message.timestamp()[1] == NOW + number
+        assert message.partition() == partition_for(key.encode(), 3)
+    assert found[b"gone"].value() is None
+    assert found[None].value() == b"nobody"
+
+
+def test_state_offsets_and_views_go_on_after_a_stop(broker: Broker, log: KafkaLog, make: Make) -> None:
+    def counting() -> App:
+        app = make()
+        app.stream("in", key=str, value=str).group_by_key().count(store="counts").to_stream().map_values(
+            str, value=str
+        ).to("out")
+        return app
+
+    log.create_topic("in", 2)
+    for _round in range(3):
+        produce(log, "x", "y")
+        assert run(counting()) == 1
+    assert written(broker) == ["1", "2", "3", "4", "5", "6"]
+    assert counting().store("counts").get("k") == 6
+    partition = partition_for(b"k", 2)
+    assert log.committed("shop") == {("in", partition): log.ends(["in"])["in"][partition]}
+    config = {topic.name: topic.config for topic in log.topics()}
+    assert config["shop-counts-changelog"]["cleanup.policy"] == "compact"
+    assert not run(counting())
+
+
+def test_repartition_topics_keep_what_is_not_read_and_lose_what_is(broker: Broker, log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 2)
+    app = make(**{"topic.segment.bytes": "1048576"})
+    counts = app.stream("in", key=str, value=str).group_by_key().count(store="counts")
+    counts.group_by(lambda k, v: (f"{k[0]}", v), key=str, name="first").count(store="again").to_stream().map_values(
+        str, value=str
+    ).to("out")
+    produce(log, "x", "y")
+    with LocalRun(app) as local:
+        local.run()
+        topic = log.topic("shop-first-repartition")
+        wanted = {"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": "1048576"}
+        assert topic.config == {**wanted, "message.timestamp.type": "CreateTime"}
+        ends = log.ends([topic.name])[topic.name]
+        local.log.delete_records({(topic.name, partition): end for partition, end in enumerate(ends)})
+        assert log.starts([topic.name]) == {topic.name: ends}
+        produce(log, "z")
+        local.run()
+    assert written(broker)[-1] == "1"
+
+
+def test_topics_and_partitions_that_come_while_it_runs(broker: Broker, log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 1)
+    app = make()
+    app.stream(pattern="in.*", key=str, value=str).to("out")
+    with LocalRun(app) as local:
+        produce(log, "a")
+        local.run()
+        log.create_topic("in-2", 2)
+        log.produce("in-2", [ProducerRecord(b"k", b"lost"), ProducerRecord(b"k", b"b")], partition=1)
+        log.delete_records({("in-2", 1): 1})
+        log.add_partitions("in", 3)
+        produce(log, "c", partition=2)
+        deadline = time.monotonic() + 20
+        while len(written(broker)) < 3 and time.monotonic() < deadline:
+            local.run()
+    assert sorted(written(broker)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("reset", "expected"),
+    [("earliest", ["old", "new"]), ("latest", []), ("by_duration:1h", ["new"]), ("by_duration:PT240H", ["old", "new"])],
+)
+def test_where_an_application_begins(
+    broker: Broker, log: KafkaLog, make: Make, reset: str, expected: list[str]
+) -> None:
+    log.create_topic("in", 1)
+    log.produce("in", [ProducerRecord(b"k", b"old", NOW - 86_400_000), ProducerRecord(b"k", b"new", NOW)])
+    run(copying(make(**{"auto.offset.reset": reset})))
+    run(copying(make("other"), offset_reset=reset))
+    assert written(broker) == expected * 2
+
+
+def test_an_application_begins_where_its_group_has_read_to(broker: Broker, log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 2)
+    produce(log, "a", "b", "c", partition=0)
+    produce(log, "d", partition=1)
+    log.commit_offsets("shop", {("in", 0): 2})
+    app = copying(make(**{"auto.offset.reset": "none"}))
+    with pytest.raises(SetupError, match="group 'shop' has no committed offset in partition 1 of topic 'in'"):
+        run(app)
+    log.commit_offsets("shop", {("in", 1): 0})
+    run(app)
+    assert sorted(written(broker)) == ["c", "d"]
+
+
+def test_records_that_are_deleted_before_they_are_read(broker: Broker, log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 1)
+    produce(log, "a")
+    app = copying(make())
+    run(app)
+    produce(log, "b", "c")
+    produce(log, "d")
+    end = log.ends(["in"])["in"][0]
+    log.delete_records({("in", 0): end - 2})
+    with pytest.raises(OffsetOutOfRangeError, match="begins at offset 5: the records from 2 to 4 are gone"):
+        run(app)
+    with LocalRun(copying(make(**{"data.loss.handler": "continue"}))) as local:
+        local.run()
+        drops = [drop for result in local.results for drop in result.drops]
+    assert written(broker) == ["a", "d"]
+    assert [(drop.operator, drop.reason, drop.count) for drop in drops] == [("in", "lost", 3)]
+
+
+def test_a_topic_that_was_made_anew(log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 1)
+    produce(log, "a", "b")
+    run(copying(make()))
+    log.delete_topic("in")
+    log.create_topic("in", 1)
+    with pytest.raises(OffsetOutOfRangeError, match="deleted and made anew") as caught:
+        run(copying(make()))
+    assert "millstream reset" in str(caught.value)
+
+
+def test_a_record_that_is_too_large_or_too_far_in_the_future(log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 1)
+    log.create_topic("out", 1, {"max.message.bytes": "1000"})
+    produce(log, "".join(random.Random(7).choices(string.printable, k=3000)))
+    with pytest.raises(RecordRefusedError, match="topic 'out'"):
+        run(copying(make()))
+    log.create_topic("late", 1)
+    with pytest.raises(RecordRefusedError, match=r"topic 'late'.*timestamp"):
+        log.produce("late", [ProducerRecord(b"k", b"v", NOW + 10 * 86_400_000)])
+
+
+def test_a_topic_that_is_not_there(log: KafkaLog, make: Make) -> None:
+    log.create_topic("inn", 1)
+    with pytest.raises(UnknownTopicError, match="there is no topic 'in'") as caught:
+        run(copying(make()))
+    assert "did you mean 'inn'" in str(caught.value)
+
+
+def test_a_broker_that_is_not_there_is_waited_for(
+    tmp_path: Path, make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    app = copying(make(**{"bootstrap.servers": f"127.0.0.1:{port}", "default.api.timeout.ms": 500}))
+    with pytest.raises(BrokerError, match=rf"the broker at 127\.0\.0\.1:{port} does not answer"):
+        run(app)
+    assert f"waiting for the Kafka broker at 127.0.0.1:{port}" in capsys.readouterr().err
+
+
+def test_a_poison_record_goes_to_the_dead_letters_with_the_batch(broker: Broker, log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 1)
+    produce(log, "1", "two", "3")
+    names = {"processing.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"}
+    app = make(**names)
+    app.stream("in", key=str, value=str).map_values(lambda text: str(int(text)), value=str).to("out")
+    run(app)
+    assert written(broker) == ["1", "3"]
+    (letter,) = independent.messages(broker.bootstrap_servers, "dead")
+    facts = dict(letter.headers() or [])
+    assert (letter.key(), letter.value()) == (b"k", b"two")
+    assert facts["__streams.errors.topic"] == b"in"
+    assert facts["__streams.errors.offset"] == b"1"
+
+
+def test_a_later_instance_shuts_the_earlier_one_out(broker: Broker, log: KafkaLog, make: Make, tmp_path: Path) -> None:
+    log.create_topic("in", 1)
+    produce(log, "a")
+    with LocalRun(copying(make())) as zombie:
+        zombie.run()
+        other = LocalRunElsewhere(copying(make()), zombie)
+        produce(log, "b")
+        other.run()
+        produce(log, "c")
+        with pytest.raises(MillstreamError, match="another instance of application 'shop' has taken over"):
+            zombie.run()
+        other.run()
+        other.close()
+    assert written(broker) == ["a", "b", "c"]
+
+
+class LocalRunElsewhere(LocalRun):
+    """An instance on another machine, which has the checkpoint and not the lock."""
+
+    def __init__(self, app: App, other: LocalRun) -> None:
+        other.application._lock.close()
+        super().__init__(app)

@@ -1,0 +1,45 @@
+"""A sample of the vectors, on a cluster: they give what real Kafka Streams gave."""
+
+from __future__ import annotations
+
+import random
+from itertools import chain
+
+import pytest
+from tests.conformance.interpreter import options_of
+from tests.conformance.spark_runner import Vector
+from tests.conformance.test_spark_vectors import check, eligible, run
+
+from millstream.dev.broker import Broker
+from millstream.log.kafka import KafkaLog
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+SAMPLE = 112
+LONGEST = 14
+TOGETHER = 16
+
+
+def sample() -> list[Vector]:
+    """Vectors by chance, of one configuration.
+
+    Without records of the time 0, which clients take for now, and without those that show offsets: each input is a
+    transaction here, whose end has an offset, too.
+    """
+    timed = [
+        vector
+        for vector in eligible()
+        if options_of(vector) == {"topology.optimization": "none"}
+        and len(vector["inputs"]) <= LONGEST
+        and all(node.get("processor") != "meta" for node in vector["topology"])
+        and all(record.get("ts", 1) > 0 for record in chain(vector["inputs"], *vector["outputs"]))
+    ]
+    return sorted(random.Random(7).sample(timed, SAMPLE), key=lambda vector: len(vector["inputs"]))
+
+
+@pytest.mark.parametrize("part", range(SAMPLE // TOGETHER))
+def test_step_by_step(part: int, broker: Broker, log: KafkaLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLSTREAM_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+    chosen = sample()[part * TOGETHER : (part + 1) * TOGETHER]
+    for vector, got in zip(chosen, run(chosen, "local"), strict=True):
+        check(vector, got)
