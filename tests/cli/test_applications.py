@@ -210,7 +210,7 @@ def test_a_running_application_is_not_reset(own_shop: Run, data: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["shp"], 1, "there is no application 'shp' in this data directory\nhint: did you mean 'shop'?"),
+        (["shp"], 1, "there is no application 'shp' here\nhint: did you mean 'shop'?"),
         (["shop", "--to", "latest", "--to-offset", "1"], 2, "only one of --to and --to-offset can be given"),
         (["shop", "--to", "noon"], 2, "--to: cannot read the time 'noon'\nhint: write earliest, latest, "),
     ],

@@ -6,6 +6,7 @@ import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.conftest import MILLSTREAM, Run, environment
@@ -29,11 +30,12 @@ def test_help_loads_nothing_heavy(data: Path) -> None:
     assert loaded.isdisjoint({"numpy", "pandas", "py4j", "pyarrow", "pyspark", "sqlite3"})
 
 
-def commands() -> list[list[str]]:
+def commands(group: Any = None) -> list[list[str]]:
     found = []
-    for name, command in get_command(cli).commands.items():  # type: ignore[attr-defined]
-        below = getattr(command, "commands", None)
-        found += [[name, each] for each in below] if below else [[name]]
+    top: Any = group or get_command(cli)
+    for name, command in top.commands.items():
+        below = commands(command) if hasattr(command, "commands") else [[]]
+        found += [[name, *each] for each in below]
     return found
 
 

@@ -56,7 +56,7 @@ def test_rows_are_listed_by_key_and_time(shop: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message", "hint"),
     [
-        (["list", "shp"], 1, "there is no application 'shp' in this data directory", "did you mean 'shop'?"),
+        (["list", "shp"], 1, "there is no application 'shp' here", "did you mean 'shop'?"),
         (["get", "shop", "minuts", "x"], 1, "application 'shop' has no store 'minuts'", "did you mean 'minutes'?"),
         (["get", "shop", "by-number", "x"], 2, "KEY: 'x' is not a long", ""),
         (["get", "shop", "by-number", "8"], 1, "store 'by-number' of application 'shop' has no row for '8'", ""),

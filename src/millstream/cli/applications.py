@@ -18,8 +18,10 @@ from millstream.cli.shared import (
     Target,
     Yes,
     check_application,
+    cluster,
     command,
     confirm,
+    is_typed,
     open_data,
     tell,
     to_milliseconds,
@@ -62,10 +64,9 @@ def register(cli: typer.Typer, panel: str) -> None:
 
 
 def _configuration(context: typer.Context, config: list[str] | None, data: str | None) -> dict[str, Any]:
-    given: dict[str, Any] = to_pairs(config)
-    source = context.get_parameter_source("data")
+    given: dict[str, Any] = {**cluster(), **to_pairs(config)}
     # What the environment says is the default of an application that says nothing itself.
-    if data is not None and source is not None and source.name == "COMMANDLINE":
+    if data is not None and is_typed(context, "data"):
         given.setdefault("state.dir", data)
     return given
 
@@ -129,7 +130,7 @@ def plan_diff(
     from millstream.plan.compare import compare
 
     app = load(target, _configuration(context, config, data))
-    with open_data(app.config["state.dir"]) as log:
+    with open_data(app.config["state.dir"], config=app.config) as log:
         known = log.state(app.id).get("plan")
     if known is None:
         if output == "json":
@@ -178,6 +179,9 @@ def reset(
 
     Its internal topics, views and checkpoint are deleted. Its input and output topics stay as they are. Without
     --execute nothing is done. It refuses while an instance of the application is running.
+
+    On a cluster, one on another machine is noticed if it publishes something while it is looked for, three seconds. One
+    that has nothing to do is not: it is shut out, and stops at its next batch without having written anything.
     """
     from millstream.runtime import admin
 
@@ -188,9 +192,9 @@ def reset(
         where = to_milliseconds(where, "--to", "earliest, latest")
     with open_data(data) as log:
         check_application(log, application)
-    steps = admin.reset(application, to=where, to_offset=to_offset, state_dir=data, dry_run=True)
+    steps = admin.reset(application, to=where, to_offset=to_offset, state_dir=data, config=cluster(), dry_run=True)
     if _agreed(f"Reset application {application}?", application, steps, output, execute=execute, yes=yes):
-        steps = admin.reset(application, to=where, to_offset=to_offset, state_dir=data)
+        steps = admin.reset(application, to=where, to_offset=to_offset, state_dir=data, config=cluster())
         _tell_steps(application, steps, output, done=True)
 
 
@@ -212,7 +216,7 @@ def migrate(
     from millstream.runtime import admin
 
     app = load(target, _configuration(context, config, data))
-    with open_data(app.config["state.dir"]) as log:
+    with open_data(app.config["state.dir"], config=app.config) as log:
         if log.published(app.id) is None:
             raise CommandError(f"application {app.id!r} has nothing to migrate", hint="it has not run yet; just run it")
     steps = admin.migrate(app, dry_run=True)

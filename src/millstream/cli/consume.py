@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _READ_BYTES = 1 << 20
 _WAIT_SECONDS = 1.0
+_COUNTED = 1_000
 _PLACE_WIDTH, _KEY_WIDTH = 11, 12
 
 EXAMPLES = (
@@ -123,9 +124,25 @@ def _positions(log: Log, topic: str, partitions: list[int], start: _Start, group
         elif start.time is not None:
             position = times[topic, number]
         elif start.offset is not None:
-            position = start.offset if start.offset >= 0 else max(starts[number], ends[number] + start.offset)
+            position = start.offset
+            if position < 0:
+                position = _last(log, (topic, number), starts[number], ends[number], -start.offset)
         positions[number] = min(position, ends[number])
     return positions
+
+
+def _last(log: Log, place: tuple[str, int], start: int, end: int, count: int) -> int:
+    """Where the last records begin. Not each offset is one of a record: transactions and compaction leave others."""
+    width = count
+    while count <= _COUNTED:
+        begin = max(start, end - width)
+        found = log.read(*place, begin, end)["offset"]
+        if len(found) >= count:
+            return int(found[len(found) - count].as_py())
+        if begin == start:
+            return start
+        width *= 4
+    return max(start, end - count)
 
 
 class _Reader:

@@ -10,17 +10,20 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import typer
 
 from millstream.cli.exits import ExitCode
 from millstream.cli.printing import print_json
-from millstream.cli.shared import Data, Output
+from millstream.cli.shared import Data, Output, place
 from millstream.errors import MillstreamError
 from millstream.sizes import show_bytes
 
-EXAMPLES = ("millstream doctor", "millstream doctor --output json")
+if TYPE_CHECKING:
+    from millstream.log.opening import Cluster
+
+EXAMPLES = ("millstream doctor", "millstream doctor --output json", "millstream doctor --profile production")
 
 _LITTLE_SPACE = 1 << 30
 _NO_SPACE = 100 << 20
@@ -47,6 +50,9 @@ def doctor(data: Data = None, output: Output = "table") -> None:
     """Checks Python, Java, the libraries, the data directory and the network of this machine.
 
     Each check says what was found and, where something is wrong, what to do. The exit code is 1 if a check fails.
+
+    With a cluster, it is checked, too: whether all brokers can be reached, whether they let the user in and show their
+    topics, and which settings of topics bite. Nothing is written.
     """
     failed = False
     for check in checks(data):
@@ -71,10 +77,30 @@ def checks(data: str | None) -> Iterator[Check]:
     from millstream.log.embedded.directory import data_directory
 
     directory = data_directory(data)
-    parts: tuple[Callable[[Path], Check], ...] = (_access, _space, _format)
+    parts: tuple[Callable[[Path], Check], ...] = (_access, _space)
     for part in parts:
         yield part(directory)
     yield _loopback()
+    try:
+        where = place(data)
+    except MillstreamError as error:
+        yield Check("cluster", "fail", error.message, error.hint)
+        return
+    if where.cluster is None:
+        yield _format(directory)
+    else:
+        yield from _cluster(where.cluster)
+
+
+def _cluster(cluster: Cluster) -> Iterator[Check]:
+    try:
+        from millstream.log.kafka import health
+    except ImportError:
+        yield Check("confluent-kafka", "fail", "it is not installed", 'pip install "millstream[kafka]"')
+        return
+    yield Check(*health.client())
+    for finding in health.examine(cluster):
+        yield Check(*finding)
 
 
 def _python() -> Check:
@@ -116,16 +142,16 @@ def _nearest(directory: Path) -> Path:
 
 def _access(directory: Path) -> Check:
     name = "data directory"
-    place = _nearest(directory)
-    missing = "" if place == directory else ", which will be made"
-    if place == directory and not directory.is_dir():
+    nearest = _nearest(directory)
+    missing = "" if nearest == directory else ", which will be made"
+    if nearest == directory and not directory.is_dir():
         return Check(name, "fail", f"{directory} is a file", "choose another one with --data or MILLSTREAM_DATA")
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=nearest):
             pass
     except OSError as error:
-        fix = f"let this user write to {place}, or choose another directory with --data or MILLSTREAM_DATA"
-        return Check(name, "fail", f"{place} cannot be written to: {error.strerror}", fix)
+        fix = f"let this user write to {nearest}, or choose another directory with --data or MILLSTREAM_DATA"
+        return Check(name, "fail", f"{nearest} cannot be written to: {error.strerror}", fix)
     if directory.exists() and directory.stat().st_mode & 0o077:
         return Check(name, "warn", f"other users can look into {directory}", f"chmod 700 {directory}")
     return Check(name, "ok", f"{directory}{missing}")

@@ -41,7 +41,10 @@ def describe(
     data: Data = None,
     output: Output = "table",
 ) -> None:
-    """Shows how far a group or an application has read each partition, and how far it lags behind."""
+    """Shows how far a group or an application has read each partition, and how far it lags behind.
+
+    The lag is in offsets. Those of a cluster are not all of records: the marks of transactions have some, too.
+    """
     with open_data(data) as log:
         known = log.groups()
         if name not in known:

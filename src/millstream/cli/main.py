@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from millstream.cli import applications, bench, consume, doctor, groups, produce, stores, topics
+from millstream.cli import applications, bench, consume, dev, dlq, doctor, groups, produce, stores, topics
 from millstream.cli.exits import CommandError, ExitCode, UsageError
 from millstream.cli.shared import command, fail, tell
 from millstream.errors import IncompatibleTopologyError, MillstreamError
@@ -28,9 +28,11 @@ cli.add_typer(topics.topics, name="topics", rich_help_panel=_LOG)
 command(cli, "produce", *produce.EXAMPLES, panel=_LOG)(produce.produce)
 command(cli, "consume", *consume.EXAMPLES, panel=_LOG)(consume.consume)
 cli.add_typer(groups.groups, name="groups", rich_help_panel=_LOG)
+cli.add_typer(dlq.dlq, name="dlq", rich_help_panel=_LOG)
 applications.register(cli, _APPLICATIONS)
 cli.add_typer(stores.stores, name="stores", rich_help_panel=_APPLICATIONS)
 command(cli, "doctor", *doctor.EXAMPLES, panel=_MACHINE)(doctor.doctor)
+cli.add_typer(dev.dev, name="dev", rich_help_panel=_MACHINE)
 command(cli, "bench", *bench.EXAMPLES, panel=_MACHINE)(bench.bench)
 
 

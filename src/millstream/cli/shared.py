@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
+from millstream import profiles
 from millstream.cli.exits import CommandError, ExitCode, UsageError
+from millstream.config import Config
 from millstream.errors import LogError, LogFormatError, MillstreamError, suggestion
 from millstream.names import check_name
 
 if TYPE_CHECKING:
     from millstream.log import Log
+    from millstream.log.opening import Place
+
+_PATIENCE = 10.0
+_PROFILE = "MILLSTREAM_PROFILE"
 
 Data = Annotated[
     str | None,
     typer.Option(
         "--data", envvar="MILLSTREAM_DATA", metavar="DIR", help="The data directory. Default: .millstream, here."
     ),
+]
+Servers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-servers",
+        "-b",
+        envvar="MILLSTREAM_BOOTSTRAP_SERVERS",
+        metavar="HOST:PORT",
+        help="The brokers of a Kafka cluster, instead of the embedded log.",
+    ),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option("--profile", envvar=_PROFILE, metavar="NAME", help="The cluster's settings in millstream.toml."),
 ]
 Output = Annotated[
     Literal["table", "json"],
@@ -40,35 +65,113 @@ Settings = Annotated[
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-def command(group: typer.Typer, name: str, *examples: str, panel: str | None = None) -> Callable[[C], C]:
-    """Registers a command: its docstring is its help, and examples follow the options."""
+def command(
+    group: typer.Typer, name: str, *examples: str, panel: str | None = None, local: bool = False
+) -> Callable[[C], C]:
+    """Registers a command: its docstring is its help, and examples follow the options.
+
+    One that has a data directory has options for a cluster, too: `cluster` has what was said. Not if it is local.
+    """
 
     def register(function: C) -> C:
         paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
         text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
         epilog = "\n".join(["Examples:", *(f"  {example}" for example in examples)]) if examples else None
-        group.command(name, help=text, epilog=epilog, rich_help_panel=panel)(function)
+        group.command(name, help=text, epilog=epilog, rich_help_panel=panel)(
+            function if local else _with_cluster(function)
+        )
         return function
 
     return register
 
 
-def open_data(data: str | None, *, create: bool = False) -> Log:
-    """Opens the log of a data directory.
+_cluster: ContextVar[Mapping[str, Any]] = ContextVar("cluster", default=MappingProxyType({}))
+
+
+def cluster() -> dict[str, Any]:
+    """Returns what was said on the command line about a cluster. What the environment says is not in it."""
+    return dict(_cluster.get())
+
+
+def _with_cluster(function: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(function, eval_str=True)
+    if "data" not in signature.parameters:
+        return function
+    own_context = "context" in signature.parameters
+    more = [
+        inspect.Parameter("bootstrap_servers", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Servers),
+        inspect.Parameter("profile", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Profile),
+    ]
+
+    @functools.wraps(function)
+    def called(*, context: typer.Context, bootstrap_servers: str | None, profile: str | None, **options: Any) -> Any:
+        settings: dict[str, Any] = {}
+        if profile is not None and is_typed(context, "profile"):
+            settings |= profiles.profile(profile)
+        if bootstrap_servers is not None and is_typed(context, "bootstrap_servers"):
+            settings["bootstrap.servers"] = bootstrap_servers
+        if own_context:
+            options["context"] = context
+        token = _cluster.set(settings)
+        try:
+            with _chosen(profile):
+                return function(**options)
+        finally:
+            _cluster.reset(token)
+
+    if not own_context:
+        more.append(inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
+    called.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *more])  # type: ignore[attr-defined]
+    called.__annotations__ = {**function.__annotations__, **{one.name: one.annotation for one in more}}
+    return called
+
+
+@contextmanager
+def _chosen(profile: str | None) -> Iterator[None]:
+    """Has the environment name the profile that was typed: of two of them, settings must not be mixed."""
+    before = os.environ.get(_PROFILE)
+    if profile is not None:
+        os.environ[_PROFILE] = profile
+    try:
+        yield
+    finally:
+        if profile is not None and before is None:
+            del os.environ[_PROFILE]
+        elif before is not None:
+            os.environ[_PROFILE] = before
+
+
+def is_typed(context: typer.Context, name: str) -> bool:
+    """Whether an option was given on the command line, and not by the environment."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def place(data: str | None, config: Mapping[str, Any] | None = None) -> Place:
+    """Where the log is: as the command line says, else as an application's configuration or the environment does."""
+    from millstream.log.opening import place_of
+
+    return place_of(Config({**Config(config).given, **cluster()}), data)
+
+
+def open_data(data: str | None, *, create: bool = False, config: Mapping[str, Any] | None = None) -> Log:
+    """Opens the log of a data directory, or of a cluster.
 
     Raises:
         LogError: There is none, or it cannot be used.
     """
-    from millstream.log import open_log
-    from millstream.log.embedded.directory import FILE_NAME, data_directory
+    from millstream.log.opening import open_place
 
+    where = place(data, config)
     try:
-        return open_log(data, create=create)
+        log = open_place(where, create=create)
+        log.connect(_PATIENCE, tell)
+        return log
     except LogFormatError:
         raise
     except LogError as error:
-        directory = data_directory(data)
-        if create or (directory / FILE_NAME).exists() or (directory.exists() and not directory.is_dir()):
+        directory = where.directory
+        if create or where.cluster or where.views.exists() or (directory.exists() and not directory.is_dir()):
             raise
         hint = "give the right one with --data or MILLSTREAM_DATA, or begin one: millstream topics create NAME"
         raise CommandError(f"there is no data directory {directory}", hint=hint) from error
@@ -84,7 +187,7 @@ def check_application(log: Log, application: str) -> dict[str, bytes]:
     state = log.state(application)
     if not state:
         hint = suggestion(application, log.groups()) or "millstream groups list shows the applications that have run"
-        raise CommandError(f"there is no application {application!r} in this data directory", hint=hint)
+        raise CommandError(f"there is no application {application!r} here", hint=hint)
     return state
 
 

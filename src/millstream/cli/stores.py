@@ -12,7 +12,7 @@ import typer
 from millstream.cli.exits import CommandError, UsageError
 from millstream.cli.printing import print_json, show, show_time
 from millstream.cli.serdes import KeySerde, ValueSerde, plain, serde_named, shown, to_value
-from millstream.cli.shared import Data, Output, check_application, command, open_data, tell, to_milliseconds
+from millstream.cli.shared import Data, Output, check_application, command, open_data, place, tell, to_milliseconds
 from millstream.durations import show_ms
 from millstream.errors import ConfigError, UnknownStoreError, suggestion
 from millstream.records import Windowed
@@ -163,13 +163,16 @@ class _Stores:
 
 
 def _opened(data: str | None, application: str) -> _Stores:
-    from millstream.log.embedded.directory import FILE_NAME, data_directory
     from millstream.views.reader import ViewDatabase
 
     with open_data(data) as log:
         state = check_application(log, application)
     plan: dict[str, Any] = json.loads(state["plan"])["stores"] if "plan" in state else {}
-    return _Stores(ViewDatabase(data_directory(data) / FILE_NAME), application, plan)
+    where = place(data)
+    if plan and where.cluster is not None and not where.views.exists():
+        hint = "stores are read on the machine where the application runs; give its data directory with --data"
+        raise CommandError(f"the stores of application {application!r} are not in {where.directory}", hint=hint)
+    return _Stores(ViewDatabase(where.views), application, plan)
 
 
 def _serde(name: str) -> Serde[Any]:

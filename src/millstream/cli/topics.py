@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from millstream.cli.printing import print_json, show
 from millstream.cli.shared import Data, Output, Yes, command, confirm, open_data, tell, to_pairs
 from millstream.errors import TopicExistsError, UnknownTopicError
 from millstream.sizes import show_bytes
+
+if TYPE_CHECKING:
+    from millstream.log.api import Stored
 
 topics = typer.Typer(no_args_is_help=True, help="Make, look at and delete topics.")
 
@@ -22,6 +25,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
     "create",
     "millstream topics create orders --partitions 4",
     "millstream topics create prices --config cleanup.policy=compact",
+    "millstream topics create orders --bootstrap-servers kafka-1:9092 --config replication.factor=3",
 )
 def create(
     name: Name,
@@ -50,15 +54,15 @@ def list_(
     data: Data = None,
     output: Output = "table",
 ) -> None:
-    """Lists the topics, with how much is in them."""
+    """Lists the topics, with how much is in them. The brokers of a cluster do not tell the size."""
     with open_data(data) as log:
         found = [topic for topic in log.topics() if all or not topic.internal]
         rows = []
         for topic in found:
             held = log.sizes(topic.name)
-            size = sum(each.size for each in held)
+            size = _total(held)
             records = sum(each.records for each in held)
-            row = [topic.name, topic.partitions, records, show_bytes(size), topic.internal]
+            row = [topic.name, topic.partitions, records, _shown(size), topic.internal]
             rows.append(row if output == "table" else [*row[:3], size, topic.internal, dict(topic.config)])
     if not rows and output == "table":
         tell("there are no topics")
@@ -84,7 +88,7 @@ def describe(name: Name, data: Data = None, output: Output = "table") -> None:
         return
     config = ", ".join(f"{key}={value}" for key, value in topic.config.items()) or "all defaults"
     typer.echo(f"topic {name}{', internal' if topic.internal else ''}\nconfig: {config}\n")
-    show(columns, [[*row[:-1], show_bytes(row[-1])] for row in rows], output)
+    show(columns, [[*row[:-1], _shown(row[-1])] for row in rows], output)
 
 
 @command(topics, "delete", "millstream topics delete orders --yes")
@@ -101,14 +105,27 @@ def delete(name: Name, yes: Yes = False, data: Data = None) -> None:
 def compact(name: Name, data: Data = None, output: Output = "table") -> None:
     """Removes the records of a compacted topic that later ones with the same key have replaced.
 
-    What an application may still read again stays.
+    What an application may still read again stays. On a cluster it does nothing: brokers compact by themselves.
     """
     with open_data(data) as log:
+        log.topic(name)
         removed = log.compact(name)
+        by_brokers = log.cleans_itself
+    if by_brokers:
+        tell(f"{name}: nothing was done; the brokers of a cluster compact by themselves where cleanup.policy says so")
     if output == "json":
         print_json({"topic": name, "removed_records": removed.records, "removed_bytes": removed.size})
-    else:
+    elif not by_brokers:
         typer.echo(f"{name}: {removed.records} records ({show_bytes(removed.size)}) removed")
+
+
+def _total(held: list[Stored]) -> int | None:
+    sizes = [each.size for each in held if each.size is not None]
+    return sum(sizes) if len(sizes) == len(held) else None
+
+
+def _shown(size: int | None) -> str | None:
+    return None if size is None else show_bytes(size)
 
 
 def check_partition(name: str, partitions: int, partition: int | None) -> None:

@@ -1,0 +1,289 @@
+"""`millstream dlq`: look at dead letters, and put them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from millstream.cli.exits import UsageError
+from millstream.cli.printing import print_json, safe, show, show_time
+from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_text, serde_named, serdes_of
+from millstream.cli.shared import Data, Execute, Output, Yes, command, confirm, open_data, tell
+from millstream.serde import STRING
+
+if TYPE_CHECKING:
+    from millstream.log import Letter, Replay, Selection
+
+_SHOWN = 50
+_MESSAGE_WIDTH = 60
+
+dlq = typer.Typer(no_args_is_help=True, help="Dead letters: look at what failed, and put it back.")
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The dead-letter topic.")]
+Exceptions = Annotated[
+    str | None,
+    typer.Option("--exception", "-e", metavar="CLASS", help="Only of this exception, with or without its module."),
+]
+Sources = Annotated[
+    str | None, typer.Option("--source", "-s", metavar="TOPIC", help="Only of records that came from this topic.")
+]
+
+
+@command(
+    dlq,
+    "list",
+    "millstream dlq list",
+    "millstream dlq list dead-payments --pending --exception KeyError",
+    "millstream dlq list dead-payments --summary --output json",
+)
+def list_(
+    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The dead-letter topic.")] = None,
+    exception: Exceptions = None,
+    source: Sources = None,
+    pending: Annotated[bool, typer.Option("--pending", help="Only letters that were not put back yet.")] = False,
+    summary: Annotated[bool, typer.Option("--summary", help="Count them, by exception and source.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="At most so many letters: those of the latest records.")
+    ] = _SHOWN,
+    data: Data = None,
+    output: Output = "table",
+) -> None:
+    """Lists the letters of a topic; without one, the dead-letter topics.
+
+    Those are the topics whose last records have the headers of dead letters, and those of which letters were put back.
+    The time is that of the record that failed. A record that was put back and failed again has a letter for each time:
+    the new one says how often it returned.
+    """
+    from millstream.log import DeadLetters, dead_letter_topics
+
+    chosen = _selection(exception, source)
+    with open_data(data) as log:
+        if topic is None:
+            letters = [each for name in dead_letter_topics(log) for each in DeadLetters(log, name).read(chosen)]
+        else:
+            letters = list(DeadLetters(log, topic).read(chosen))
+    if pending:
+        letters = [letter for letter in letters if letter.pending]
+    if not letters and output == "table":
+        tell("there are no dead letters")
+    elif summary:
+        _count(letters, output)
+    elif topic is None:
+        _count_topics(letters, output)
+    else:
+        _list(letters, limit, output)
+
+
+@command(
+    dlq,
+    "show",
+    "millstream dlq show dead-payments 0:17",
+    "millstream dlq show dead-payments 0:17 --app payments.py --output json",
+)
+def show_(
+    topic: Topic,
+    place: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="The letter, as `dlq list` shows it.")],
+    key_serde: KeySerde = None,
+    value_serde: ValueSerde = None,
+    app: Annotated[
+        str | None,
+        typer.Option("--app", metavar="APP", help="Key and value are what this application says of the source topic."),
+    ] = None,
+    data: Data = None,
+    output: Output = "table",
+) -> None:
+    """Shows a letter: what failed and why, with the stack trace, and the record as it was."""
+    from millstream.log import DeadLetters
+
+    partition, offset = _place(place)
+    with open_data(data) as log:
+        letter = DeadLetters(log, topic).letter(partition, offset)
+    keys = values = STRING
+    if app is not None:
+        if letter.source is None:
+            raise UsageError("--app: no header of the letter says which topic it came from")
+        keys, values = serdes_of(app, letter.source.topic)
+    if key_serde is not None:
+        keys = serde_named(key_serde, "--key-serde")
+    if value_serde is not None:
+        values = serde_named(value_serde, "--value-serde")
+    if output == "json":
+        record = {**as_field("key", letter.key, keys), **as_field("value", letter.value, values)}
+        headers = [[name, _header(value)] for name, value in letter.headers]
+        print_json({**_facts(letter), "stacktrace": letter.stacktrace, **record, "headers": headers})
+        return
+    facts = {
+        "letter": f"{topic} {place}, {_state(letter)}",
+        "time": show_time(letter.timestamp),
+        "source": _source(letter),
+        "exception": letter.exception,
+        "message": letter.message,
+        "returned": letter.returned or None,
+        "key": as_text(letter.key, keys),
+        "value": as_text(letter.value, values),
+    }
+    for name, value in facts.items():
+        if value is not None:
+            typer.echo(f"{name:<10} {safe(str(value))}")
+    for header, content in letter.original_headers:
+        typer.echo(f"{'header':<10} {safe(header)}: {'null' if content is None else _header(content)}")
+    if letter.stacktrace:
+        typer.echo("\n" + "\n".join(map(safe, letter.stacktrace.splitlines())))
+
+
+@command(
+    dlq,
+    "replay",
+    "millstream dlq replay dead-payments",
+    "millstream dlq replay dead-payments --exception KeyError --execute",
+    "millstream dlq replay dead-payments 0:17 0:19 --execute --yes",
+)
+def replay(
+    topic: Topic,
+    places: Annotated[
+        list[str] | None, typer.Argument(metavar="[PARTITION:OFFSET]...", help="Only these letters.")
+    ] = None,
+    exception: Exceptions = None,
+    source: Sources = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many letters.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Those that were put back before, too.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Records get the present time, not their own timestamps.")] = False,
+    execute: Execute = False,
+    yes: Yes = False,
+    data: Data = None,
+    output: Output = "table",
+) -> None:
+    """Puts records back to the topic and partition where they failed, each letter once.
+
+    That holds whenever the command is killed, however often it is run, and if two run at once: the later one shuts the
+    other out. Letters that are passed over can be put back later. Key, value, timestamp and headers are those of the
+    record; a header __millstream.replay says which letter it was. Without --execute nothing is done.
+
+    The letters stay in their topic. One whose topic or partition is gone is left alone, and counted.
+    """
+    from millstream.log import DeadLetters
+
+    chosen = _selection(exception, source, places)
+    with open_data(data) as log:
+        letters = DeadLetters(log, topic)
+        for partition, offset in sorted(chosen.places or ()):
+            letters.letter(partition, offset)  # a letter that is not there is a mistake
+        planned = letters.replay(chosen, limit=limit, again=again, now=now, dry_run=True)
+        if not execute or not planned.letters:
+            _tell_replay(topic, planned, output, done=False)
+            if execute or not planned.letters:
+                tell("there is nothing to put back" if again else "there is nothing to put back; see also --again")
+            else:
+                tell("nothing has been done yet; --execute does it")
+            return
+        if not yes:
+            for name, count in planned.letters.items():
+                tell(f"  - {_letters(count)} to topic {name}")
+        confirm(f"Put {_letters(planned.total)} of {topic} back?", yes=yes)
+        _tell_replay(topic, letters.replay(chosen, limit=limit, again=again, now=now), output, done=True)
+
+
+def _tell_replay(topic: str, replay: Replay, output: str, *, done: bool) -> None:
+    if output == "json":
+        print_json({"topic": topic, "done": done, "letters": replay.letters, "refused": replay.refused})
+        return
+    for name, count in replay.letters.items():
+        verb = ("was" if count == 1 else "were") if done else "would be"
+        typer.echo(f"{_letters(count)} of {topic} {verb} put back to {name}")
+    for reason, count in replay.refused.items():
+        tell(f"{_letters(count)} cannot be put back: {safe(reason)}")
+
+
+def _letters(count: int) -> str:
+    return f"{count} letter{'' if count == 1 else 's'}"
+
+
+def _list(letters: list[Letter], limit: int, output: Any) -> None:
+    letters.sort(key=lambda letter: (letter.timestamp, letter.partition, letter.offset))
+    shown = letters[-limit:]
+    if output == "json":
+        for letter in shown:
+            print_json(_facts(letter))
+        return
+    columns = ["Letter", "Time", "Source", "State", "Returned", "Exception", "Message"]
+    show(columns, [_row(letter) for letter in shown], output)
+    if len(shown) < len(letters):
+        tell(f"{_letters(len(letters) - len(shown))} of earlier records not shown; --limit shows more")
+
+
+def _row(letter: Letter) -> list[Any]:
+    message = (letter.message or "").partition("\n")[0]
+    if len(message) > _MESSAGE_WIDTH:
+        message = message[: _MESSAGE_WIDTH - 1] + "…"
+    place, time = f"{letter.partition}:{letter.offset}", show_time(letter.timestamp)
+    return [place, time, _source(letter), _state(letter), letter.returned, letter.exception, message or None]
+
+
+def _facts(letter: Letter) -> dict[str, Any]:
+    source = letter.source
+    return {
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "timestamp": letter.timestamp,
+        "source": None if source is None else source._asdict(),
+        "state": _state(letter),
+        "returned": letter.returned,
+        "exception": letter.exception,
+        "message": letter.message,
+    }
+
+
+def _count(letters: Iterable[Letter], output: Any) -> None:
+    """Counts letters by topic, exception and source."""
+    groups: dict[tuple[str, str, str], list[Letter]] = {}
+    for letter in letters:
+        source = "" if letter.source is None else letter.source.topic
+        groups.setdefault((letter.topic, letter.exception or "", source), []).append(letter)
+    columns = ["Topic", "Exception", "Source", "Letters", "Pending", "Last"]
+    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    show(columns, [[*(name or None for name in names), *_counts(found, output)] for names, found in ordered], output)
+
+
+def _count_topics(letters: Iterable[Letter], output: Any) -> None:
+    topics: dict[str, list[Letter]] = {}
+    for letter in letters:
+        topics.setdefault(letter.topic, []).append(letter)
+    show(["Topic", "Letters", "Pending", "Last"], [[name, *_counts(topics[name], output)] for name in topics], output)
+
+
+def _counts(letters: list[Letter], output: str) -> list[Any]:
+    last = max(letter.timestamp for letter in letters)
+    return [len(letters), sum(letter.pending for letter in letters), last if output == "json" else show_time(last)]
+
+
+def _state(letter: Letter) -> str:
+    if letter.source is None:
+        return "no source"
+    return "replayed" if letter.replayed else "pending"
+
+
+def _source(letter: Letter) -> str | None:
+    if letter.source is None:
+        return None
+    topic, partition, offset = letter.source
+    return f"{topic} {partition}:{'?' if offset is None else offset}"
+
+
+def _header(value: bytes | None) -> str | None:
+    return None if value is None else safe(value.decode("utf-8", "backslashreplace"))
+
+
+def _selection(exception: str | None, source: str | None, places: list[str] | None = None) -> Selection:
+    from millstream.log import Selection
+
+    return Selection(exception, source, frozenset(map(_place, places)) if places else None)
+
+
+def _place(text: str) -> tuple[int, int]:
+    partition, colon, offset = text.partition(":")
+    if not (colon and text.isascii() and partition.isdecimal() and offset.isdecimal()):
+        raise UsageError(f"{text!r} is not a letter", hint="write partition and offset, such as 0:17")
+    return int(partition), int(offset)

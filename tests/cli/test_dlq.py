@@ -1,0 +1,263 @@
+"""Dead letters on the command line: an application that fails, is mended, and gets its records back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Run
+from tests.runtime.local import LocalRun
+
+from millstream import App
+from millstream.failpoints import EXIT_STATUS
+from millstream.log import ProducerRecord, open_log
+
+PAYMENTS = """
+from millstream import App
+
+app = App("payments", errors_dead_letter_queue_topic_name="dead", processing_exception_handler="continue")
+app.stream("payments", key=str, value=dict).map_values(lambda p: p["amount"] * 100, value=int).to("cents")
+"""
+MENDED = {"amonut": "amount"}
+
+
+def payments(data: Path, *, mended: bool = False) -> App:
+    """Makes cents of payments; when it is mended, also of those whose field is misspelt."""
+    app = App(
+        "payments",
+        config={"state.dir": str(data), "errors.dead.letter.queue.topic.name": "dead"},
+        processing_exception_handler="continue",
+        deserialization_exception_handler="continue",
+    )
+
+    def cents(payment: dict[str, int]) -> int:
+        if mended:
+            payment = {MENDED.get(name, name): amount for name, amount in payment.items()}
+        return payment["amount"] * 100
+
+    app.stream("payments", key=str, value=dict).map_values(cents, value=int).to("cents")
+    return app
+
+
+def run(data: Path, *, mended: bool = False) -> None:
+    with LocalRun(payments(data, mended=mended)) as local:
+        local.run()
+
+
+def cents(data: Path) -> list[int]:
+    with open_log(data) as log:
+        found = log.read("cents", 0, 0, log.ends(["cents"])["cents"][0])["value"].to_pylist()
+    return [int.from_bytes(value) for value in found]
+
+
+VALUES = (b'{"amount": 2}', b'{"amonut": 3}', b'{"amount": ', b'{"amonut": 5}', b'{"amount": 7}')
+
+
+@pytest.fixture
+def failed(data: Path) -> Path:
+    """A data directory in which an application has failed at three of five records."""
+    with open_log(data) as log:
+        log.create_topic("payments", 2)
+        log.create_topic("cents")
+        log.create_topic("dead")
+        records = [ProducerRecord(b"k", value, 1_000 * n, (("n", b"%d" % n),)) for n, value in enumerate(VALUES, 1)]
+        log.produce("payments", records, partition=1)
+    run(data)
+    assert cents(data) == [200, 700]
+    return data
+
+
+def test_a_mended_application_gets_its_records_back_and_its_results_are_there_once(
+    millstream: Run, failed: Path
+) -> None:
+    done = millstream("dlq", "replay", "dead", "--execute", "--yes")
+    assert done == (0, "3 letters of dead were put back to payments\n", "")
+    run(failed, mended=True)
+    assert cents(failed) == [200, 700, 300, 500]
+
+    # One of them is past mending: it came back.
+    again = millstream("dlq", "replay", "dead", "--execute", "--yes")
+    assert again == (0, "1 letter of dead was put back to payments\n", "")
+    run(failed, mended=True)
+    assert cents(failed) == [200, 700, 300, 500]
+
+
+def test_a_record_that_fails_again_is_a_new_letter_that_says_so(millstream: Run, failed: Path) -> None:
+    millstream("dlq", "replay", "dead", "0:1", "--execute", "--yes")  # the one that is no JSON
+    run(failed, mended=True)
+    letters = millstream("dlq", "list", "dead", "-o", "json").lines
+    assert [(each["offset"], each["state"], each["returned"]) for each in letters] == [
+        (0, "pending", 0), (1, "replayed", 0), (3, "pending", 1), (2, "pending", 0),
+    ]  # fmt: skip
+    assert letters[2]["source"] == {"topic": "payments", "partition": 1, "offset": 5}
+    (shown,) = millstream("dlq", "show", "dead", "0:3", "-o", "json").lines
+    assert shown["headers"][:2] == [["n", "3"], ["__millstream.replay", "dead:0:1"]]
+    assert cents(failed) == [200, 700]
+
+
+def test_headers_of_a_record_that_was_put_back_pass_through_the_application(millstream: Run, failed: Path) -> None:
+    millstream("dlq", "replay", "dead", "0:0", "--execute", "--yes")
+    run(failed, mended=True)
+    last = millstream("consume", "cents", "--from-beginning", "--value-serde", "long", "-o", "json").lines[-1]
+    assert (last["value"], last["timestamp"]) == (300, 2_000)
+    assert last["headers"] == [["n", "2"], ["__millstream.replay", "dead:0:0"]]
+
+
+def test_the_dead_letter_topics_are_listed(millstream: Run, failed: Path) -> None:
+    listed = millstream("dlq", "list")
+    assert listed.out.splitlines() == ["TOPIC  LETTERS  PENDING  LAST", "dead         3        3  1970-01-01T00:00:04Z"]
+    millstream("dlq", "replay", "dead", "--limit", "1", "--execute", "--yes")
+    assert millstream("dlq", "list", "-o", "json").lines == [
+        {"topic": "dead", "letters": 3, "pending": 2, "last": 4_000}
+    ]
+
+
+def test_letters_are_listed_with_what_failed(millstream: Run, failed: Path) -> None:
+    head, *lines = millstream("dlq", "list", "dead").out.splitlines()
+    assert head.split() == ["LETTER", "TIME", "SOURCE", "STATE", "RETURNED", "EXCEPTION", "MESSAGE"]
+    assert lines[0].split() == [
+        "0:0", "1970-01-01T00:00:02Z", "payments", "1:1", "pending", "0", "builtins.KeyError", "'amount'",
+    ]  # fmt: skip
+    assert len(lines) == 3
+    shown = millstream("dlq", "list", "dead", "--limit", "1")
+    assert shown.out.splitlines()[1].startswith("0:2")
+    assert shown.err == "2 letters of earlier records not shown; --limit shows more\n"
+
+
+def test_letters_are_chosen_and_counted(millstream: Run, failed: Path) -> None:
+    def offsets(*options: str) -> list[int]:
+        return [each["offset"] for each in millstream("dlq", "list", "dead", "-o", "json", *options).lines]
+
+    assert offsets("--exception", "KeyError") == [0, 2]
+    assert offsets("--exception", "millstream.errors.DeserializationError", "--source", "payments") == [1]
+    assert offsets("--source", "other") == []
+    millstream("dlq", "replay", "dead", "--exception", "KeyError", "--limit", "1", "--execute", "--yes")
+    assert offsets("--pending") == [1, 2]
+    counted = millstream("dlq", "list", "dead", "--summary", "-o", "json").lines
+    assert [list(each.values()) for each in counted] == [
+        ["dead", "builtins.KeyError", "payments", 2, 1, 4_000],
+        ["dead", "millstream.errors.DeserializationError", "payments", 1, 1, 3_000],
+    ]
+    assert list(counted[0]) == ["topic", "exception", "source", "letters", "pending", "last"]
+
+
+def test_where_there_are_no_letters(millstream: Run, data: Path) -> None:
+    millstream("topics", "create", "dead")
+    for command in (["list"], ["list", "dead"], ["list", "dead", "--summary"]):
+        assert millstream("dlq", *command) == (0, "", "there are no dead letters\n")
+        assert millstream("dlq", *command, "-o", "json") == (0, "", "")
+    assert millstream("dlq", "list", "deed").err.startswith("error: there is no topic 'deed'")
+    nothing = millstream("dlq", "replay", "dead", "--execute", "--yes")
+    assert nothing == (0, "", "there is nothing to put back; see also --again\n")
+
+
+def test_a_letter_is_shown_whole(millstream: Run, failed: Path) -> None:
+    lines = millstream("dlq", "show", "dead", "0:0").out.splitlines()
+    assert lines[:9] == [
+        "letter     dead 0:0, pending",
+        "time       1970-01-01T00:00:02Z",
+        "source     payments 1:1",
+        "exception  builtins.KeyError",
+        "message    'amount'",
+        "key        k",
+        'value      {"amonut": 3}',
+        "header     n: 2",
+        "",
+    ]
+    assert lines[9] == "Trace" + "back (most recent call last):"
+    assert lines[-1] == "KeyError: 'amount'"
+
+
+def test_a_letter_is_read_as_the_application_reads_the_source(millstream: Run, failed: Path, tmp_path: Path) -> None:
+    file = tmp_path / "payments.py"
+    file.write_text(PAYMENTS, encoding="utf-8")
+    (shown,) = millstream("dlq", "show", "dead", "0:0", "--app", str(file), "-o", "json").lines
+    assert (shown["key"], shown["value"]) == ("k", {"amonut": 3})
+    assert shown["stacktrace"].endswith("KeyError: 'amount'\n")
+    assert "value      0x7b" in millstream("dlq", "show", "dead", "0:0", "--value-serde", "bytes").out
+    unread = millstream("dlq", "show", "dead", "0:1", "--app", str(file)).out
+    assert "value      (not json) 0x7b" in unread
+
+
+@pytest.mark.parametrize("place", ["17", "0:", ":1", "a:b", "0:-1"])
+def test_what_is_no_place_of_a_letter_is_refused(millstream: Run, failed: Path, place: str) -> None:
+    for command in (["show", "dead", place], ["replay", "dead", place]):
+        refused = millstream("dlq", *command)
+        assert (refused.code, refused.out) == (2, "")
+        assert "write partition and offset, such as 0:17" in refused.err
+
+
+def test_a_letter_that_is_not_there_is_a_mistake(millstream: Run, failed: Path) -> None:
+    for command in (["show", "dead", "0:9"], ["replay", "dead", "0:0", "0:9", "--execute", "--yes"]):
+        missing = millstream("dlq", *command)
+        assert missing.code == 1
+        assert missing.err.startswith("error: topic 'dead', partition 0 has no record at offset 9\n")
+    assert millstream("dlq", "list", "-o", "json").lines[0]["pending"] == 3
+
+
+def test_without_execute_nothing_is_done(millstream: Run, failed: Path) -> None:
+    planned = millstream("dlq", "replay", "dead", "--exception", "KeyError")
+    assert planned == (
+        0,
+        "2 letters of dead would be put back to payments\n",
+        "nothing has been done yet; --execute does it\n",
+    )
+    asked = millstream("dlq", "replay", "dead", "--execute")
+    assert asked.code == 1
+    assert "add --yes" in asked.err
+    (told,) = millstream("dlq", "replay", "dead", "-o", "json").lines
+    assert told == {"topic": "dead", "done": False, "letters": {"payments": 3}, "refused": {}}
+    assert millstream("groups", "list", "-o", "json").lines[0]["group"] == "payments"
+    run(failed, mended=True)
+    assert cents(failed) == [200, 700]
+
+
+def test_letters_that_cannot_be_put_back_are_told(millstream: Run, failed: Path) -> None:
+    millstream("topics", "delete", "payments", "--yes")
+    told = millstream("dlq", "replay", "dead", "--execute", "--yes")
+    assert told.code == 0
+    assert told.err.startswith("3 letters cannot be put back: there is no topic 'payments'\n")
+    millstream("topics", "create", "payments", "--partitions", "2")
+    (done,) = millstream("dlq", "replay", "dead", "--execute", "--yes", "-o", "json").lines
+    assert done == {"topic": "dead", "done": True, "letters": {"payments": 3}, "refused": {}}
+
+
+def test_a_replay_is_a_group_with_a_lag(millstream: Run, failed: Path) -> None:
+    millstream("dlq", "replay", "dead", "--limit", "1", "--execute", "--yes")
+    assert millstream("groups", "describe", "dead-replay", "-o", "json").lines == [
+        {"topic": "dead", "partition": 0, "offset": 1, "end": 3, "lag": 2}
+    ]
+
+
+@pytest.mark.parametrize(
+    "point", ["log.publish.begin", "log.publish.after-appends", "log.publish.before-commit", "log.publish.after-commit"]
+)
+def test_a_replay_that_is_killed_and_run_again_puts_each_letter_back_once(
+    process: Run, failed: Path, point: str
+) -> None:
+    command = ("dlq", "replay", "dead", "--execute", "--yes")
+    assert process(*command, env={"MILLSTREAM_FAILPOINT": point}).code == EXIT_STATUS
+    assert process(*command).code == 0
+    with open_log(failed) as log:
+        assert log.ends(["payments"])["payments"] == [0, len(VALUES) + 3]
+
+
+def test_a_replay_that_another_has_shut_out_says_so_in_a_line(
+    millstream: Run, failed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from millstream.log.embedded.log import EmbeddedLog
+
+    publish = EmbeddedLog.publish
+
+    def late(log: EmbeddedLog, publication: Any) -> bool:
+        log.acquire(publication.application)  # the other one begins
+        return publish(log, publication)
+
+    monkeypatch.setattr(EmbeddedLog, "publish", late)
+    told = millstream("dlq", "replay", "dead", "--execute", "--yes")
+    assert (told.code, told.out) == (1, "")
+    assert told.err.splitlines() == [
+        "error: another replay of topic 'dead' has taken over; this one had put back 0",
+        "hint: what was put back stays so, and the other replay goes on from there",
+    ]

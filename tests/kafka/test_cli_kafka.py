@@ -1,0 +1,628 @@
+"""Commands on a cluster: the same as on the embedded log, and how they say what is wrong with a cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.cli.conftest import Result, Run, checked, run_in
+from tests.kafka import independent
+from tests.kafka.conftest import running
+from tests.runtime.local import LocalRun
+
+from millstream import App
+from millstream.cli import shared
+from millstream.cli.main import main
+from millstream.dev.broker import Broker
+from millstream.errors import BrokerError, FencedError
+from millstream.log import ProducerRecord
+from millstream.log.kafka import KafkaLog, health, open_kafka_log
+from millstream.runtime import admin
+from millstream.runtime.application import lock_application
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+
+NOW = int(time.time() * 1000)
+QUICKLY = 20.0
+"""Seconds: thirteen for the broker, and the rest for a process to start and end on a busy machine."""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def command(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command in this process, without a word about a cluster."""
+    for name in ("MILLSTREAM_DEBUG", "MILLSTREAM_PROFILE", "MILLSTREAM_CONFIG", "MILLSTREAM_BOOTSTRAP_SERVERS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MILLSTREAM_DATA", str(data))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, given: str = "") -> Result:
+        stdin = tmp_path / "stdin"
+        stdin.write_text(given, encoding="utf-8")
+        with stdin.open() as opened, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", opened)
+            code = main(arguments)
+        return checked(Result(code, *capsys.readouterr()))
+
+    return run
+
+
+@pytest.fixture
+def millstream(command: Run, log: KafkaLog, broker: Broker) -> Run:
+    """Runs a command on the cluster, and takes it for granted that it does what it is asked to, unless told so."""
+
+    def run(*arguments: str, given: str = "", code: int = 0) -> Result:
+        result = command(*arguments, "-b", broker.bootstrap_servers, given=given)
+        assert result.code == code, result
+        return result
+
+    return run
+
+
+def counting(servers: str, data: Path, name: str = "shop") -> App:
+    app = App(name, config={"state.dir": str(data), "status": "none", "bootstrap.servers": servers})
+    counts = app.stream("in", key=str, value=str).group_by_key().count(store="counts")
+    counts.to_stream().map_values(str, value=str).to("out")
+    return app
+
+
+def run_once(app: App) -> None:
+    with LocalRun(app) as local:
+        local.run()
+
+
+@pytest.fixture
+def shop(log: KafkaLog, broker: Broker, data: Path) -> App:
+    """An application that has run on the cluster; the records k, k, q are counted."""
+    log.create_topic("in", 2)
+    log.create_topic("out", 1)
+    log.produce("in", [ProducerRecord(key, b"v", NOW) for key in (b"k", b"k", b"q")])
+    app = counting(broker.bootstrap_servers, data)
+    run_once(app)
+    return counting(broker.bootstrap_servers, data)
+
+
+# ----- topics ----------------------------------------------------------------------------------------------------
+
+
+def test_topics_are_made_looked_at_and_deleted(millstream: Run, log: KafkaLog) -> None:
+    options = ("-c", "cleanup.policy=compact", "-c", "retention.ms=60000", "-c", "replication.factor=1")
+    assert millstream("topics", "create", "prices", "-p", "3", *options).err == "topic prices has 3 partitions\n"
+    assert log.topic("prices").partitions == 3
+    log.produce("prices", [ProducerRecord(b"tea", b"3")], partition=1)
+    found = json.loads(millstream("topics", "describe", "prices", "-o", "json").out)
+    assert found["config"] == {"cleanup.policy": "compact", "retention.ms": "60000"}
+    assert [part["start"] for part in found["partitions"]] == [0, 0, 0]
+    assert found["partitions"][1]["end"] > 0
+    assert {part["size"] for part in found["partitions"]} == {None}
+    assert millstream("topics", "describe", "prices").out.splitlines()[-1].split()[-1] == "-"
+
+    (row,) = millstream("topics", "list", "-o", "json").lines
+    assert (row["name"], row["partitions"], row["size"], row["internal"]) == ("prices", 3, None, False)
+    assert millstream("topics", "list").out.splitlines()[1].split()[3:] == ["-", "no"]
+
+    compacted = millstream("topics", "compact", "prices")
+    assert compacted.out == ""
+    assert re.fullmatch(r"prices: nothing was done; the brokers .* compact by themselves .*\n", compacted.err)
+    (removed,) = millstream("topics", "compact", "prices", "-o", "json").lines
+    assert removed == {"topic": "prices", "removed_records": 0, "removed_bytes": 0}
+
+    assert "add --yes" in millstream("topics", "delete", "prices", code=1).err
+    assert millstream("topics", "delete", "prices", "--yes").err == "topic prices is deleted\n"
+    assert millstream("topics", "list").err == "there are no topics\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("create in", "there is a topic 'in' already"),
+        ("create new -c replication.factor=3", "topic 'new': "),
+        ("create new -c replication.factor=many", "replication.factor: 'many' is not a whole number"),
+        ("create new -c cleanup.policy=shred", "topic 'new': "),
+        ("create new -c no.such.key=1", "topic 'new': "),
+        ("create a/b", "topic name 'a/b' "),
+        ("describe im", "there is no topic 'im'"),
+        ("delete im --yes", "there is no topic 'im'"),
+        ("compact im", "there is no topic 'im'"),
+    ],
+)
+def test_a_topic_that_cannot_be_had(millstream: Run, log: KafkaLog, options: str, message: str) -> None:
+    log.create_topic("in", 1)
+    result = millstream("topics", *options.split(), code=1)
+    assert result.err.startswith(f"error: {message}"), result.err
+    assert len(result.err.splitlines()) <= 2
+    assert [topic.name for topic in log.topics()] == ["in"]
+
+
+def test_a_topic_that_is_there_is_left_as_it_is(millstream: Run, log: KafkaLog) -> None:
+    log.create_topic("in", 2)
+    assert "has 2 partitions" in millstream("topics", "create", "in", "--if-not-exists").err
+
+
+# ----- records ---------------------------------------------------------------------------------------------------
+
+
+def test_records_are_written_and_read(millstream: Run, log: KafkaLog, broker: Broker) -> None:
+    log.create_topic("in", 1)
+    rows = [{"key": f"k{n}", "value": f"v{n}", "timestamp": NOW + n, "headers": [["h", str(n)]]} for n in range(3)]
+    given = "".join(f"{json.dumps(row)}\n" for row in rows)
+    assert "3 records written to in" in millstream("produce", "in", "--format", "json", given=given).err
+    seen = independent.messages(broker.bootstrap_servers, "in")
+    assert [(message.key(), message.value(), message.timestamp()[1]) for message in seen] == [
+        (f"k{n}".encode(), f"v{n}".encode(), NOW + n) for n in range(3)
+    ]
+    assert millstream("consume", "in", "--from-beginning").out == "k0\tv0\nk1\tv1\nk2\tv2\n"
+    read = millstream("consume", "in", "--from-beginning", "-o", "json").lines
+    assert [{key: row[key] for key in rows[0]} for row in read] == rows
+    assert millstream("consume", "in", "--offset", "1", "-n", "1").out == "k1\tv1\n"
+    assert millstream("consume", "in", "--timestamp", str(NOW + 2)).out == "k2\tv2\n"
+    assert millstream("consume", "in", "--timestamp", str(NOW + 9)).out == ""
+
+
+def test_the_last_records_are_the_last_ones(millstream: Run, log: KafkaLog) -> None:
+    log.create_topic("in", 1)
+    for number in range(4):
+        log.produce("in", [ProducerRecord(b"k", f"v{number}".encode())])
+    assert millstream("consume", "in", "--offset", "-2").out == "k\tv2\nk\tv3\n"
+
+
+def test_a_group_goes_on_where_it_was(millstream: Run, log: KafkaLog) -> None:
+    log.create_topic("in", 1)
+    log.produce("in", [ProducerRecord(b"k", value) for value in (b"a", b"b", b"c")])
+    assert millstream("consume", "in", "-g", "checks", "--from-beginning", "-n", "2").out == "k\ta\nk\tb\n"
+    assert log.committed("checks") == {("in", 0): 2}
+    assert millstream("consume", "in", "-g", "checks", "-n", "5").out == "k\tc\n"
+    assert millstream("consume", "in", "-g", "checks").out == ""
+
+
+def test_new_records_are_waited_for(log: KafkaLog, millstream: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.create_topic("in", 1)
+    wait = KafkaLog.wait
+
+    def arrive(self: KafkaLog, positions: Any, timeout: float) -> bool:
+        log.produce("in", [ProducerRecord(b"k", b"new")])
+        return wait(self, positions, timeout)
+
+    monkeypatch.setattr(KafkaLog, "wait", arrive)
+    assert millstream("consume", "in", "--follow", "--max-records", "1").out == "k\tnew\n"
+
+
+def test_a_record_that_the_brokers_refuse(millstream: Run, log: KafkaLog) -> None:
+    log.create_topic("in", 1, {"cleanup.policy": "compact"})
+    result = millstream("produce", "in", given="no key\n", code=1)
+    assert result.err.startswith("error: ")
+    assert len(result.err.splitlines()) <= 2
+
+
+def test_a_broker_that_goes_while_records_are_waited_for_is_told_as_one_that_is_away(tmp_path: Path) -> None:
+    with (
+        running(Broker(tmp_path / "broker")) as own,
+        open_kafka_log({"bootstrap.servers": own.bootstrap_servers}, tmp_path / "data", timeout=5) as log,
+    ):
+        log.create_topic("in", 1)
+        stopping = threading.Thread(target=own.stop)
+        stopping.start()
+        try:
+            with pytest.raises(BrokerError, match="does not answer"):
+                log.wait({("in", 0): 1}, 60)  # first, partitions have no leaders
+        finally:
+            stopping.join()
+
+
+# ----- groups ----------------------------------------------------------------------------------------------------
+
+
+def test_groups_are_those_of_all_clients(millstream: Run, log: KafkaLog, broker: Broker, shop: App) -> None:
+    log.produce("in", [ProducerRecord(b"k", b"v", NOW)])
+    strange = "team a: nightly/export"
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": strange})
+    with closing(consumer):
+        consumer.commit(offsets=[TopicPartition("out", 0, 1)], asynchronous=False)
+    rows = {row["group"]: row for row in millstream("groups", "list", "-o", "json").lines}
+    lag = rows["shop"].pop("lag")
+    assert rows["shop"] == {"group": "shop", "type": "application", "topics": ["in"]}
+    assert 1 <= lag <= 2  # the mark of the transaction has an offset, too
+    assert rows[strange]["type"] == "consumer"
+    assert rows[strange]["topics"] == ["out"]
+    assert rows[strange]["lag"] > 0
+    (row,) = millstream("groups", "describe", strange, "-o", "json").lines
+    assert (row["topic"], row["partition"], row["offset"]) == ("out", 0, 1)
+    described = millstream("groups", "describe", "shop").out
+    assert described.startswith("application shop, last batch 0\n")
+    assert sum(row["lag"] for row in millstream("groups", "describe", "shop", "-o", "json").lines) == lag
+    run_once(shop)
+    assert sum(row["lag"] for row in millstream("groups", "describe", "shop", "-o", "json").lines) == 0
+    assert "did you mean 'shop'" in millstream("groups", "describe", "shopp", code=1).err
+
+
+def test_a_group_with_members_and_one_whose_topic_is_gone(millstream: Run, log: KafkaLog, broker: Broker) -> None:
+    log.create_topic("in", 1)
+    log.create_topic("gone", 1)
+    log.commit_offsets("checks", {("in", 0): 0, ("gone", 0): 0})
+    log.delete_topic("gone")
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "live", "auto.offset.reset": "earliest"}
+    with closing(Producer({"bootstrap.servers": broker.bootstrap_servers})) as producer:
+        producer.produce("in", b"v")
+        producer.flush()
+    with closing(Consumer(settings)) as consumer:
+        consumer.subscribe(["in"])
+        while consumer.poll(0.1) is None:
+            pass
+        consumer.commit(asynchronous=False)
+        rows = {row["group"]: (row["topics"], row["lag"]) for row in millstream("groups", "list", "-o", "json").lines}
+    assert rows == {"checks": (["in"], 1), "live": (["in"], 0)}
+
+
+# ----- applications ----------------------------------------------------------------------------------------------
+
+
+def test_stores_are_read(millstream: Run, shop: App) -> None:
+    (row,) = millstream("stores", "list", "shop", "-o", "json").lines
+    assert (row["store"], row["kind"], row["key"], row["value"]) == ("counts", "key-value", "string", "long")
+    (row,) = millstream("stores", "get", "shop", "counts", "k", "-o", "json").lines
+    assert (row["key"], row["value"]) == ("k", 2)
+    rows = millstream("stores", "scan", "shop", "counts", "-o", "json").lines
+    assert {row["key"]: row["value"] for row in rows} == {"k": 2, "q": 1}
+    assert "there is no application 'shopp' here" in millstream("stores", "list", "shopp", code=1).err
+
+
+def test_stores_of_an_application_that_runs_elsewhere(
+    millstream: Run, shop: App, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path / "elsewhere"))
+    for arguments in (["list", "shop"], ["get", "shop", "counts", "k"], ["scan", "shop", "counts"]):
+        error, hint = millstream("stores", *arguments, code=1).err.splitlines()
+        assert error == f"error: the stores of application 'shop' are not in {tmp_path / 'elsewhere'}"
+        assert hint.startswith("hint: stores are read on the machine where the application runs")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+SHOP = """
+from millstream import App
+
+app = App("shop")
+counts = app.stream("in", key=str, value=str).group_by_key().count(store="{store}")
+counts.to_stream().map_values(str, value=str).to("out")
+"""
+
+
+def test_a_topology_is_compared_with_the_one_that_ran(millstream: Run, shop: App, tmp_path: Path) -> None:
+    path = tmp_path / "shop.py"
+    path.write_text(SHOP.format(store="counts"), encoding="utf-8")
+    (found,) = millstream("plan-diff", str(path), "-o", "json").lines
+    assert (found["compatible"], found["first_run"]) == (True, False)
+    assert [store["status"] for store in found["stores"]] == ["kept"]
+    path.write_text(SHOP.format(store="totals"), encoding="utf-8")
+    assert "lost" in millstream("plan-diff", str(path), code=4).out
+
+
+def test_a_reset_says_what_it_deletes_and_does_it(
+    millstream: Run, shop: App, log: KafkaLog, broker: Broker, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin, "_LOOK_SECONDS", 0.0)
+    said = millstream("reset", "shop").out
+    assert said.splitlines() == [
+        "shop: this would be done",
+        "  - delete the internal topic shop-counts-changelog",
+        "  - delete its journal, the topic shop-progress, and its committed offsets",
+        f"  - delete its views in {data / 'views.db'}",
+        "  - shut out an instance of it that runs on another machine, if there is one: it stops",
+        f"  - delete the checkpoint {data / 'applications' / 'shop' / 'checkpoint'}",
+        "  - begin to read at the earliest",
+    ]
+    assert {topic.name for topic in log.topics()} >= {"shop-counts-changelog", "shop-progress"}
+    with lock_application(data / "applications" / "shop", "shop"):
+        refused = millstream("reset", "shop", "--execute", "--yes", code=1)
+    assert refused.err.startswith("error: application 'shop' is running already (process ")
+
+    assert millstream("reset", "shop", "--execute", "--yes").out.startswith("shop: done\n")
+    assert "shop-counts-changelog" not in {topic.name for topic in log.topics()}
+    assert "shop" not in log.groups()
+    assert log.published("shop") is None
+    assert "has no store 'counts'" in millstream("stores", "get", "shop", "counts", "k", code=1).err
+    run_once(shop)
+    values = [message.value() or b"" for message in independent.messages(broker.bootstrap_servers, "out")]
+    assert sorted(values) == sorted([b"1", b"2", b"1"] * 2)
+    assert millstream("stores", "get", "shop", "counts", "k", "-o", "json").lines[0]["value"] == 2
+
+
+def test_a_reset_leaves_an_application_alone_whose_name_begins_alike(
+    millstream: Run, shop: App, log: KafkaLog, broker: Broker, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin, "_LOOK_SECONDS", 0.0)
+    run_once(counting(broker.bootstrap_servers, data, "shop-eu"))
+    millstream("reset", "shop", "--execute", "--yes")
+    names = {topic.name for topic in log.topics()}
+    assert {"shop-eu-counts-changelog", "shop-eu-progress"} <= names
+    assert millstream("stores", "get", "shop-eu", "counts", "k", "-o", "json").lines[0]["value"] == 2
+
+
+def test_a_reset_is_refused_while_an_instance_elsewhere_publishes(
+    millstream: Run, shop: App, log: KafkaLog, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LocalRun(counting(broker.bootstrap_servers, tmp_path / "elsewhere")) as local:
+
+        def publish(_seconds: float) -> None:
+            log.produce("in", [ProducerRecord(b"k", b"v", NOW)])
+            local.run()
+
+        monkeypatch.setattr(admin, "time", SimpleNamespace(sleep=publish))
+        refused = millstream("reset", "shop", "--execute", "--yes", code=1)
+        told = r"error: application 'shop' is running elsewhere: it has just published batch \d+\nhint: stop that "
+        assert re.match(told, refused.err)
+        log.produce("in", [ProducerRecord(b"k", b"v", NOW)])
+        assert local.run() == 1
+
+
+def test_an_instance_elsewhere_that_was_quiet_is_shut_out_by_a_reset(
+    millstream: Run, shop: App, log: KafkaLog, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin, "_LOOK_SECONDS", 0.0)
+    app = App("copy", config={"state.dir": str(tmp_path / "elsewhere"), "bootstrap.servers": broker.bootstrap_servers})
+    app.stream("in", key=str, value=str).to("copied")
+    for _start in range(3):  # so that its epoch is above that which a reset begins with
+        run_once(app)
+    with LocalRun(app) as local:
+        log.produce("in", [ProducerRecord(b"k", b"v", NOW)])
+        monkeypatch.setattr(admin, "shutil", SimpleNamespace(rmtree=lambda _path: None))  # no file of another machine
+        millstream("reset", "copy", "--execute", "--yes")
+        with pytest.raises(FencedError, match="another instance of application 'copy' has taken over"):
+            local.run()
+        assert log.published("copy") is None
+        assert len(independent.messages(broker.bootstrap_servers, "copied")) == 3
+
+
+def test_dead_letters_are_listed_and_put_back(millstream: Run, log: KafkaLog, broker: Broker, data: Path) -> None:
+    log.create_topic("in", 1)
+    log.produce("in", [ProducerRecord(b"k", value, NOW) for value in (b"1", b"x", b"2")])
+    dead = {"errors.dead.letter.queue.topic.name": "dead", "processing.exception.handler": "continue"}
+    servers = {"bootstrap.servers": broker.bootstrap_servers, "state.dir": str(data), "status": "none"}
+    app = App("shop", config={**servers, **dead})
+    app.stream("in", key=str, value=str).map_values(lambda value: str(int(value)), value=str).to("out")
+    run_once(app)
+    (row,) = millstream("dlq", "list", "-o", "json").lines
+    assert row["topic"] == "dead"
+    (letter,) = millstream("dlq", "list", "dead", "-o", "json").lines
+    assert "ValueError" in letter["exception"]
+    assert "nothing has been done yet" in millstream("dlq", "replay", "dead").err
+    millstream("dlq", "replay", "dead", "--execute", "--yes")
+    millstream("dlq", "replay", "dead", "--execute", "--yes")
+    values = [message.value() for message in independent.messages(broker.bootstrap_servers, "in")]
+    assert values == [b"1", b"x", b"2", b"x"]
+
+
+# ----- where the cluster is --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def profiles(tmp_path: Path) -> Callable[[str], Path]:
+    """Writes millstream.toml."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "millstream.toml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_a_cluster_is_named_by_option_environment_or_profile(
+    command: Run,
+    log: KafkaLog,
+    broker: Broker,
+    profiles: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    data: Path,
+) -> None:
+    log.create_topic("here", 1)
+    path = profiles(
+        """
+        [profiles.test]
+        bootstrap_servers = "${env:WHERE}"
+        sasl.password = "${env:SECRET}"
+        [profiles.other]
+        "bootstrap.servers" = "127.0.0.1:1"
+        security.protocol = "SASL_SSL"
+        "sasl.mechanism" = "PLAIN"
+        """
+    )
+    monkeypatch.setenv("WHERE", broker.bootstrap_servers)
+    monkeypatch.setenv("SECRET", "hunter2")
+    here = '{"name": "here"'
+    assert command("topics", "list", "-o", "json", "--profile", "test").out.startswith(here)
+    monkeypatch.setenv("MILLSTREAM_PROFILE", "other")  # of two profiles, one counts
+    assert command("topics", "list", "-o", "json", "--profile", "test").out.startswith(here)
+    monkeypatch.setenv("MILLSTREAM_PROFILE", "test")
+    assert command("topics", "list", "-o", "json").out.startswith(here)
+    path.rename(tmp_path / "elsewhere.toml")
+    assert command("topics", "list").err.startswith("error: profile 'test': millstream.toml cannot be read: No such")
+    monkeypatch.setenv("MILLSTREAM_CONFIG", str(tmp_path / "elsewhere.toml"))
+    assert command("topics", "list", "-o", "json").out.startswith(here)
+    monkeypatch.delenv("MILLSTREAM_PROFILE")
+    assert command("topics", "list").err.startswith("error: there is no data directory ")
+    monkeypatch.setenv("MILLSTREAM_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+    assert command("topics", "list", "-o", "json").out.startswith(here)
+    assert command("topics", "list", "-o", "json", "-b", broker.bootstrap_servers).out.startswith(here)
+    assert not (data / "log.db").exists()
+
+
+GOOD = '[profiles.test]\n"bootstrap.servers" = "127.0.0.1:1"\n'
+TYPO = '[profiles.test]\n"bootstrap.server" = "127.0.0.1:1"'
+FILE = "millstream.toml"
+WRONG = [
+    (GOOD, "--profile tset", f"{FILE} has no profile 'tset'\nhint: did you mean 'test'?"),
+    (GOOD, "--profile x", f"{FILE} has no profile 'x'\nhint: it has: test"),
+    ("profiles = 3", "--profile x", f"{FILE} has no profile 'x'\nhint: it has: none"),
+    ("[profiles.test", "--profile test", f"{FILE} is not TOML: "),
+    (
+        f'{GOOD}sasl.password = "${{env:NO_SUCH}}"',
+        "--profile test",
+        f"{FILE}, profile 'test': sasl.password: there is no environment variable NO_SUCH",
+    ),
+    (
+        TYPO,
+        "--profile test",
+        f"{FILE}, profile 'test': unknown configuration key 'bootstrap.server'\nhint: did you mean 'bootstrap.servers'",
+    ),
+    ('[profiles.test]\n"client.id" = "x"', "--profile test", f"{FILE}, profile 'test': bootstrap.servers is missing"),
+    (GOOD, "-b nowhere", "bootstrap.servers: 'nowhere' is not a list of servers\nhint: write host:port"),
+]
+
+
+@pytest.mark.parametrize(("text", "arguments", "message"), WRONG)
+def test_what_is_wrong_with_a_profile_is_told_in_a_line(
+    command: Run, profiles: Callable[[str], Path], text: str, arguments: str, message: str
+) -> None:
+    profiles(text)
+    for name in ("topics list", "groups list", "reset shop", "stores list shop", "consume in", "dlq list"):
+        result = command(*name.split(), *arguments.split())
+        assert (result.code, result.out) == (1, "")
+        assert result.err.startswith(f"error: {message}")
+        assert len(result.err.splitlines()) <= 2
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Where nobody answers, though somebody listens."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("name", ["topics list", "groups list", "reset shop", "produce in", "stores list shop"])
+def test_a_broker_that_is_away_is_waited_for_and_told(command: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "_PATIENCE", 0.5)
+    result = command(*name.split(), "-b", "127.0.0.1:1")
+    waiting, error, *hint = result.err.splitlines()
+    assert (result.code, waiting) == (1, "waiting for the Kafka broker at 127.0.0.1:1")
+    assert error.startswith(
+        "error: the cluster cannot be reached: the broker at 127.0.0.1:1 does not answer (Connect to "
+    )
+    assert hint == ["hint: is it running, and is that its address?"]
+
+
+def test_a_broker_that_does_not_answer_is_told_in_a_process_of_its_own(silent: str, data: Path) -> None:
+    began = time.monotonic()
+    result = run_in(data)("topics", "list", "-b", silent)
+    assert time.monotonic() - began < QUICKLY
+    waiting, error, *_hint = result.err.splitlines()
+    assert (result.code, waiting) == (1, f"waiting for the Kafka broker at {silent}")
+    assert error.startswith("error: the cluster cannot be reached: ")
+    assert len(result.err.splitlines()) <= 3
+
+
+def test_servers_for_development_are_not_asked_of_a_cluster(command: Run) -> None:
+    assert "No such option" in command("dev", "kafka", "status", "-b", "127.0.0.1:1").err
+
+
+# ----- the doctor ------------------------------------------------------------------------------------------------
+
+
+def looked_at(result: Result) -> dict[str, list[dict[str, Any]]]:
+    """What a doctor found out about a cluster, by the name of the check."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for check in result.lines:
+        found.setdefault(check["name"], []).append(check)
+    return found
+
+
+def test_a_doctor_finds_a_cluster_well(command: Run, log: KafkaLog, broker: Broker, shop: App) -> None:
+    result = command("doctor", "-b", broker.bootstrap_servers, "-o", "json")
+    found = looked_at(result)
+    assert "log" not in found
+    names = ["confluent-kafka", "cluster", "brokers", "authentication", "authorisation", "topics"]
+    assert [found[name][0]["status"] for name in names] == ["ok"] * 6
+    assert re.fullmatch(r"[\d.]+, with librdkafka [\d.]+", found["confluent-kafka"][0]["found"])
+    assert re.fullmatch(r"1 broker, controller \d+, cluster id \S+", found["cluster"][0]["found"])
+    assert found["authentication"][0]["found"] == "PLAINTEXT"
+    assert found["authorisation"][0]["found"] == "topics that the user may see: 4"
+
+
+def test_a_doctor_knows_which_settings_bite(command: Run, log: KafkaLog, broker: Broker) -> None:
+    for name in ("a", "b", "c", "d"):
+        log.create_topic(name, 1, {"min.insync.replicas": "2"})
+    log.create_topic("shop-counts-changelog", 1, {"cleanup.policy": "delete"})
+    log.create_topic("shop-by-repartition", 1, {"retention.ms": "1000"})
+    result = command("doctor", "-b", broker.bootstrap_servers)
+    begin = result.out.index("warn  topics: ")
+    assert result.out[begin:].splitlines() == [
+        "warn  topics: a, b, c and 1 more: min.insync.replicas is above the number of replicas: nothing can be written",
+        "      fix: lower min.insync.replicas of the topic, or give it more replicas",
+        "warn  topics: shop-counts-changelog: it holds state, and is not compacted: the state is deleted with time",
+        "      fix: cleanup.policy=compact",
+        "warn  topics: shop-by-repartition: records are deleted though they may not have been read",
+        "      fix: retention.ms=-1; what has been read, the application deletes",
+    ]
+
+
+def test_a_doctor_says_that_a_cluster_is_away_or_not_to_be_found(
+    command: Run, profiles: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "_PATIENCE", 0.5)
+    result = command("doctor", "-b", "127.0.0.1:1", "-o", "json")
+    assert result.code == 1
+    (cluster,) = looked_at(result)["cluster"]
+    assert cluster["status"] == "fail"
+    assert "the broker at 127.0.0.1:1 does not answer" in cluster["found"]
+    assert cluster["fix"] == "is it running, and is that its address?"
+    profiles(GOOD)
+    monkeypatch.setenv("MILLSTREAM_PROFILE", "tset")
+    (cluster,) = looked_at(command("doctor", "-o", "json"))["cluster"]
+    assert (cluster["status"], cluster["fix"]) == ("fail", "did you mean 'test'?")
+
+
+def test_a_doctor_without_the_client_for_kafka(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "millstream.log.kafka", None)
+    result = command("doctor", "-b", "127.0.0.1:1", "-o", "json")
+    (client,) = looked_at(result)["confluent-kafka"]
+    assert (client["status"], client["fix"]) == ("fail", 'pip install "millstream[kafka]"')
+    assert command("topics", "list", "-b", "127.0.0.1:1").err == (
+        'error: for a Kafka cluster, the package confluent-kafka is needed\nhint: pip install "millstream[kafka]"\n'
+    )
+
+
+def topic(*parts: tuple[int, list[int], list[int]]) -> Any:
+    """Partitions: leader, replicas, those that are in sync."""
+    named = [SimpleNamespace(leader=leader, replicas=all_, isrs=isrs) for leader, all_, isrs in parts]
+    return SimpleNamespace(partitions=dict(enumerate(named)))
+
+
+def test_a_doctor_of_a_cluster_with_several_brokers() -> None:
+    topics = {
+        "good": topic((1, [1, 2, 3], [1, 2, 3])),
+        "risky": topic((1, [1, 2, 3], [1, 2, 3])),
+        "strict": topic((1, [1, 2], [1, 2])),
+        "behind": topic((1, [1, 2, 3], [1, 2, 3]), (2, [1, 2, 3], [2, 3])),
+        "lost": topic((-1, [1, 2, 3], [])),
+        "__transaction_state": topic((1, [1], [1])),
+    }
+    least = {"good": "2", "risky": "1", "strict": "2", "behind": "2", "lost": "2"}
+    configs = {name: {"min.insync.replicas": value} for name, value in least.items()}
+    found = [finding.found for finding in health._topics(topics, configs, 3)]
+    assert [text.partition(": ")[0] for text in found] == [
+        *("lost", "behind, lost", "strict", "risky", "__transaction_state")
+    ]
+
+
+def test_a_doctor_knows_brokers_that_are_not_where_they_say() -> None:
+    found = health._reach([(1, "127.0.0.1", 1)])
+    assert found.status == "fail"
+    assert found.found == "broker 1 says that it is at 127.0.0.1:1: Connection refused"
+    assert found.fix == "its advertised.listeners must have an address that this machine reaches"
