@@ -31,7 +31,7 @@ from typer.main import get_command
 from millstream import errors
 from millstream.cli.exits import MEANINGS
 from millstream.cli.main import cli
-from millstream.config import KEYS
+from millstream.config import KEYS, PREFIXES
 from millstream.expr.catalog import CATALOG
 from millstream.frozen import Frozen
 from millstream.serde import Serde
@@ -394,10 +394,18 @@ def _code(*lines: str) -> str:
 
 CONFIGURATION = """
 The keys are Kafka's. They are given to `App` as a mapping, `config={"topology.optimization": "all"}`, or as options
-with underscores for dots, `topology_optimization="all"`. A key that is not in this table is an error that suggests the
-nearest one, and so is a value that a key cannot have.
+with underscores for dots, `topology_optimization="all"`. A key that is not in these tables is an error that suggests
+the nearest one, and so is a value that a key cannot have.
 
 {table}
+
+Keys that begin with one of these are passed on as they are. What is said of Kafka's clients goes by librdkafka's names.
+
+{prefixes}
+
+A value may be `${env:NAME}`, an environment variable, or `${file:PATH}`, what is in a file, but for Spark's. Secrets
+are never shown: see [Secure Kafka](../how-to/secure-kafka.md#secrets). Where a cluster is can also be said by the
+environment and by profiles: see [Connect to Kafka](../how-to/connect-to-kafka.md).
 
 A *function* for an exception handler takes what is known of the record
 ([ErrorContext](api/engine-errors.md#errorcontext)) and the exception, and returns `"continue"` or `"fail"`; see
@@ -410,7 +418,9 @@ A *function* for an exception handler takes what is known of the record
 def configuration() -> str:
     """The page of all configuration keys."""
     rows = [f"| `{key}` | `{_setting(found.default)}` | {found.doc} |" for key, found in KEYS.items()]
-    return _page("Configuration", _filled(CONFIGURATION, "| Key | Default | |", rows))
+    text = _filled(CONFIGURATION, "| Key | Default | |", rows)
+    prefixes = [f"| `{prefix}` | {doc} |" for prefix, doc in PREFIXES.items()]
+    return _page("Configuration", text.replace("{prefixes}", _table("| Prefix | |", prefixes)))
 
 
 def _setting(value: object) -> str:
