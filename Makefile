@@ -22,7 +22,7 @@ KILLS ?= 200
 
 say = @printf '\n==> %s\n'
 
-.PHONY: help demo test java setup lint format types pytest soak soak-kafka bench docs clean distclean
+.PHONY: help demo test java setup lint format types pytest soak soak-kafka bench bench-kafka docs clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -130,6 +130,9 @@ bench: setup ## Run the benchmarks
 	    found=yes; printf '\n==> %s\n' "$$script"; $(BIN)/python "$$script"; \
 	done; \
 	[ -n "$$found" ] || echo 'There are no benchmarks (bench/bench_*.py).'
+
+bench-kafka: setup ## Compare applications on Kafka with Kafka Streams and Quix
+	@$(BIN)/python bench/kafka/compare.py $(ARGS)
 
 docs: setup ## Write the API reference anew from the docstrings, and the pictures of the examples
 	$(say) 'API reference'

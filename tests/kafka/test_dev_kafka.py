@@ -140,7 +140,7 @@ def test_what_a_broker_needs_and_is_not_there(millstream: Run, tmp_path: Path, p
     empty = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     no_maven = millstream(*start, env=empty)
     assert no_maven.err.splitlines()[-2:] == [
-        "error: a Kafka broker comes by Maven, and there is no mvn on the PATH",
+        "error: Kafka comes by Maven, and there is no mvn on the PATH",
         "hint: install Maven",
     ]
     said = r"\033[0m\033[0m[ERROR] it is away -> [Help 1]\n[ERROR] \n"

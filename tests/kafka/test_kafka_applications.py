@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import socket
 import string
 import time
@@ -27,6 +28,7 @@ from millstream.errors import (
 from millstream.log import ProducerRecord
 from millstream.log.kafka import KafkaLog
 from millstream.partitioning import partition_for
+from millstream.runtime.admin import reset
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
@@ -104,6 +106,24 @@ def test_state_offsets_and_views_go_on_after_a_stop(broker: Broker, log: KafkaLo
     config = {topic.name: topic.config for topic in log.topics()}
     assert config["shop-counts-changelog"]["cleanup.policy"] == "compact"
     assert not run(counting())
+
+
+def test_views_of_an_earlier_life_are_not_shown(broker: Broker, log: KafkaLog, make: Make, tmp_path: Path) -> None:
+    def counting() -> App:
+        app = make()
+        app.stream("in", key=str, value=str).group_by_key().count(store="counts")
+        return app
+
+    log.create_topic("in", 1)
+    for key in ("old", "older"):
+        produce(log, "x", key=key)
+        run(counting())
+    elsewhere = str(tmp_path / "elsewhere")
+    reset("shop", to="latest", state_dir=elsewhere, config={"bootstrap.servers": broker.bootstrap_servers})
+    shutil.rmtree(tmp_path / "data" / "applications")
+    produce(log, "x", key="new")
+    run(counting())
+    assert dict(counting().store("counts").all()) == {"new": 1}
 
 
 def test_repartition_topics_keep_what_is_not_read_and_lose_what_is(broker: Broker, log: KafkaLog, make: Make) -> None:

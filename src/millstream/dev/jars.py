@@ -1,4 +1,4 @@
-"""Brings the jars of a Kafka broker to this machine, by Maven, once."""
+"""Brings the jars of Kafka to this machine, by Maven, once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from millstream.errors import SetupError
@@ -15,25 +16,16 @@ KAFKA = "4.3.1"
 
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")  # Maven begins with some, even where there is no terminal
-_POM = f"""<project>
+_POM = """<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>millstream</groupId>
-  <artifactId>broker</artifactId>
+  <artifactId>jars</artifactId>
   <version>1</version>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.kafka</groupId>
-      <artifactId>kafka_2.13</artifactId>
-      <version>{KAFKA}</version>
-    </dependency>
-    <dependency>
-      <groupId>org.slf4j</groupId>
-      <artifactId>slf4j-simple</artifactId>
-      <version>1.7.36</version>
-    </dependency>
-  </dependencies>
+  <dependencies>{dependencies}</dependencies>
 </project>
 """
+_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+_BROKER = ("org.apache.kafka:kafka_2.13", "org.slf4j:slf4j-simple:1.7.36")
 
 
 def cache() -> Path:
@@ -53,25 +45,38 @@ def bring_jars() -> Path:
     Raises:
         SetupError: There is no Maven, or it cannot bring them.
     """
-    folder = cache()
+    return copy_jars(cache(), *_BROKER)
+
+
+def copy_jars(folder: Path, *names: str) -> Path:
+    """Brings jars and those that they need to a folder, once.
+
+    Args:
+        folder: Where a folder of them is made.
+        *names: Group, artifact and version of each, with colons between them; of Kafka's own without the version.
+
+    Raises:
+        SetupError: There is no Maven, or it cannot bring them.
+    """
     jars = folder / "jars"
     if jars.exists():
         return jars
     maven = shutil.which("mvn")
     if maven is None:
-        raise SetupError("a Kafka broker comes by Maven, and there is no mvn on the PATH", hint="install Maven")
+        raise SetupError("Kafka comes by Maven, and there is no mvn on the PATH", hint="install Maven")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not jars.exists():
-            _copy(maven, folder, jars)
+            _copy(maven, folder, jars, names)
     return jars
 
 
-def _copy(maven: str, folder: Path, jars: Path) -> None:
+def _copy(maven: str, folder: Path, jars: Path, names: Iterable[str]) -> None:
     pom, part = folder / "pom.xml", folder / "jars.part"
     shutil.rmtree(part, ignore_errors=True)
-    pom.write_text(_POM, encoding="utf-8")
+    parts = [(*name.split(":"), KAFKA)[:3] for name in names]
+    pom.write_text(_POM.format(dependencies="".join(_DEPENDENCY.format(*each) for each in parts)), encoding="utf-8")
     command = [maven, "-q", "-B", "-ntp", "-f", str(pom), _PLUGIN, "-DincludeScope=runtime"]
     done = subprocess.run(  # noqa: S603  (the user's own Maven)
         [*command, f"-DoutputDirectory={part}"], capture_output=True, text=True, check=False

@@ -270,6 +270,7 @@ class KafkaLog:
                 old.close()
             instance = Instance(self._clients, self._readers, application, self._producer, self._cluster.topics)
             self._instances[application] = instance
+            self._views.begin(application, None if instance.last is None else instance.last.batch)
             return instance.epoch
 
     def publish(self, publication: Publication) -> bool:

@@ -41,6 +41,16 @@ class LocalViews:
                 connection.execute("ROLLBACK")
                 raise
 
+    def begin(self, application: str, last: int | None) -> None:
+        """Deletes what is of an earlier life of an application: batches after the last one that it has published."""
+        if not self._path.exists():
+            return
+        with self._lock:
+            statement = "SELECT batch FROM view_batches WHERE application = ?"
+            row = self._open().execute(statement, (application,)).fetchone()
+        if row is not None and (last is None or row[0] > last):
+            self.drop(application)
+
     def drop(self, application: str) -> None:
         """Deletes the views of an application."""
         if not self._path.exists():

@@ -1,0 +1,175 @@
+"""Applications on Kafka: Millstream beside Kafka Streams and Quix Streams, on one broker, one after the other.
+
+    python bench/kafka/compare.py [--scale 0.1] [--only millstream,streams] [--json FILE]
+
+Scale 1 has 3 million records of 100 bytes in 4 partitions, of 100,000 keys. Rates are those of committed input offsets
+between 15 % and 95 % of the input, as a client that belongs to none of them reads them. All share the machine with the
+broker. Kafka Streams comes by Maven, Quix into an environment of its own; both are kept in the cache directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from bench.measuring import Figure, machine, show
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from millstream.dev.broker import Broker
+from millstream.dev.jars import cache, copy_jars
+
+HERE = Path(__file__).parent
+RECORDS, KEYS, PARTITIONS, SIZE = 3_000_000, 100_000, 4, 100
+BEGIN, END = 0.15, 0.95
+PATIENCE = 1200.0
+_POLL = 0.1
+_BROKER = ("-Xms1g", "-Xmx1g")
+_USUAL = {  # what is short for tests is as it usually is
+    "broker.session.timeout.ms": "9000",
+    "broker.heartbeat.interval.ms": "2000",
+    "controller.quorum.election.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "2000",
+    "log.retention.ms": "-1",
+}
+CONTENDERS = {
+    "millstream": [],
+    "streams": ["statestore.cache.max.bytes=0"],
+    "streams default": [],
+    "streams commit 1 s": ["commit.interval.ms=1000"],
+    "quix": [],
+}
+
+
+def main() -> int:
+    """Measures, prints, and writes JSON if asked to."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--scale", type=float, default=1.0)
+    options.add_argument("--only", default=",".join(CONTENDERS), help=f"some of: {', '.join(CONTENDERS)}")
+    options.add_argument("--cases", default="count,map")
+    options.add_argument("--json", type=Path)
+    given = options.parse_args()
+    about, figures = machine(), []
+    print(f"scale {given.scale:g}; {show(about)}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="bench-kafka-", ignore_cleanup_errors=True) as folder:
+        broker = Broker(Path(folder) / "broker", properties=_USUAL, java_options=_BROKER)
+        broker.start()
+        try:
+            total = preload(broker.bootstrap_servers, int(RECORDS * given.scale))
+            for case in given.cases.split(","):
+                print(f"\n{case}", flush=True)
+                for name in given.only.split(","):
+                    figure = measure(broker.bootstrap_servers, name, case, total, Path(folder))
+                    print(figure, flush=True)
+                    figures.append(figure)
+        finally:
+            broker.stop()
+    if given.json:
+        data = {"scale": given.scale, "machine": about, "figures": [figure.data() for figure in figures]}
+        given.json.write_text(json.dumps(data, indent=2), encoding="utf-8")
+    return 0
+
+
+def preload(servers: str, count: int) -> int:
+    """Writes the input; returns how many offsets it has."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic("in", PARTITIONS, 1)])["in"].result(30)
+    producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 50})
+    filler = "x" * (SIZE - 8)
+    for number in range(count):
+        while True:
+            try:
+                producer.produce("in", f"{number:08}{filler}", f"k{number % KEYS}")
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.flush()
+    return count
+
+
+def measure(servers: str, name: str, case: str, total: int, folder: Path) -> Figure:
+    """Runs a contender until it has read all, and returns its rate."""
+    application = f"{name.replace(' ', '-')}-{case}"
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(f"{application}-out", PARTITIONS, 1)])[f"{application}-out"].result(30)
+    state = folder / application
+    samples: list[tuple[float, int]] = []
+    with running(command(name, servers, application, case, state), folder / f"{application}.log") as process:
+        deadline = time.monotonic() + PATIENCE
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": application, "enable.auto.commit": False})
+        places = [TopicPartition("in", number) for number in range(PARTITIONS)]
+        while not samples or samples[-1][1] < total:
+            done = sum(max(0, place.offset) for place in consumer.committed(places, 10))
+            samples.append((time.monotonic(), done))
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit((folder / f"{application}.log").read_text()[-2000:])
+            time.sleep(_POLL)
+        consumer.close()
+    begin = next(sample for sample in samples if sample[1] >= BEGIN * total)
+    end = next(sample for sample in samples if sample[1] >= END * total)
+    rate = (end[1] - begin[1]) / max(1e-9, end[0] - begin[0])
+    return Figure(f"kafka {case}", name, rate, "records/s", notes={"seconds in all": samples[-1][0] - samples[0][0]})
+
+
+def command(name: str, servers: str, application: str, case: str, state: Path) -> list[str]:
+    """How a contender is started."""
+    arguments = [servers, application, case, str(state), *CONTENDERS[name]]
+    if name == "millstream":
+        return [sys.executable, str(HERE / "millstream_app.py"), *arguments]
+    if name == "quix":
+        return [str(quix()), str(HERE / "quix_app.py"), *arguments]
+    return ["java", "-cp", streams(), "Streams", *arguments]
+
+
+def streams() -> str:
+    """The class path of the Java program, which is made once."""
+    folder = cache() / "streams"
+    jars = copy_jars(folder, "org.apache.kafka:kafka-streams", "org.slf4j:slf4j-nop:1.7.36")
+    path = ":".join([*(str(jar) for jar in sorted(jars.glob("*.jar"))), str(folder)])
+    subprocess.run(["javac", "-cp", path, "-d", str(folder), str(HERE / "Streams.java")], check=True)
+    return path
+
+
+def quix() -> Path:
+    """The Python of Quix's own environment, which is made once."""
+    folder = cache().parent / "quix"
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        venv.create(folder, with_pip=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", "quixstreams"], check=True)
+        (folder / "ready").touch()
+    return python
+
+
+@contextmanager
+def running(arguments: list[str], said: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process, and those that come of it, until the end of the block."""
+    with said.open("wb") as file:
+        process = subprocess.Popen(arguments, stdout=file, stderr=file, start_new_session=True, env=dict(os.environ))
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
