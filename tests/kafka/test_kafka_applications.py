@@ -121,6 +121,7 @@ def test_views_of_an_earlier_life_are_not_shown(broker: Broker, log: KafkaLog, m
     elsewhere = str(tmp_path / "elsewhere")
     reset("shop", to="latest", state_dir=elsewhere, config={"bootstrap.servers": broker.bootstrap_servers})
     shutil.rmtree(tmp_path / "data" / "applications")
+    run(counting())  # it begins at what is the end now
     produce(log, "x", key="new")
     run(counting())
     assert dict(counting().store("counts").all()) == {"new": 1}
