@@ -26,7 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from bench.measuring import Figure, machine, show
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from millstream.dev.broker import Broker
@@ -37,6 +37,7 @@ RECORDS, KEYS, PARTITIONS, SIZE = 3_000_000, 100_000, 4, 100
 BEGIN, END = 0.15, 0.95
 PATIENCE = 1200.0
 _POLL = 0.1
+_QUIET = {"log_level": 0}
 _BROKER = ("-Xms1g", "-Xmx1g")
 _USUAL = {  # what is short for tests is as it usually is
     "broker.session.timeout.ms": "9000",
@@ -85,9 +86,9 @@ def main() -> int:
 
 def preload(servers: str, count: int) -> int:
     """Writes the input; returns how many offsets it has."""
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient({"bootstrap.servers": servers, **_QUIET})
     admin.create_topics([NewTopic("in", PARTITIONS, 1)])["in"].result(30)
-    producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 50})
+    producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 50, **_QUIET})
     filler = "x" * (SIZE - 8)
     for number in range(count):
         while True:
@@ -103,16 +104,20 @@ def preload(servers: str, count: int) -> int:
 def measure(servers: str, name: str, case: str, total: int, folder: Path) -> Figure:
     """Runs a contender until it has read all, and returns its rate."""
     application = f"{name.replace(' ', '-')}-{case}"
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient({"bootstrap.servers": servers, **_QUIET})
     admin.create_topics([NewTopic(f"{application}-out", PARTITIONS, 1)])[f"{application}-out"].result(30)
     state = folder / application
     samples: list[tuple[float, int]] = []
     with running(command(name, servers, application, case, state), folder / f"{application}.log") as process:
         deadline = time.monotonic() + PATIENCE
-        consumer = Consumer({"bootstrap.servers": servers, "group.id": application, "enable.auto.commit": False})
+        settings = {"bootstrap.servers": servers, "group.id": application, "enable.auto.commit": False, **_QUIET}
+        consumer = Consumer(settings)
         places = [TopicPartition("in", number) for number in range(PARTITIONS)]
         while not samples or samples[-1][1] < total:
-            done = sum(max(0, place.offset) for place in consumer.committed(places, 10))
+            try:
+                done = sum(max(0, place.offset) for place in consumer.committed(places, 10))
+            except KafkaException:  # right after its start, a broker looks for the coordinator of the group
+                done = 0
             samples.append((time.monotonic(), done))
             if process.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit((folder / f"{application}.log").read_text()[-2000:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,15 @@ from millstream.log.api import Offsets
 from millstream.log.kafka.clients import Clients, code_of
 from millstream.log.kafka.topics import all_counts
 from millstream.names import check_name
+
+_POLL = 0.05
+_NOT_YET = {
+    KafkaError._WAIT_COORD,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
+"""While a broker starts, or a group is new: ask again."""
 
 
 def names(clients: Clients) -> list[str]:
@@ -51,10 +61,15 @@ def _ask(clients: Clients, group: str, what: str, ask: Callable[[Consumer], Any]
         if code_of(error).code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             raise clients.failure(error, what) from error
     consumer = clients.consumer(group, {})
+    deadline = time.monotonic() + clients.timeout
     try:
-        return ask(consumer)
-    except KafkaException as error:
-        raise clients.failure(error, what) from error
+        while True:
+            try:
+                return ask(consumer)
+            except KafkaException as error:
+                if code_of(error).code() not in _NOT_YET or time.monotonic() > deadline:
+                    raise clients.failure(error, what) from error
+            time.sleep(_POLL)
     finally:
         consumer.close()
 

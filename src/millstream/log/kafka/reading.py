@@ -26,8 +26,8 @@ _WAITS = (0.0, 0.001, 0.002, 0.005, 0.01)
 _KEPT = 32
 _SETTINGS = {
     "fetch.wait.max.ms": 20,
-    "fetch.message.max.bytes": 4 * 1024 * 1024,
-    "queued.max.messages.kbytes": 32 * 1024,
+    "fetch.message.max.bytes": 1024 * 1024,
+    "queued.max.messages.kbytes": 4 * 1024,  # another process may read on: then what was brought ahead is of no use
     "fetch.queue.backoff.ms": 10,
     "check.crcs": False,
 }
