@@ -75,6 +75,7 @@ class Instance:
             try:
                 topic = journal.name_of(self._application)
                 self._transactions.write(publication.appends, (topic, records), publication.offsets)
+                self._transactions.settle()  # a broker that dies right after a commit may forget it
             except (IndefiniteError, ShutOutError):
                 self._begin_again()
                 continue

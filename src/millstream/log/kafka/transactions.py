@@ -141,10 +141,15 @@ class Transactions:
             if all(seen[place] >= written[place] for place in places):
                 return
             time.sleep(_POLL)
+        raise IndefiniteError(f"a transaction of {self._name!r} was committed, and cannot be seen")
 
     def close(self) -> None:
-        """Ends the producer; what it has not committed is gone."""
-        self._producer.purge()
+        """Lets go of the producer; what it has not committed is gone when the next one of its name begins.
+
+        Its queue is left as it is: a commit that was given up may still be on its way, and must not go without what
+        was in it.
+        """
+        self._touched = set()
 
     def _produce(self, append: Append) -> None:
         columns = decode(append.block.data).to_pydict()
