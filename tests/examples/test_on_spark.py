@@ -60,12 +60,12 @@ def dumped(store: Any) -> list[Any]:
     return sorted(rows, key=str)
 
 
-def check(example: str, run: Callable[[], Open]) -> None:
+def check(example: str, run: Callable[[str], Open]) -> None:
     """Runs an example on generated records, and compares topics and stores with those of the test driver."""
     app = app_of(example)
     with open_log() as log, TestDriver(app, partitions=2, batches=RECORDS) as driver:
         inputs = fill(log, example, RECORDS)
-        store = run()
+        store = run(example)
         wanted = expected(log, inputs, driver)
         found = written(log, inputs)
         assert found.keys() == wanted.keys()
@@ -77,26 +77,28 @@ def check(example: str, run: Callable[[], Open]) -> None:
             assert dumped(store(name)) == kept, name
 
 
+def run_without_spark(example: str) -> Open:
+    with LocalRun(app_of(example)) as local:
+        local.run()
+    return app_of(example).store
+
+
+def run_on_spark(example: str) -> Open:
+    handle = app_of(example).start(until_caught_up=True)
+    handle.wait()
+    return handle.store
+
+
 @examples
 def test_without_spark(example: str) -> None:
-    def run() -> Open:
-        with LocalRun(app_of(example)) as local:
-            local.run()
-        return app_of(example).store
-
-    check(example, run)
+    check(example, run_without_spark)
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 @examples
 def test_on_spark(example: str) -> None:
-    def run() -> Open:
-        handle = app_of(example).start(until_caught_up=True)
-        handle.wait()
-        return handle.store
-
-    check(example, run)
+    check(example, run_on_spark)
 
 
 @pytest.mark.spark

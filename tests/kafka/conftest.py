@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.kafka.opening import open_kafka_log
 
 from millstream.dev.broker import Broker
 from millstream.errors import SetupError
-from millstream.log.kafka import KafkaLog, open_kafka_log
+from millstream.log.kafka import KafkaLog
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.cli.conftest import Result, Run, checked, run_in
 from tests.kafka import independent
 from tests.kafka.conftest import running
+from tests.kafka.opening import open_kafka_log
 from tests.runtime.local import LocalRun
 
 from millstream import App
@@ -27,7 +28,7 @@ from millstream.cli.main import main
 from millstream.dev.broker import Broker
 from millstream.errors import BrokerError, FencedError
 from millstream.log import ProducerRecord
-from millstream.log.kafka import KafkaLog, health, open_kafka_log
+from millstream.log.kafka import KafkaLog, health
 from millstream.runtime import admin
 from millstream.runtime.application import lock_application
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run, run_in
+from tests.kafka.opening import open_kafka_log
 from tests.unit.log.helpers import record, rows
 
 from millstream.dev.broker import Broker
-from millstream.log.kafka import open_kafka_log
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 

@@ -79,7 +79,7 @@ REPLAY = """
 import sys
 from pathlib import Path
 from millstream.log import DeadLetters
-from millstream.log.kafka import open_kafka_log
+from tests.kafka.opening import open_kafka_log
 
 with open_kafka_log({"bootstrap.servers": sys.argv[1]}, Path(sys.argv[2])) as log:
     DeadLetters(log, "dead").replay()

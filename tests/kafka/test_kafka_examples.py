@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.examples.loading import app_of
-from tests.examples.test_on_spark import Open, check, examples
-from tests.runtime.local import LocalRun
+from tests.examples.test_on_spark import check, examples, run_on_spark, run_without_spark
 
 from millstream.dev.broker import Broker
 from millstream.log.kafka import KafkaLog
@@ -23,19 +21,9 @@ def cluster(broker: Broker, log: KafkaLog, tmp_path: Path, monkeypatch: pytest.M
 
 @examples
 def test_without_spark(example: str) -> None:
-    def run() -> Open:
-        with LocalRun(app_of(example)) as local:
-            local.run()
-        return app_of(example).store
-
-    check(example, run)
+    check(example, run_without_spark)
 
 
 @pytest.mark.spark
 def test_on_spark() -> None:
-    def run() -> Open:
-        handle = app_of("word_count").start(until_caught_up=True)
-        handle.wait()
-        return handle.store
-
-    check("word_count", run)
+    check("word_count", run_on_spark)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from tests.kafka.opening import open_kafka_log
 from tests.unit.log.helpers import record, rows
 
 from millstream.dev.broker import Broker
@@ -23,7 +24,7 @@ from millstream.errors import (
 )
 from millstream.log import Append, ProducerRecord
 from millstream.log.blocks import decode_headers, encode
-from millstream.log.kafka import KafkaLog, open_kafka_log
+from millstream.log.kafka import KafkaLog
 from millstream.partitioning import partition_for
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]

@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.kafka.opening import open_kafka_log
 from tests.unit.log.helpers import rows
+from tests.unit.log.test_publish import publication
 
 from millstream.dev.broker import Broker
 from millstream.errors import FencedError, NonDeterministicError, RecordRefusedError
-from millstream.log import Append, Log, Publication
+from millstream.log import Append, Log
 from millstream.log.blocks import encode
-from millstream.log.kafka import KafkaLog, open_kafka_log
+from millstream.log.kafka import KafkaLog
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
-
-NOW = int(time.time() * 1000)
-"""A broker deletes what is older than a week, and refuses what is of tomorrow."""
 
 
 @pytest.fixture(autouse=True)
 def topics(log: KafkaLog) -> None:
     log.create_topic("in", 2)
     log.create_topic("out")
-
-
-def publication(epoch: int, batch: int, value: bytes = b"v", **changes: Any) -> Publication:
-    made = Publication(
-        "app",
-        epoch,
-        batch,
-        appends=[Append("out", 0, encode([NOW + batch], [b"k"], [value]))],
-        offsets={("in", 0): batch * 10},
-        fingerprints={"out": (1, value)},
-        state={"plan": b"%d" % batch},
-    )
-    return dataclasses.replace(made, **changes)
 
 
 def values(log: Log) -> list[str]:

@@ -23,13 +23,15 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from tests.kafka.conftest import running
+from tests.kafka.opening import open_kafka_log
 from tests.unit.log.helpers import record, rows
 
+from millstream.checks import Check
 from millstream.dev.broker import Broker
 from millstream.errors import AuthenticationError, AuthorizationError, BrokerError, ConfigError, MillstreamError
 from millstream.log import Append, Publication
 from millstream.log.blocks import encode
-from millstream.log.kafka import KafkaLog, health, open_kafka_log
+from millstream.log.kafka import KafkaLog, health
 from millstream.log.opening import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
@@ -404,7 +406,7 @@ def test_a_mechanism_that_is_missing(tmp_path: Path) -> None:
     assert (error.message, error.hint) == ("sasl.mechanism is missing", "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
 
 
-def findings(settings: Settings) -> dict[str, health.Finding]:
+def findings(settings: Settings) -> dict[str, Check]:
     return {finding.name: finding for finding in health.examine(Cluster(settings))}
 
 

@@ -10,10 +10,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 import typer
 
+from millstream.checks import Check
 from millstream.cli.exits import ExitCode
 from millstream.cli.printing import print_json
 from millstream.cli.shared import Data, Output, place
@@ -28,22 +29,6 @@ EXAMPLES = ("millstream doctor", "millstream doctor --output json", "millstream 
 _LITTLE_SPACE = 1 << 30
 _NO_SPACE = 100 << 20
 _PACKAGES = ("pyspark", "pandas", "pyarrow", "numpy", "msgspec")
-
-
-class Check(NamedTuple):
-    """What a check found.
-
-    Attributes:
-        name: What was looked at.
-        status: Whether it is as it should be.
-        found: What was found.
-        fix: What to do about it.
-    """
-
-    name: str
-    status: Literal["ok", "warn", "fail"]
-    found: str
-    fix: str | None = None
 
 
 def doctor(data: Data = None, output: Output = "table") -> None:
@@ -98,9 +83,8 @@ def _cluster(cluster: Cluster) -> Iterator[Check]:
     except ImportError:
         yield Check("confluent-kafka", "fail", "it is not installed", 'pip install "millstream[kafka]"')
         return
-    yield Check(*health.client())
-    for finding in health.examine(cluster):
-        yield Check(*finding)
+    yield health.client()
+    yield from health.examine(cluster)
 
 
 def _python() -> Check:

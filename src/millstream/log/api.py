@@ -51,10 +51,15 @@ class Topic(NamedTuple):
 
     def check_partition(self, partition: int) -> None:
         """Raises an `UnknownTopicError` if the topic has no such partition."""
-        if not isinstance(partition, int) or not 0 <= partition < self.partitions:
-            last = self.partitions - 1
-            hint = f"its partitions are 0 to {last}" if last else "it has partition 0 only"
-            raise UnknownTopicError(f"topic {self.name!r} has no partition {partition!r}", hint=hint)
+        check_partition(self.name, self.partitions, partition)
+
+
+def check_partition(topic: str, partitions: int, partition: int) -> None:
+    """Raises an `UnknownTopicError` if a topic with so many partitions does not have that one."""
+    if not isinstance(partition, int) or not 0 <= partition < partitions:
+        last = partitions - 1
+        hint = f"its partitions are 0 to {last}" if last else "it has partition 0 only"
+        raise UnknownTopicError(f"topic {topic!r} has no partition {partition!r}", hint=hint)
 
 
 class ProducerRecord(NamedTuple):

@@ -46,10 +46,10 @@ class Application:
 
     Attributes:
         program: What is to run.
+        place: Where its log is.
         log: The log.
         epoch: Which instance of the application this is.
         first: Where its first batch begins.
-        place: Where that is.
         directory: Its own directory in the data directory.
         checkpoint: Where Spark keeps its checkpoint.
         base: How many batches were published before that was made.

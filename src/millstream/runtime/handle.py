@@ -57,6 +57,7 @@ class Handle:
         self._stopping = threading.Event()
         self._error: MillstreamError | None = None
         self._application = Application(app)
+        self._subscription = Subscription(self._application.program, self._application.log)
         config = app.config
         self._pacing = Pacing(config["target.batch.ms"], config["min.batch.records"], config["max.batch.records"])
         self._control = Control(self._application.directory / "control.json")
@@ -67,7 +68,7 @@ class Handle:
             app.id,
             config["log.cleanup.interval.ms"],
             {(t, p): o for t, each in self._application.first["offsets"].items() for p, o in enumerate(each)},
-            Subscription(self._application.program, self._application.log).internal,
+            self._subscription.internal,
         )
         self._metrics = Metrics(self._application)
         self._status = Status(app, self._metrics)
@@ -284,9 +285,8 @@ class Handle:
                 self._control.write(self._orders)
 
     def _bounds(self) -> dict[str, list[int]]:
-        application = self._application
-        subscription = Subscription(application.program, application.log)
-        return application.log.ends([t for t in subscription.topics if t not in subscription.internal])
+        own = self._subscription.internal
+        return self._application.log.ends([t for t in self._subscription.topics if t not in own])
 
     def _is_caught_up(self) -> bool:
         """Whether all that was there at the start has been processed, and what came of it."""
@@ -295,14 +295,16 @@ class Handle:
         application = self._application
         published = application.log.published(self._app.id)
         read = {} if published is None else published.offsets
-        subscription = Subscription(application.program, application.log)
-        bounds = {**(self._orders.until or {}), **application.log.ends(sorted(subscription.internal))}
         first = application.first["offsets"]
-        return all(
-            read.get((topic, partition), first.get(topic, [0] * len(ends))[partition]) >= end
-            for topic, ends in bounds.items()
-            for partition, end in enumerate(ends)
-        )
+
+        def reaches(bounds: dict[str, list[int]]) -> bool:
+            return all(
+                read.get((topic, partition), first.get(topic, [0] * len(ends))[partition]) >= end
+                for topic, ends in bounds.items()
+                for partition, end in enumerate(ends)
+            )
+
+        return reaches(self._orders.until or {}) and reaches(application.log.ends(sorted(self._subscription.internal)))
 
 
 @contextlib.contextmanager

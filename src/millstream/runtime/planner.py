@@ -86,8 +86,8 @@ class Planner:
             return start
         self._subscription.refresh(_REFRESH)
         offsets, new, ends = self._look(start["offsets"], orders)
-        if not _any_beyond(offsets, ends) and not self._is_due(start, orders):
-            self._log.wait(self._positions(offsets), _WAIT)
+        is_idle = not _any_beyond(offsets, ends) and not self._is_due(start, orders)
+        if is_idle and self._log.wait(self._positions(offsets), _WAIT):
             offsets, new, ends = self._look(start["offsets"], orders)
         if not _any_beyond(offsets, ends):
             return self._tick(start) if self._is_due(start, orders) else start
@@ -219,9 +219,9 @@ class Planner:
                 if end > begin
             ]
             limits = [
-                (time, topic, partition)
+                (latest, topic, partition)
                 for topic, partition, begin, stop, end in together
-                if begin < stop < end and (time := self._log.latest_time(topic, partition, begin, stop)) is not None
+                if begin < stop < end and (latest := self._log.latest_time(topic, partition, begin, stop)) is not None
             ]
             if not limits or len(together) < 2:
                 continue

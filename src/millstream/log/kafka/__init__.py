@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from millstream.log.kafka.log import KafkaLog, open_kafka_log
+from millstream.log.kafka.log import KafkaLog
 
-__all__ = ["KafkaLog", "open_kafka_log"]
+__all__ = ["KafkaLog"]

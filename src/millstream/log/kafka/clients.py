@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -35,6 +36,23 @@ _RIGHTS = {
 """What a user lacks, by the code of the refusal."""
 
 
+class Counts:
+    """How many partitions topics had when they were last listed."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._when = -math.inf
+
+    def set(self, counts: dict[str, int]) -> dict[str, int]:
+        """Takes note of them."""
+        self._counts, self._when = counts, time.monotonic()
+        return counts
+
+    def get(self, age: float) -> dict[str, int]:
+        """Returns them, if that was less than so many seconds ago; else nothing."""
+        return self._counts if time.monotonic() - self._when < age else {}
+
+
 class Clients:
     """Makes clients of one cluster.
 
@@ -53,6 +71,7 @@ class Clients:
         self._lock = threading.Lock()
         self._admin: tuple[int, AdminClient] | None = None
         self._troubles = Troubles(self._settings)
+        self.counts = Counts()
 
     @property
     def servers(self) -> str:

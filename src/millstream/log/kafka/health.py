@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import confluent_kafka
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclOperation, ConfigResource, ResourceType, TopicMetadata
 
+from millstream.checks import Check
 from millstream.errors import AuthenticationError, AuthorizationError, LogError, MillstreamError
 from millstream.hidden import reveal
 from millstream.log.kafka.clients import Clients
@@ -28,28 +29,12 @@ _BROKERS_OWN = "__"
 Configs = Mapping[str, Mapping[str, str]]
 
 
-class Finding(NamedTuple):
-    """What was found.
-
-    Attributes:
-        name: What was looked at.
-        status: Whether it is as it should be.
-        found: What was found.
-        fix: What to do about it.
-    """
-
-    name: str
-    status: Literal["ok", "warn", "fail"]
-    found: str
-    fix: str | None = None
-
-
-def client() -> Finding:
+def client() -> Check:
     """The client, and the library that it is made of."""
-    return Finding("confluent-kafka", "ok", f"{confluent_kafka.version()}, with librdkafka {_library()}")
+    return Check("confluent-kafka", "ok", f"{confluent_kafka.version()}, with librdkafka {_library()}")
 
 
-def examine(cluster: Cluster) -> Iterator[Finding]:
+def examine(cluster: Cluster) -> Iterator[Check]:
     """Gives what each look at a cluster finds, one after the other; the last one, if there is no going on after it."""
     try:
         clients = Clients({key: reveal(value) for key, value in cluster.clients.items()}, _PATIENCE)
@@ -58,12 +43,12 @@ def examine(cluster: Cluster) -> Iterator[Finding]:
         found = clients.result(answer, "the cluster cannot be looked at")
     except MillstreamError as error:
         name = "authentication" if isinstance(error, AuthenticationError) else "cluster"
-        yield Finding(name, "fail", error.message, error.hint)
+        yield Check(name, "fail", error.message, error.hint)
         return
     nodes = sorted(found.nodes, key=lambda node: node.id)
     controller = f", controller {found.controller.id}" if found.controller is not None else ""
     count = f"{len(nodes)} broker{'s' if len(nodes) > 1 else ''}"
-    yield Finding("cluster", "ok", f"{count}{controller}, cluster id {found.cluster_id}")
+    yield Check("cluster", "ok", f"{count}{controller}, cluster id {found.cluster_id}")
     yield _reach((node.id, node.host, node.port) for node in nodes)
     yield _authentication(cluster)
     try:
@@ -71,7 +56,7 @@ def examine(cluster: Cluster) -> Iterator[Finding]:
         configs, refused = _configs(clients, topics)
     except (KafkaException, LogError) as error:
         told = clients.failure(error, "topics cannot be listed") if isinstance(error, KafkaException) else error
-        yield Finding("authorisation", "fail", told.message, told.hint)
+        yield Check("authorisation", "fail", told.message, told.hint)
         return
     yield _authorisation(topics, refused, found.authorized_operations)
     yield from _topics(topics, configs, len(nodes))
@@ -81,7 +66,7 @@ def _library() -> str:
     return str(confluent_kafka.libversion()[0])
 
 
-def _reach(nodes: Iterable[tuple[int, str, int]]) -> Finding:
+def _reach(nodes: Iterable[tuple[int, str, int]]) -> Check:
     """The first connection goes where we say; all others go where the brokers say that they are."""
     away = []
     for number, host, port in nodes:
@@ -91,12 +76,12 @@ def _reach(nodes: Iterable[tuple[int, str, int]]) -> Finding:
         except OSError as error:
             away.append(f"broker {number} says that it is at {host}:{port}: {error.strerror or error}")
     if not away:
-        return Finding("brokers", "ok", "each can be reached where it says that it is")
+        return Check("brokers", "ok", "each can be reached where it says that it is")
     fix = "its advertised.listeners must have an address that this machine reaches"
-    return Finding("brokers", "fail", "; ".join(away), fix)
+    return Check("brokers", "fail", "; ".join(away), fix)
 
 
-def _authentication(cluster: Cluster) -> Finding:
+def _authentication(cluster: Cluster) -> Check:
     settings = cluster.clients
     protocol = str(settings.get("security.protocol") or "PLAINTEXT")
     mechanism, user = settings.get("sasl.mechanism"), settings.get("sasl.username")
@@ -104,21 +89,21 @@ def _authentication(cluster: Cluster) -> Finding:
     local = all(server.strip().startswith(_LOCAL) for server in cluster.servers.split(","))
     if protocol == "SASL_PLAINTEXT" and mechanism == "PLAIN" and not local:
         found = f"{protocol}{who}: whoever listens on the network reads the password"
-        return Finding("authentication", "warn", found, "security.protocol=SASL_SSL, if the cluster has it")
-    return Finding("authentication", "ok", f"{protocol}{who}")
+        return Check("authentication", "warn", found, "security.protocol=SASL_SSL, if the cluster has it")
+    return Check("authentication", "ok", f"{protocol}{who}")
 
 
 def _authorisation(
     topics: Mapping[str, TopicMetadata], refused: list[str], operations: Iterable[AclOperation] | None
-) -> Finding:
+) -> Check:
     name = "authorisation"
     if refused:
         found = f"the configuration of {_listed(refused)} cannot be read"
-        return Finding(name, "fail", found, "the user needs the right DescribeConfigs on its topics")
+        return Check(name, "fail", found, "the user needs the right DescribeConfigs on its topics")
     seen = sum(not topic.startswith(_BROKERS_OWN) for topic in topics)
     anywhere = {AclOperation.CREATE, AclOperation.ALL} & set(operations or ())  # of no rights, the client makes None
     more = "" if anywhere else "; topics can be made only under names to which the user has the right Create"
-    return Finding(name, "ok", f"topics that the user may see: {seen}{more}")
+    return Check(name, "ok", f"topics that the user may see: {seen}{more}")
 
 
 def _configs(clients: Clients, topics: Iterable[str]) -> tuple[dict[str, dict[str, str]], list[str]]:
@@ -137,7 +122,7 @@ def _configs(clients: Clients, topics: Iterable[str]) -> tuple[dict[str, dict[st
     return found, sorted(refused)
 
 
-def _topics(topics: Mapping[str, TopicMetadata], configs: Configs, brokers: int) -> Iterator[Finding]:
+def _topics(topics: Mapping[str, TopicMetadata], configs: Configs, brokers: int) -> Iterator[Check]:
     """Only what bites, each with the topics that it is about."""
     replicas = {
         name: min((len(part.replicas) for part in topic.partitions.values()), default=0)
@@ -191,9 +176,9 @@ def _topics(topics: Mapping[str, TopicMetadata], configs: Configs, brokers: int)
     for what, (names, fix) in bad.items():
         if names:
             warned = True
-            yield Finding("topics", "warn", f"{_listed(names)}: {what}", fix)
+            yield Check("topics", "warn", f"{_listed(names)}: {what}", fix)
     if not warned:
-        yield Finding("topics", "ok", "nothing in their settings bites")
+        yield Check("topics", "ok", "nothing in their settings bites")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from millstream.errors import BrokerError, FencedError, LogError
+from millstream.errors import BrokerError, FencedError
 from millstream.log.api import Publication, Published
 from millstream.log.kafka import journal
 from millstream.log.kafka.clients import Clients
@@ -75,7 +74,6 @@ class Instance:
             try:
                 topic = journal.name_of(self._application)
                 self._transactions.write(publication.appends, (topic, records), publication.offsets)
-                self._transactions.settle()  # a broker that dies right after a commit may forget it
             except (IndefiniteError, ShutOutError):
                 self._begin_again()
                 continue
@@ -87,16 +85,6 @@ class Instance:
         """Writes small things to the journal."""
         self._write([Written(MEMORY, *record) for record in journal.state_records(state)])
 
-    def settle(self) -> None:
-        """Waits until all see what it wrote."""
-        self._transactions.settle()
-
-    def close(self) -> None:
-        """Ends the producer, when all see what it wrote."""
-        with contextlib.suppress(LogError):  # they will, later
-            self.settle()
-        self._transactions.close()
-
     def _write(self, records: list[Written]) -> None:
         for _attempt in range(_ATTEMPTS):
             try:
@@ -104,7 +92,6 @@ class Instance:
             except (IndefiniteError, ShutOutError):
                 self._begin_again()
                 continue
-            self.settle()
             return
         raise BrokerError(f"the journal of application {self._application!r} cannot be written")
 
@@ -112,9 +99,10 @@ class Instance:
         """A producer that was shut out may have been so by the clock alone; the journal knows whether by another.
 
         Whether the last transaction was committed is in the journal, too, once a new producer has ended it. A reset
-        makes the journal anew, and epochs begin again: then it is another instance, with a lower epoch, or none.
+        makes the journal anew, and epochs begin again: then it is another instance, with a lower epoch, or none. The
+        former producer is let go with all that it has queued: a commit that was given up may still be on its way, and
+        must not go without what was in it.
         """
-        self._transactions.close()
         known = journal.memory(self._clients, self._readers, self._application)
         if known.instance != self._name and (self._acquired or known.epoch >= self.epoch):
             raise FencedError(

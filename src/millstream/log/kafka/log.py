@@ -7,7 +7,6 @@ database of this machine, behind the transaction: they may trail the topics by a
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import time
 import uuid
@@ -20,7 +19,18 @@ import pyarrow as pa
 
 from millstream.errors import BrokerError, FencedError, LogError, UnknownGroupError, UnknownTopicError
 from millstream.hidden import reveal
-from millstream.log.api import Append, Offsets, Produced, ProducerRecord, Publication, Published, Removed, Stored, Topic
+from millstream.log.api import (
+    Append,
+    Offsets,
+    Produced,
+    ProducerRecord,
+    Publication,
+    Published,
+    Removed,
+    Stored,
+    Topic,
+    check_partition,
+)
 from millstream.log.kafka import groups, journal, positions, topics
 from millstream.log.kafka.clients import Clients
 from millstream.log.kafka.instances import Instance
@@ -38,23 +48,6 @@ _OF_INTERNAL = {"message.timestamp.type": "CreateTime"}
 
 _SAMPLED = 16
 _TIMES_KEPT = 10_000
-
-
-def open_kafka_log(
-    settings: Mapping[str, Any],
-    directory: str | os.PathLike[str],
-    *,
-    timeout: float = 30.0,
-) -> KafkaLog:
-    """Opens the log of a Kafka cluster. Nothing is asked of the cluster yet.
-
-    Args:
-        settings: Those of all clients, by Kafka's names: ``bootstrap.servers``, and ``security.*``, ``ssl.*`` and
-            ``sasl.*`` where the cluster wants them.
-        directory: The data directory of this machine, where views are kept.
-        timeout: Seconds after which a request to a broker is given up.
-    """
-    return KafkaLog(Cluster(settings, timeout=timeout), Path(directory))
 
 
 class KafkaLog:
@@ -131,7 +124,7 @@ class KafkaLog:
         topics.delete(self._clients, name)
         for readers in (self._readers, self._samples):
             readers.forget(name)
-        self._times = {key: time for key, time in self._times.items() if key[0] != name}
+        self._times = {place: latest for place, latest in self._times.items() if place[0] != name}
 
     def add_partitions(self, name: str, total: int) -> Topic:
         """Gives a topic more partitions."""
@@ -150,12 +143,12 @@ class KafkaLog:
         dealt = deal(found, records, partition, sticky, int(time.time() * 1000))
         if not dealt:
             return []
-        bases = dict(enumerate(positions.ends(self._clients, [topic], committed=False)[topic]))
-        self.append([Append(topic, number, block) for number, block in dealt])
-        counts: dict[int, int] = {}
-        for number, block in dealt:
-            counts[number] = counts.get(number, 0) + block.count
-        return [Produced(number, bases[number], count) for number, count in counts.items()]
+        bases = self.append([Append(topic, number, block) for number, block in dealt])
+        written: dict[int, Produced] = {}
+        for (number, block), base in zip(dealt, bases, strict=True):
+            before = written.get(number, Produced(number, base, 0))
+            written[number] = before._replace(count=before.count + block.count)
+        return list(written.values())
 
     def append(self, appends: Sequence[Append]) -> list[int]:
         """Writes blocks as they are, all of them at once."""
@@ -165,12 +158,10 @@ class KafkaLog:
             names = list(dict.fromkeys(append.topic for append in appends))
             ends = positions.ends(self._clients, names, committed=False)
             for append in appends:
-                Topic(append.topic, len(ends[append.topic]), {}, internal=False).check_partition(append.partition)
+                check_partition(append.topic, len(ends[append.topic]), append.partition)
             try:
                 self._plain.write(appends)
-                self._plain.settle()
             except LogError:  # it may not be of use any longer
-                self._plain.close()
                 self._plain = None
                 raise
         bases = []
@@ -181,12 +172,10 @@ class KafkaLog:
 
     def starts(self, topics: Iterable[str]) -> dict[str, list[int]]:
         """Returns the offset of the first record of each partition, by topic."""
-        self._settle()
         return positions.starts(self._clients, topics)
 
     def ends(self, topics: Iterable[str]) -> dict[str, list[int]]:
         """Returns the offset behind the last committed record of each partition, by topic."""
-        self._settle()
         return positions.ends(self._clients, topics)
 
     def sizes(self, topic: str) -> list[Stored]:
@@ -196,12 +185,10 @@ class KafkaLog:
 
     def read(self, topic: str, partition: int, start: int, end: int, *, max_bytes: int | None = None) -> pa.Table:
         """Returns the records with `start <= offset < end`, in order."""
-        self._settle()
         return self._readers.read(topic, partition, start, end, max_bytes)
 
     def offsets_for_times(self, times: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """Returns the offset of the first record whose timestamp is at least the given one, by partition."""
-        self._settle()
         return positions.for_times(self._clients, times)
 
     def latest_time(self, topic: str, partition: int, start: int, end: int) -> int | None:
@@ -222,7 +209,6 @@ class KafkaLog:
 
     def wait(self, positions_: Offsets, timeout: float) -> bool:
         """Waits until some partition has records at its position or beyond."""
-        self._settle()
         deadline = time.monotonic() + timeout
         wanted = dict.fromkeys(positions_, positions.LATEST)
         while True:
@@ -234,12 +220,6 @@ class KafkaLog:
                 return False
             time.sleep(min(_POLL, left))
 
-    def _settle(self) -> None:
-        """Waits until we see what we have written ourselves."""
-        with self._lock:
-            for instance in self._instances.values():
-                instance.settle()
-
     # ----- groups ------------------------------------------------------------------------------------------------
 
     def commit_offsets(self, group: str, offsets: Offsets) -> None:
@@ -248,7 +228,6 @@ class KafkaLog:
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
         """Returns how far a consumer group has read."""
-        self._settle()
         return groups.committed(self._clients, group)
 
     def groups(self) -> list[str]:
@@ -265,9 +244,6 @@ class KafkaLog:
         """Makes the caller the one instance of an application, and returns its epoch."""
         check_name(application, "application")
         with self._lock:
-            old = self._instances.pop(application, None)
-            if old is not None:
-                old.close()
             instance = Instance(self._clients, self._readers, application, self._producer, self._cluster.topics)
             self._instances[application] = instance
             self._views.begin(application, None if instance.last is None else instance.last.batch)
@@ -314,9 +290,7 @@ class KafkaLog:
     def delete_application(self, application: str) -> None:
         """Forgets an application: its journal, its group and its views. Its topics stay."""
         with self._lock:
-            instance = self._instances.pop(application, None)
-            if instance is not None:
-                instance.close()
+            self._instances.pop(application, None)
         try:
             topics.delete(self._clients, journal.name_of(application))
         except UnknownTopicError:
@@ -349,12 +323,8 @@ class KafkaLog:
     def close(self) -> None:
         """Closes all clients."""
         with self._lock:
-            for instance in self._instances.values():
-                instance.close()
             self._instances.clear()
-            if self._plain is not None:
-                self._plain.close()
-                self._plain = None
+            self._plain = None
         self._readers.close()
         self._samples.close()
         self._views.close()

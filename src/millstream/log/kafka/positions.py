@@ -8,12 +8,15 @@ from collections.abc import Iterable, Mapping
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from millstream.log.api import Topic
+from millstream.log.api import check_partition
 from millstream.log.kafka import topics
 from millstream.log.kafka.clients import Clients, code_of
 
 LATEST = OffsetSpec.latest()
 _NO_SUCH_RECORD = -1
+_COUNTED = 1.0
+"""Partitions that others add are noticed after so many seconds: to list topics is much to ask of a large cluster."""
+
 _POLL = 0.05
 _PASSING = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -62,11 +65,11 @@ def ask(
         except KafkaException as error:
             if code_of(error).code() not in _PASSING or time.monotonic() > deadline:
                 raise clients.failure(error, f"the offsets of {_listed(places)} cannot be read") from error
-        for name in {topic for topic, _ in places}:  # it may be gone
-            count = topics.count_of(clients, name)
-            for topic, partition in places:
-                if topic == name:
-                    Topic(name, count, {}, internal=False).check_partition(partition)
+        except TimeoutError:
+            raise clients.silence(f"the offsets of {_listed(places)} cannot be read") from None
+        counts = topics.counts_of(clients, {topic for topic, _ in places})  # one may be gone
+        for topic, partition in places:
+            check_partition(topic, counts[topic], partition)
         time.sleep(_POLL)
 
 
@@ -77,7 +80,7 @@ def _listed(places: Iterable[tuple[str, int]]) -> str:
 def _of_topics(
     clients: Clients, names: Iterable[str], spec: OffsetSpec, *, committed: bool = True
 ) -> dict[str, list[int]]:
-    counts = topics.counts_of(clients, names)
+    counts = topics.counts_of(clients, names, age=_COUNTED)
     places = {(name, number): spec for name, count in counts.items() for number in range(count)}
     found = ask(clients, places, committed=committed)
     return {name: [found[name, number] for number in range(count)] for name, count in counts.items()}

@@ -14,7 +14,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from millstream.errors import OffsetOutOfRangeError
-from millstream.log.api import SCHEMA, Topic
+from millstream.log.api import SCHEMA, check_partition
 from millstream.log.blocks import encode_headers
 from millstream.log.kafka import positions, topics
 from millstream.log.kafka.clients import Clients
@@ -87,7 +87,7 @@ class Readers:
                 self._process, self._idle = os.getpid(), OrderedDict()
             found = self._idle.pop((topic, partition), None)
         if found is None:
-            Topic(topic, topics.count_of(self._clients, topic), {}, internal=False).check_partition(partition)
+            check_partition(topic, topics.count_of(self._clients, topic), partition)
             found = _Reader(self._clients, self._settings, topic, partition)
         return found
 
@@ -123,47 +123,39 @@ class _Reader:
         while self._next < end:
             messages = self._ahead or self._consumer.consume(min(_AT_ONCE, end - self._next), _WAITS[waited])
             waited = 0 if messages else min(waited + 1, len(_WAITS) - 1)
-            if any((error := message.error()) is not None and error.code() in _GONE for message in messages):
-                self._begin_at(self._next, deadline)
-                continue
-            if messages:
-                deadline = time.monotonic() + self._clients.timeout
-            elif time.monotonic() > deadline:
+            self._ahead = []
+            if not messages and time.monotonic() > deadline:
                 place = f"partition {self.partition} of topic {self.topic!r}"
                 raise self._clients.silence(f"{place} cannot be read at offset {self._next}")
-            self._ahead = []
             for number, message in enumerate(messages):
-                offset = message.offset() or 0
-                if self._is_behind(message, offset, end):
+                error, offset = message.error(), message.offset() or 0
+                code = None if error is None else error.code()
+                if code == _NO_GROUP:
+                    continue
+                if code in _GONE:
+                    self._begin_at(self._next, deadline)
+                    break
+                if code not in {None, _END}:
+                    raise self._clients.failure(KafkaException(error), f"topic {self.topic!r} cannot be read")
+                if code == _END and offset < end:
+                    if self._ends_before(offset, end):
+                        return found
+                    continue
+                if offset >= end:  # the end of a range may be made of what transactions leave, which never comes
                     self._ahead = messages[number:]
                     self._next = end
                     break
-                if message.error() is not None:
-                    if self._ends_before(message, end):
-                        return found
-                    continue
                 found.append(message)
                 self._next = offset + 1
+                deadline = time.monotonic() + self._clients.timeout
                 size += len(message)
                 if max_bytes is not None and size >= max_bytes:
                     self._ahead = messages[number + 1 :]
                     return found
         return found
 
-    def _is_behind(self, message: Message, offset: int, end: int) -> bool:
-        """Whether all of a range has been read: its end may be made of what transactions leave, which never comes."""
-        error = message.error()
-        if error is not None and error.code() != _END:
-            if error.code() == _NO_GROUP:
-                return False
-            raise self._clients.failure(KafkaException(error), f"topic {self.topic!r} cannot be read")
-        return offset >= end
-
-    def _ends_before(self, message: Message, end: int) -> bool:
+    def _ends_before(self, offset: int, end: int) -> bool:
         """Whether the partition still has no more than it had when the consumer came to its end."""
-        error, offset = message.error(), message.offset() or 0
-        if error is None or error.code() != _END:
-            return False
         known = positions.ends(self._clients, [self.topic])[self.topic][self.partition]
         return known < end and offset >= known
 

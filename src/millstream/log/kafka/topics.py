@@ -45,10 +45,12 @@ def count_of(clients: Clients, name: str) -> int:
     return counts_of(clients, [name])[name]
 
 
-def counts_of(clients: Clients, names: Iterable[str]) -> dict[str, int]:
-    """Returns how many partitions topics have."""
+def counts_of(clients: Clients, names: Iterable[str], *, age: float = 0.0) -> dict[str, int]:
+    """Returns how many partitions topics have, or had at most so many seconds ago."""
     wanted = list(names)
-    topics = _listed(clients) if wanted else {}
+    topics = clients.counts.get(age)
+    if not all(topics.get(name) for name in wanted):
+        topics = _listed(clients)
     for name in wanted:
         if not topics.get(name):
             raise _unknown(clients, name, topics)
@@ -66,7 +68,7 @@ def _listed(clients: Clients) -> dict[str, int]:
     while True:
         try:
             topics = clients.admin.list_topics(timeout=clients.timeout).topics
-            return {name: len(topic.partitions) for name, topic in topics.items()}
+            return clients.counts.set({name: len(topic.partitions) for name, topic in topics.items()})
         except KafkaException as error:
             if code_of(error).code() != KafkaError._TRANSPORT or time.monotonic() > deadline:
                 raise clients.failure(error, "topics cannot be listed") from error

@@ -83,7 +83,6 @@ class Transactions:
         self._name = name
         self._producer: Producer = clients.producer(name, {**SETTINGS, **settings})
         self._group: Any = None
-        self._touched: set[tuple[str, int]] = set()
         try:
             self._within(self._producer.init_transactions)
         except KafkaException as error:
@@ -96,6 +95,8 @@ class Transactions:
         offsets: Offsets | None = None,
     ) -> None:
         """Writes blocks, records of a journal, and how far the group of the same name has read, in one transaction.
+
+        When it returns, readers see it.
 
         Raises:
             RecordRefusedError: A record cannot be written as it is.
@@ -126,30 +127,7 @@ class Transactions:
         except KafkaException as error:
             self._give_up(error, touched)
         reach(AFTER_COMMIT)
-        self._touched = touched
-
-    def settle(self) -> None:
-        """Waits until readers see the last transaction. A commit is a promise; the brokers keep it a moment later."""
-        places, self._touched = self._touched, set()
-        if not places:
-            return
-        wanted = dict.fromkeys(places, positions.LATEST)
-        deadline = time.monotonic() + self._clients.timeout
-        written = positions.ask(self._clients, wanted, committed=False)
-        while time.monotonic() < deadline:
-            seen = positions.ask(self._clients, wanted)
-            if all(seen[place] >= written[place] for place in places):
-                return
-            time.sleep(_POLL)
-        raise IndefiniteError(f"a transaction of {self._name!r} was committed, and cannot be seen")
-
-    def close(self) -> None:
-        """Lets go of the producer; what it has not committed is gone when the next one of its name begins.
-
-        Its queue is left as it is: a commit that was given up may still be on its way, and must not go without what
-        was in it.
-        """
-        self._touched = set()
+        self._wait_until_seen(touched)
 
     def _produce(self, append: Append) -> None:
         columns = decode(append.block.data).to_pydict()
@@ -221,6 +199,18 @@ class Transactions:
                     continue
                 raise
             return
+
+    def _wait_until_seen(self, touched: Iterable[tuple[str, int]]) -> None:
+        """A commit is a promise that brokers keep a moment later; one that dies before that may forget it."""
+        wanted = dict.fromkeys(touched, positions.LATEST)
+        deadline = time.monotonic() + self._clients.timeout
+        written = positions.ask(self._clients, wanted, committed=False)
+        while time.monotonic() < deadline:
+            seen = positions.ask(self._clients, wanted)
+            if all(seen[place] >= written[place] for place in wanted):
+                return
+            time.sleep(_POLL)
+        raise IndefiniteError(f"a transaction of {self._name!r} was committed, and cannot be seen")
 
     def _abort(self) -> None:
         try:
