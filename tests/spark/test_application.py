@@ -85,7 +85,7 @@ def test_a_word_count(tmp_path: Path, log: Log, capfd: pytest.CaptureFixture[str
     metrics = handle.metrics()
     assert metrics["sources"]["lines"] == {"read": 102, "lag": 0}
     assert metrics["sinks"]["word-counts"] == 603
-    assert metrics["phases"].keys() == {"spark", "engine", "commit"}
+    assert metrics["phases"].keys() == {"spark", "read", "engine", "commit"}
     with pytest.raises(UnknownStoreError, match="there is no store 'cuonts'"):
         handle.store("cuonts")
     with pytest.raises(AlreadyRunningError):

@@ -206,7 +206,7 @@ class Handle:
 
     def _attempt(self) -> None:
         from millstream.runtime.spark.query import Query  # noqa: PLC0415  (it brings Spark)
-        from millstream.runtime.spark.session import check_reachable, open_session  # noqa: PLC0415
+        from millstream.runtime.spark.session import check_reachable, cores_of, open_session  # noqa: PLC0415
 
         application = self._application
         self._batch_failure = None
@@ -214,11 +214,12 @@ class Handle:
         with self._status.waiting("starting Spark"):
             session, _started = open_session(self._app.config, application.directory)
             check_reachable(session, application.program.log)
+        cores = cores_of(session)
         committer = Committer(application.program, application.log, application.epoch, application.base)
 
         def commit(batch: int, payloads: list[bytes], seconds: float) -> None:
             try:
-                self._commit(committer, batch, payloads, seconds)
+                self._commit(committer, batch, payloads, seconds, cores)
             except MillstreamError as error:
                 self._batch_failure = error
                 raise
@@ -266,14 +267,14 @@ class Handle:
 
     # ----- batches ---------------------------------------------------------------------------------------------
 
-    def _commit(self, committer: Committer, batch: int, payloads: list[bytes], seconds: float) -> None:
+    def _commit(self, committer: Committer, batch: int, payloads: list[bytes], seconds: float, cores: int) -> None:
         started = time.perf_counter()
         results = committer.commit(batch, payloads)
         took = time.perf_counter() - started
         self._progressed = True
         self._upkeep.batch({(t, p): end for written in results for t, p, end in written.offsets})
-        self._metrics.add(batch, results, seconds, took)
-        self._pacing.learn(self._metrics.last_records, seconds + took)
+        self._metrics.add(batch, results, seconds, took, cores)
+        self._pacing.learn(self._metrics.last_records, self._metrics.last_seconds, self._metrics.last_work)
         self._order(records=self._pacing.records, due=_due(results))
         self._status.batch(results)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -37,6 +38,8 @@ class Metrics:
         self.batches = 0
         self.last_batch = -1
         self.last_seconds = 0.0
+        self.last_work = 0.0
+        self._last_end = time.monotonic()
         self.last_records = 0
         self.waiting = 0
         for topic, offsets in application.first["offsets"].items():
@@ -46,12 +49,11 @@ class Metrics:
         if published is not None:
             self._positions.update(published.offsets)
 
-    def add(self, batch: int, results: list[Written], seconds: float, commit: float) -> None:
-        """Takes note of a batch."""
+    def add(self, batch: int, results: list[Written], seconds: float, commit: float, cores: int) -> None:
+        """Takes note of a batch: what its tasks did, how long they and the commit took, how many run at once."""
         with self._lock:
             self.batches += 1
             self.last_batch = batch
-            self.last_seconds = seconds + commit
             read = written = 0
             for result in results:
                 for topic, partition, end in result.offsets:
@@ -70,9 +72,15 @@ class Metrics:
             self.waiting = sum(result.waiting for result in tasks)
             self.last_records = read
             self._state = _sum([_state(result) for result in tasks])
-            engine = max((r.figures.get("engine", 0.0) for r in tasks), default=0.0)
-            self._phases = {"spark": seconds, "engine": engine, "commit": commit}
+            reading = _spread([result.figures.get("read", 0.0) for result in results], cores)
+            engine = _spread([result.figures.get("engine", 0.0) for result in tasks], cores)
+            self._phases = {"spark": seconds, "read": reading, "engine": engine, "commit": commit}
             now = time.monotonic()
+            planned = max((r.figures["planned"] for r in results if "planned" in r.figures), default=math.inf)
+            # A batch that is run again was planned long ago.
+            self.last_seconds = max(seconds + commit, min(now - self._last_end, time.time() - planned))
+            self.last_work = reading + engine + commit
+            self._last_end = now
             self._recent.append((now, read, written))
             while self._recent and self._recent[0][0] < now - _WINDOW:
                 self._recent.popleft()
@@ -136,6 +144,11 @@ class Metrics:
 
 def _state(result: Written) -> dict[str, float]:
     return {name: value for name, value in result.figures.items() if name.startswith("state.")}
+
+
+def _spread(seconds: list[float], cores: int) -> float:
+    """How long tasks take together, at least, if so many run at once."""
+    return max(max(seconds, default=0.0), sum(seconds) / cores)
 
 
 def _sum(figures: list[dict[str, float]]) -> dict[str, float]:

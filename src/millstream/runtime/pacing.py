@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
+_SHARE = 2.0
+"""A full batch takes at least so many times as long as one that has nothing to do: else that would be most of it."""
+
 
 class Pacing:
     """Learns from each batch how many records the next one may have.
 
+    A batch takes a while whatever it has to do, and more while Java is new. What it takes for its records is the rest:
+    to halve the records halves that, and no more.
+
     >>> pacing = Pacing(target_ms=500, least=1000, most=100_000)
     >>> pacing.records
     10000
-    >>> pacing.learn(records=10_000, seconds=2.0)
+    >>> pacing.learn(records=10_000, seconds=1.2, work=1.0)  # 0.3 s may go to records, and 1.0 s did
     >>> pacing.records
     5000
-    >>> pacing.learn(records=200, seconds=0.3)
+    >>> pacing.learn(records=200, seconds=0.3, work=0.1)
     >>> pacing.records
     5000
     """
@@ -21,13 +29,22 @@ class Pacing:
         self._target = target_ms / 1000
         self._least = min(least, most)
         self._most = most
+        self._fixed = math.inf
         self.records = min(max(10_000, self._least), most)
 
-    def learn(self, records: int, seconds: float) -> None:
-        """Takes note of a batch. Only one that was full tells how many would be right."""
-        if records < self.records * 0.5 and seconds <= self._target:
+    def learn(self, records: int, seconds: float, work: float) -> None:
+        """Takes note of a batch: how long it took, and how much of that went to records.
+
+        What is measured of the work is not all of it, so the rest is an upper bound of what a batch takes whatever it
+        has to do. It may have become more, too; but only a small batch can tell.
+        """
+        rest = max(0.0, seconds - work)
+        is_small = records < self.records * 0.5
+        self._fixed = min(self._fixed, rest) if not is_small or self._fixed > rest else (self._fixed + rest) / 2
+        goal = max(self._target, _SHARE * self._fixed)
+        if is_small and seconds <= goal:
             return
-        factor = min(4.0, max(0.5, self._target / max(seconds, 0.001)))
+        factor = min(4.0, max(0.5, (goal - self._fixed) / max(seconds - self._fixed, 0.001)))
         if 0.9 < factor < 1.1:
             return
         self.records = int(min(self._most, max(self._least, self.records * factor)))

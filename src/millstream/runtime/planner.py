@@ -91,13 +91,14 @@ class Planner:
             offsets, new, ends = self._look(start["offsets"], orders)
         if not _any_beyond(offsets, ends):
             return self._tick(start) if self._is_due(start, orders) else start
+        now = self._now(start)
         chosen = self._choose(offsets, ends, orders)
         more = {
             topic: [int(a < b) for a, b in zip(chosen[topic], ends[topic], strict=True)]
             for topic in chosen
             if any(a < b for a, b in zip(chosen[topic], ends[topic], strict=True))
         }
-        mark = {"offsets": {**offsets, **chosen}, "more": more, "now": self._now(start), "globals": start["globals"]}
+        mark = {"offsets": {**offsets, **chosen}, "more": more, "now": now, "globals": start["globals"]}
         return {**mark, "new": new} if new else mark
 
     def ranges(self, start: Mark, end: Mark) -> list[Range]:

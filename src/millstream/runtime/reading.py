@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -72,12 +73,14 @@ class Reader:
         ]
         for one in ranges:
             printed: list[str] = []
+            started = time.perf_counter()
             try:
                 with captured(printed):
                     written = self._read_range(one, now, deliveries)
             except MillstreamError as error:
                 written = Written((0, one.topic, one.partition), failure=failure_of(error))
-            written = msgspec.structs.replace(written, printed=printed)
+            figures = {"read": time.perf_counter() - started, "planned": now / 1000}
+            written = msgspec.structs.replace(written, printed=printed, figures=figures)
             yield Row(one.partition % self._program.tasks, RESULT, pack(written))
         reach(AFTER_READ)
         for task, delivery in enumerate(deliveries):

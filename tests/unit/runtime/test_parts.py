@@ -17,21 +17,43 @@ from millstream.runtime.spark.slots import slots, spark_hash
 
 def test_batches_shrink_when_they_take_too_long_and_grow_when_they_are_quick() -> None:
     pacing = Pacing(target_ms=500, least=100, most=50_000)
-    pacing.learn(10_000, 5.0)
+    pacing.learn(10_000, 5.0, 4.9)
     assert pacing.records == 5_000
     for _ in range(10):
-        pacing.learn(pacing.records, 0.1)
+        pacing.learn(pacing.records, 0.1, 0.09)
     assert pacing.records == 50_000
     for _ in range(20):
-        pacing.learn(pacing.records, 60.0)
+        pacing.learn(pacing.records, 60.0, 59.9)
     assert pacing.records == 100
 
 
 def test_a_small_batch_tells_nothing_about_the_right_size() -> None:
     pacing = Pacing(target_ms=500, least=100, most=50_000)
     before = pacing.records
-    pacing.learn(3, 0.3)
+    pacing.learn(3, 0.3, 0.01)
     assert pacing.records == before
+
+
+@pytest.mark.parametrize("measured", [0.3, 0.6, 1.0])
+@pytest.mark.parametrize(("fixed", "seconds"), [(0.1, 0.5), (0.4, 0.8), (2.0, 4.0)])
+def test_what_a_batch_takes_whatever_it_has_to_do_is_not_taken_for_its_records(
+    fixed: float, seconds: float, measured: float
+) -> None:
+    """However much of the work is measured as such."""
+    per_record = 50e-6
+    pacing = Pacing(target_ms=500, least=100, most=1_000_000)
+    pacing.learn(10, fixed + 0.0005, 0.0005)
+    for _ in range(40):
+        pacing.learn(pacing.records, fixed + pacing.records * per_record, pacing.records * per_record * measured)
+    assert fixed + pacing.records * per_record == pytest.approx(seconds, rel=0.15)
+
+
+def test_batches_are_not_small_while_java_is_new() -> None:
+    pacing = Pacing(target_ms=500, least=100, most=1_000_000)
+    for fixed in (4.0, 2.0, 1.5, 1.0, 0.5, 0.4, 0.3, *[0.2] * 20):
+        pacing.learn(pacing.records, fixed + pacing.records * 20e-6, pacing.records * 20e-6)
+        assert pacing.records >= 10_000
+    assert pacing.records == pytest.approx(15_000, rel=0.15)
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 24, 48])
