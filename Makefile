@@ -18,7 +18,6 @@ BIN := $(VENV)/bin
 TOOLS := .tools
 UV_MIN := 0.8
 WORKERS := auto
-KILLS ?= 200
 
 say = @printf '\n==> %s\n'
 
@@ -118,10 +117,10 @@ pytest: setup ## Run the tests and the examples of the documentation; pass argum
 	@$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --maxschedchunk 1 $(ARGS)
 
 soak: setup ## Kill an application on Spark KILLS times (200), and verify what it did
-	@$(BIN)/python -m tests.fault.soak $(KILLS)
+	@$(BIN)/python -m tests.fault.soak $(or $(KILLS),200)
 
 soak-kafka: setup ## The same KILLS times (100) on a Kafka broker, which is killed, too
-	@$(BIN)/python -m tests.fault.soak $(if $(KILLS),$(KILLS),100) --kafka
+	@$(BIN)/python -m tests.fault.soak $(or $(KILLS),100) --kafka
 
 bench: setup ## Run the benchmarks
 	@set -eu; found=; \

@@ -3,13 +3,15 @@
     python bench/kafka/compare.py [--scale 0.1] [--only millstream,streams] [--json FILE]
 
 Scale 1 has 3 million records of 100 bytes in 4 partitions, of 100,000 keys. Rates are those of committed input offsets
-between 15 % and 95 % of the input, as a client that belongs to none of them reads them. All share the machine with the
-broker. Kafka Streams comes by Maven, Quix into an environment of its own; both are kept in the cache directory.
+between 15 % and 95 % of the input, as a client that belongs to none of them reads them. Latency is how old a record is
+when a client reads what came of it, at a steady rate. All share the machine with the broker. Kafka Streams comes by
+Maven, Quix into an environment of its own; both are kept in the cache directory.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -25,6 +27,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from bench.kafka.latency import QUIET, Steady, delays, middle_and_worst
+from bench.kafka.usage import Usage
 from bench.measuring import Figure, machine, show
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -36,8 +40,8 @@ HERE = Path(__file__).parent
 RECORDS, KEYS, PARTITIONS, SIZE = 3_000_000, 100_000, 4, 100
 BEGIN, END = 0.15, 0.95
 PATIENCE = 1200.0
+WARM, SECONDS, LATENCY_PATIENCE = 20.0, 40.0, 180.0
 _POLL = 0.1
-_QUIET = {"log_level": 0}
 _BROKER = ("-Xms1g", "-Xmx1g")
 _USUAL = {  # what is short for tests is as it usually is
     "broker.session.timeout.ms": "9000",
@@ -60,7 +64,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--scale", type=float, default=1.0)
     options.add_argument("--only", default=",".join(CONTENDERS), help=f"some of: {', '.join(CONTENDERS)}")
-    options.add_argument("--cases", default="count,map")
+    options.add_argument("--cases", default="count,map,latency-1000,latency-10000")
     options.add_argument("--json", type=Path)
     given = options.parse_args()
     about, figures = machine(), []
@@ -70,10 +74,8 @@ def main() -> int:
         broker.start()
         try:
             total = preload(broker.bootstrap_servers, int(RECORDS * given.scale))
-            for case in given.cases.split(","):
-                print(f"\n{case}", flush=True)
-                for name in given.only.split(","):
-                    figure = measure(broker.bootstrap_servers, name, case, total, Path(folder))
+            for case, name in itertools.product(given.cases.split(","), given.only.split(",")):
+                for figure in measure(broker.bootstrap_servers, name, case, total, Path(folder)):
                     print(figure, flush=True)
                     figures.append(figure)
         finally:
@@ -86,9 +88,9 @@ def main() -> int:
 
 def preload(servers: str, count: int) -> int:
     """Writes the input; returns how many offsets it has."""
-    admin = AdminClient({"bootstrap.servers": servers, **_QUIET})
+    admin = AdminClient({"bootstrap.servers": servers, **QUIET})
     admin.create_topics([NewTopic("in", PARTITIONS, 1)])["in"].result(30)
-    producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 50, **_QUIET})
+    producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 50, **QUIET})
     filler = "x" * (SIZE - 8)
     for number in range(count):
         while True:
@@ -101,16 +103,45 @@ def preload(servers: str, count: int) -> int:
     return count
 
 
-def measure(servers: str, name: str, case: str, total: int, folder: Path) -> Figure:
-    """Runs a contender until it has read all, and returns its rate."""
+def measure(servers: str, name: str, case: str, total: int, folder: Path) -> list[Figure]:
+    """Runs a contender."""
     application = f"{name.replace(' ', '-')}-{case}"
-    admin = AdminClient({"bootstrap.servers": servers, **_QUIET})
-    admin.create_topics([NewTopic(f"{application}-out", PARTITIONS, 1)])[f"{application}-out"].result(30)
-    state = folder / application
+    create(servers, f"{application}-out")
+    if case.startswith("latency-"):
+        return latency(servers, name, application, int(case.removeprefix("latency-")), folder)
+    return [rate(servers, name, application, case, total, folder)]
+
+
+def create(servers: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers, **QUIET})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+
+
+def latency(servers: str, name: str, application: str, each_second: int, folder: Path) -> list[Figure]:
+    """Runs a contender while records come, and returns how old what it writes is."""
+    given = f"{application}-in"
+    create(servers, given)
+    arguments = command(name, servers, application, "count", given, folder / application)
+    with running(arguments, folder / f"{application}.log"), Steady(servers, given, each_second):
+        found = delays(servers, f"{application}-out", PARTITIONS, warm=WARM, seconds=SECONDS, patience=LATENCY_PATIENCE)
+    if not found:
+        raise SystemExit((folder / f"{application}.log").read_text()[-2000:] or "nothing came")
+    what = f"{each_second:,} records/s"
+    half, most = middle_and_worst(found)
+    notes = {"records": len(found)}
+    return [
+        Figure(f"kafka latency at {what}", f"{name}, p50", half, "ms"),
+        Figure(f"kafka latency at {what}", f"{name}, p99", most, "ms", notes=notes),
+    ]
+
+
+def rate(servers: str, name: str, application: str, case: str, total: int, folder: Path) -> Figure:
+    """Runs a contender until it has read all, and returns its rate."""
     samples: list[tuple[float, int]] = []
-    with running(command(name, servers, application, case, state), folder / f"{application}.log") as process:
+    arguments = command(name, servers, application, case, "in", folder / application)
+    with running(arguments, folder / f"{application}.log") as process, Usage(process.pid) as usage:
         deadline = time.monotonic() + PATIENCE
-        settings = {"bootstrap.servers": servers, "group.id": application, "enable.auto.commit": False, **_QUIET}
+        settings = {"bootstrap.servers": servers, "group.id": application, "enable.auto.commit": False, **QUIET}
         consumer = Consumer(settings)
         places = [TopicPartition("in", number) for number in range(PARTITIONS)]
         while not samples or samples[-1][1] < total:
@@ -125,13 +156,14 @@ def measure(servers: str, name: str, case: str, total: int, folder: Path) -> Fig
         consumer.close()
     begin = next(sample for sample in samples if sample[1] >= BEGIN * total)
     end = next(sample for sample in samples if sample[1] >= END * total)
-    rate = (end[1] - begin[1]) / max(1e-9, end[0] - begin[0])
-    return Figure(f"kafka {case}", name, rate, "records/s", notes={"seconds in all": samples[-1][0] - samples[0][0]})
+    speed = (end[1] - begin[1]) / max(1e-9, end[0] - begin[0])
+    notes = {"seconds in all": samples[-1][0] - samples[0][0], "processor, s": usage.by_kind()}
+    return Figure(f"kafka {case}", name, speed, "records/s", notes=notes)
 
 
-def command(name: str, servers: str, application: str, case: str, state: Path) -> list[str]:
+def command(name: str, servers: str, application: str, case: str, given: str, state: Path) -> list[str]:
     """How a contender is started."""
-    arguments = [servers, application, case, str(state), *CONTENDERS[name]]
+    arguments = [servers, application, case, given, str(state), *CONTENDERS[name]]
     if name == "millstream":
         return [sys.executable, str(HERE / "millstream_app.py"), *arguments]
     if name == "quix":

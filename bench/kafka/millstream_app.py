@@ -1,4 +1,4 @@
-"""The same work by Millstream: millstream_app.py SERVERS APPLICATION CASE DATA_DIRECTORY [key=value ...]."""
+"""The same work by Millstream: millstream_app.py SERVERS APPLICATION CASE INPUT DATA_DIRECTORY [key=value ...]."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from millstream import App
 
 
 def main() -> None:
-    servers, name, case, directory, *more = sys.argv[1:]
+    servers, name, case, given, directory, *more = sys.argv[1:]
     config = {"bootstrap.servers": servers, "state.dir": directory, "status": "json"}
     app = App(name, config={**config, **dict(pair.split("=", 1) for pair in more)})
-    records = app.stream("in", key=str, value=str)
+    records = app.stream(given, key=str, value=str)
     if case == "count":
         records.group_by_key().count().to_stream().to(f"{name}-out")
     else:

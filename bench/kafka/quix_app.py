@@ -1,4 +1,4 @@
-"""The same work by Quix Streams, in an environment of its own: quix_app.py SERVERS APPLICATION CASE STATE_DIRECTORY."""
+"""The same work by Quix Streams, in an environment of its own: quix_app.py SERVERS APPLICATION CASE INPUT DIRECTORY."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def counted(_value, state):  # type: ignore[no-untyped-def]
 
 
 def main() -> None:
-    servers, name, case, directory = sys.argv[1:5]
+    servers, name, case, given, directory = sys.argv[1:6]
     app = Application(
         broker_address=servers,
         consumer_group=name,
@@ -24,7 +24,7 @@ def main() -> None:
         loglevel="WARNING",
     )
     serdes = "integer" if case == "count" else "str"
-    source = app.topic("in", key_deserializer="str", value_deserializer="str")
+    source = app.topic(given, key_deserializer="str", value_deserializer="str")
     sink = app.topic(f"{name}-out", key_serializer="str", value_serializer=serdes)
     records = app.dataframe(source)
     changed = records.apply(counted, stateful=True) if case == "count" else records.apply(str.upper)

@@ -119,6 +119,27 @@ def test_a_range_is_read_whole_whatever_transactions_leave_in_it(log: KafkaLog, 
     assert len(log.read("t", 0, 0, end + 10)) == 6
 
 
+def test_ranges_of_nothing_but_what_transactions_leave_are_read_one_after_the_other(
+    log: KafkaLog, broker: Broker
+) -> None:
+    log.create_topic("t")
+    log.produce("t", [record("k", "first", 1)])
+    aborted = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x", "log_level": 0})
+    aborted.init_transactions(30)
+    aborted.begin_transaction()
+    for _ in range(1_000):
+        aborted.produce("t", b"never", b"k")
+    aborted.flush()
+    aborted.abort_transaction(30)
+    assert log.wait({("t", 0): 1_001}, 10)  # until then, it may still be committed
+    (end,) = log.ends(["t"])["t"]
+    assert [len(log.read("t", 0, start, min(start + 100, end))) for start in range(0, end, 100)] == [1, *[0] * 10]
+    assert log.latest_times({("t", 0): (0, end)}) == {("t", 0): 1}
+    assert log.latest_times({("t", 0): (500, end - 1)}) == {}
+    log.produce("t", [record("k", "last", 2)])
+    assert [value for *_, value in rows(log, "t")] == ["first", "last"]
+
+
 def test_reading_goes_on_where_it_was_and_stops_after_so_many_bytes(log: KafkaLog) -> None:
     log.create_topic("t")
     log.produce("t", [ProducerRecord(None, bytes(1000), 1) for _ in range(500)])
@@ -150,8 +171,8 @@ def test_offsets_by_time(log: KafkaLog) -> None:
     asked = {("t", 0): 15, ("t", 1): 15}
     assert log.offsets_for_times(asked) == {("t", 0): 1, ("t", 1): 0}
     assert log.offsets_for_times({("t", 0): 31})["t", 0] in {3, 4}  # with what the transaction leaves, or not yet
-    assert log.latest_time("t", 0, 0, 3) == 30
-    assert log.latest_time("t", 1, 0, 0) is None
+    assert log.latest_times({("t", 0): (0, 3)}) == {("t", 0): 30}
+    assert log.latest_times({("t", 1): (0, 0)}) == {}
 
 
 def test_waiting_ends_when_another_writes(log: KafkaLog, other: KafkaLog) -> None:

@@ -30,6 +30,9 @@ class TopicPartition(NamedTuple):
 Offsets: TypeAlias = Mapping[tuple[str, int], int]
 """Offsets by (topic, partition)."""
 
+Ranges: TypeAlias = Mapping[tuple[str, int], tuple[int, int]]
+"""The first offset, and that behind the last, by (topic, partition)."""
+
 Fingerprints: TypeAlias = Mapping[str, tuple[int, bytes]]
 """By name, how many results a batch had and a digest of them."""
 
@@ -290,10 +293,13 @@ class Log(Protocol):
         """
         ...
 
-    def latest_time(self, topic: str, partition: int, start: int, end: int) -> int | None:
-        """Returns about the greatest timestamp of a range of offsets, or None if nothing is there.
+    def latest_times(self, ranges: Ranges) -> dict[tuple[str, int], int]:
+        """Returns about the greatest timestamp of ranges of offsets, by partition; nothing where nothing is.
 
         It may be that of a somewhat larger range, as records are looked at in blocks, or of its last records.
+
+        Args:
+            ranges: The first offset, and that behind the last, by partition.
         """
         ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-_SHARE = 2.0
+_SHARE = 3.0
 """A full batch takes at least so many times as long as one that has nothing to do: else that would be most of it."""
 
 

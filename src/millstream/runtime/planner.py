@@ -219,16 +219,15 @@ class Planner:
                 )
                 if end > begin
             ]
-            limits = [
-                (latest, topic, partition)
-                for topic, partition, begin, stop, end in together
-                if begin < stop < end and (latest := self._log.latest_time(topic, partition, begin, stop)) is not None
-            ]
-            if not limits or len(together) < 2:
+            cut = {(topic, part): (begin, stop) for topic, part, begin, stop, end in together if begin < stop < end}
+            if not cut or len(together) < 2:
                 continue
-            limit, *slowest = min(limits)
+            times = self._log.latest_times(cut)
+            if not times:
+                continue
+            limit, slowest = min((latest, place) for place, latest in times.items())
             found = self._log.offsets_for_times(
-                {(topic, partition): limit + 1 for topic, partition, *_ in together if [topic, partition] != slowest}
+                {(topic, part): limit + 1 for topic, part, *_ in together if (topic, part) != slowest}
             )
             for topic, partition, begin, stop, end in together:
                 later = found.get((topic, partition), stop)

@@ -47,7 +47,7 @@ def test_ranges_are_exact_around_holes(log: Log) -> None:
             expected = [offset for offset in left if start <= offset < end]
             assert log.read("t", 0, start, end)["offset"].to_pylist() == expected
     assert log.offsets_for_times({("t", 0): 7}) == {("t", 0): 9}
-    assert log.latest_time("t", 0, 0, 20) == 19
+    assert log.latest_times({("t", 0): (0, 20)}) == {("t", 0): 19}
 
 
 def test_a_tombstone_stays_for_a_while_after_it_was_first_met(log: Log) -> None:
@@ -68,7 +68,7 @@ def test_all_may_go(log: Log) -> None:
     log.compact("t", now=10)
     assert rows(log, "t") == []
     assert log.ends(["t"]) == {"t": [2]}
-    assert log.latest_time("t", 0, 0, 2) is None
+    assert log.latest_times({("t", 0): (0, 2)}) == {}
     assert log.offsets_for_times({("t", 0): 0}) == {("t", 0): 2}
     log.produce("t", [record("a", "2")])
     log.compact("t", now=20)

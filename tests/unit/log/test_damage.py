@@ -40,7 +40,7 @@ def everything(log: Log) -> Any:
         for topic in topics
         for partition, end in enumerate(log.ends([topic.name])[topic.name])
     ]
-    bounds = [log.latest_time(topic.name, 0, 0, 1_000) for topic in topics]
+    bounds = log.latest_times({(topic.name, 0): (0, 1_000) for topic in topics})
     return topics, tables, bounds, log.committed("group"), log.published("app"), log.state("app")
 
 

@@ -77,7 +77,7 @@ def test_log_append_time_overrides_timestamps_and_belongs_to_what_was_written_un
     first, second, third = log.read("t", 0, 0, 3)["timestamp"].to_pylist()
     assert first == second > 1_600_000_000_000
     assert third == 6
-    assert log.latest_time("t", 0, 0, 3) == first
+    assert log.latest_times({("t", 0): (0, 3)}) == {("t", 0): first}
 
 
 def test_nothing_can_be_produced(log: Log) -> None:
@@ -198,9 +198,9 @@ def test_the_latest_time_holds_the_range_and_reaches_to_the_borders_of_blocks(lo
     log.create_topic("t")
     for first in range(0, 100, 10):
         log.produce("t", [record("k", "v", first + number) for number in range(10)])
-    assert log.latest_time("t", 0, 0, 100) == 99
-    assert log.latest_time("t", 0, 25, 26) == 29
-    assert log.latest_time("t", 0, 20, 30) == 29
-    assert log.latest_time("t", 0, 29, 31) == 39
-    assert log.latest_time("t", 0, 100, 200) is None
-    assert log.latest_time("t", 0, 5, 5) is None
+    assert log.latest_times({("t", 0): (0, 100)}) == {("t", 0): 99}
+    assert log.latest_times({("t", 0): (25, 26)}) == {("t", 0): 29}
+    assert log.latest_times({("t", 0): (20, 30)}) == {("t", 0): 29}
+    assert log.latest_times({("t", 0): (29, 31)}) == {("t", 0): 39}
+    assert log.latest_times({("t", 0): (100, 200)}) == {}
+    assert log.latest_times({("t", 0): (5, 5)}) == {}

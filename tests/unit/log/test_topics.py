@@ -94,7 +94,7 @@ def test_every_method_knows_unknown_topics_and_partitions(log: Log) -> None:
         with pytest.raises(UnknownTopicError):
             log.read(name, partition, 0, 1)
         with pytest.raises(UnknownTopicError):
-            log.latest_time(name, partition, 0, 1)
+            log.latest_times({(name, partition): (0, 1)})
         with pytest.raises(UnknownTopicError):
             log.offsets_for_times({(name, partition): 0})
         with pytest.raises(UnknownTopicError):

@@ -35,7 +35,7 @@ def test_a_small_batch_tells_nothing_about_the_right_size() -> None:
 
 
 @pytest.mark.parametrize("measured", [0.3, 0.6, 1.0])
-@pytest.mark.parametrize(("fixed", "seconds"), [(0.1, 0.5), (0.4, 0.8), (2.0, 4.0)])
+@pytest.mark.parametrize(("fixed", "seconds"), [(0.1, 0.5), (0.4, 1.2), (2.0, 6.0)])
 def test_what_a_batch_takes_whatever_it_has_to_do_is_not_taken_for_its_records(
     fixed: float, seconds: float, measured: float
 ) -> None:
@@ -53,7 +53,7 @@ def test_batches_are_not_small_while_java_is_new() -> None:
     for fixed in (4.0, 2.0, 1.5, 1.0, 0.5, 0.4, 0.3, *[0.2] * 20):
         pacing.learn(pacing.records, fixed + pacing.records * 20e-6, pacing.records * 20e-6)
         assert pacing.records >= 10_000
-    assert pacing.records == pytest.approx(15_000, rel=0.15)
+    assert pacing.records == pytest.approx(20_000, rel=0.15)
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 24, 48])

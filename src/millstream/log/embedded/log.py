@@ -11,7 +11,18 @@ from typing import Self
 import pyarrow as pa
 
 from millstream.failpoints import declare, reach
-from millstream.log.api import Append, Offsets, Produced, ProducerRecord, Publication, Published, Removed, Stored, Topic
+from millstream.log.api import (
+    Append,
+    Offsets,
+    Produced,
+    ProducerRecord,
+    Publication,
+    Published,
+    Ranges,
+    Removed,
+    Stored,
+    Topic,
+)
 from millstream.log.embedded import (
     applications,
     compaction,
@@ -171,11 +182,16 @@ class EmbeddedLog:
                 for (name, partition), timestamp in times.items()
             }
 
-    def latest_time(self, topic: str, partition: int, start: int, end: int) -> int | None:
-        """Returns about the greatest timestamp of a range of offsets."""
+    def latest_times(self, ranges: Ranges) -> dict[tuple[str, int], int]:
+        """Returns about the greatest timestamp of ranges of offsets, by partition."""
+        found: dict[tuple[str, int], int] = {}
         with self._database.read() as connection:
-            stored = stored_topics.find(connection, topic)
-            return stored_times.latest_time(connection, stored, partition, start, end)
+            for (topic, partition), (start, end) in ranges.items():
+                stored = stored_topics.find(connection, topic)
+                latest = stored_times.latest_time(connection, stored, partition, start, end)
+                if latest is not None:
+                    found[topic, partition] = latest
+        return found
 
     def wait(self, positions: Offsets, timeout: float) -> bool:
         """Waits until some partition has records at its position or beyond."""

@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,6 +27,7 @@ from millstream.log.api import (
     ProducerRecord,
     Publication,
     Published,
+    Ranges,
     Removed,
     Stored,
     Topic,
@@ -48,6 +50,7 @@ _OF_INTERNAL = {"message.timestamp.type": "CreateTime"}
 
 _SAMPLED = 16
 _TIMES_KEPT = 10_000
+_AT_ONCE = 8
 
 
 class KafkaLog:
@@ -191,21 +194,23 @@ class KafkaLog:
         """Returns the offset of the first record whose timestamp is at least the given one, by partition."""
         return positions.for_times(self._clients, times)
 
-    def latest_time(self, topic: str, partition: int, start: int, end: int) -> int | None:
-        """Returns about the greatest timestamp of a range: that of its last records."""
-        key = (topic, partition, end)
-        width = _SAMPLED
-        while key not in self._times and start < end:
-            begin = max(start, end - width)
-            found = self._samples.read(topic, partition, begin, end)["timestamp"]
-            if len(found):
-                if len(self._times) >= _TIMES_KEPT:
-                    self._times.clear()
-                self._times[key] = max(found.to_pylist())
-            elif begin == start:
-                break
-            width *= 16
-        return self._times.get(key)
+    def latest_times(self, ranges: Ranges) -> dict[tuple[str, int], int]:
+        """Returns about the greatest timestamp of ranges: that of their last records."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:  # each waits for a broker most of the time
+            found = pool.map(lambda item: self._latest_time(*item[0], *item[1]), ranges.items())
+            return {place: latest for place, latest in zip(ranges, found, strict=True) if latest is not None}
+
+    def _latest_time(self, topic: str, partition: int, start: int, end: int) -> int | None:
+        latest = self._times.get((topic, partition, end))
+        begin, width = end, _SAMPLED
+        while latest is None and begin > start:
+            begin, width = max(start, end - width), width * 16
+            latest = max(self._samples.read(topic, partition, begin, end)["timestamp"].to_pylist(), default=None)
+        if latest is not None:
+            if len(self._times) >= _TIMES_KEPT:
+                self._times.clear()
+            self._times[topic, partition, end] = latest
+        return latest
 
     def wait(self, positions_: Offsets, timeout: float) -> bool:
         """Waits until some partition has records at its position or beyond."""

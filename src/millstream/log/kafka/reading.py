@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
 import uuid
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
@@ -119,40 +121,47 @@ class _Reader:
             self._consumer.assign([TopicPartition(self.topic, self.partition, start)])
             self._next, self._ahead = start, []
         found: list[Message] = []
-        size, deadline, waited = 0, time.monotonic() + self._clients.timeout, 0
+        left, deadline, waited = max_bytes, time.monotonic() + self._clients.timeout, 0
         while self._next < end:
             messages = self._ahead or self._consumer.consume(min(_AT_ONCE, end - self._next), _WAITS[waited])
             waited = 0 if messages else min(waited + 1, len(_WAITS) - 1)
-            self._ahead = []
             if not messages and time.monotonic() > deadline:
                 place = f"partition {self.partition} of topic {self.topic!r}"
                 raise self._clients.silence(f"{place} cannot be read at offset {self._next}")
-            for number, message in enumerate(messages):
-                error, offset = message.error(), message.offset() or 0
-                code = None if error is None else error.code()
-                if code == _NO_GROUP:
-                    continue
-                if code in _GONE:
-                    self._begin_at(self._next, deadline)
-                    break
-                if code not in {None, _END}:
-                    raise self._clients.failure(KafkaException(error), f"topic {self.topic!r} cannot be read")
-                if code == _END and offset < end:
-                    if self._ends_before(offset, end):
-                        return found
-                    continue
-                if offset >= end:  # the end of a range may be made of what transactions leave, which never comes
-                    self._ahead = messages[number:]
-                    self._next = end
-                    break
-                found.append(message)
-                self._next = offset + 1
+            count = next((n for n, message in enumerate(messages) if message.error() is not None), len(messages))
+            if count:
+                taken = _fitting(messages[:count], end, left)
+                found += taken
+                self._next = _offset(taken[-1]) + 1 if taken else end
+                self._ahead = messages[len(taken) :]
                 deadline = time.monotonic() + self._clients.timeout
-                size += len(message)
-                if max_bytes is not None and size >= max_bytes:
-                    self._ahead = messages[number + 1 :]
-                    return found
+                if left is not None:
+                    left -= sum(map(len, taken))
+                    if left <= 0:
+                        break
+            elif messages:
+                self._ahead = messages
+                if self._ends_at(messages[0], end, deadline):
+                    break
+                self._ahead = self._ahead[1:]
         return found
+
+    def _ends_at(self, event: Message, end: int, deadline: float) -> bool:
+        """What a consumer tells of its partition. Returns whether there is no more to come of what is wanted."""
+        error, offset = event.error(), _offset(event)
+        assert error is not None
+        if error.code() == _END and offset >= end:
+            # A range may end in what transactions leave, which never comes. The next one may be all of that, so this
+            # must be found again then: a consumer says it once.
+            self._next = end
+            return True
+        if error.code() == _END:
+            return self._ends_before(offset, end)
+        if error.code() in _GONE:
+            self._begin_at(self._next or 0, deadline)
+        elif error.code() != _NO_GROUP:
+            raise self._clients.failure(KafkaException(error), f"topic {self.topic!r} cannot be read")
+        return False
 
     def _ends_before(self, offset: int, end: int) -> bool:
         """Whether the partition still has no more than it had when the consumer came to its end."""
@@ -170,6 +179,21 @@ class _Reader:
             )
         time.sleep(_WAITS[-1])
         self._consumer.assign([TopicPartition(self.topic, self.partition, start)])
+        self._ahead = []
+
+
+def _offset(message: Message) -> int:
+    return message.offset() or 0
+
+
+def _fitting(messages: list[Message], end: int, size: int | None) -> list[Message]:
+    """Those in front of an offset; no more than it takes to have so many bytes."""
+    if _offset(messages[-1]) >= end:
+        messages = messages[: bisect_left(messages, end, key=_offset)]
+    if size is not None:
+        sizes = itertools.accumulate(map(len, messages))
+        messages = messages[: next((n for n, total in enumerate(sizes, 1) if total >= size), len(messages))]
+    return messages
 
 
 def _table(messages: list[Message]) -> pa.Table:

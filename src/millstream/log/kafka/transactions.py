@@ -134,10 +134,10 @@ class Transactions:
         produce, topic, partition = self._producer.produce, append.topic, append.partition
         asked = False
         for timestamp, key, value, headers in zip(*columns.values(), strict=True):
-            given: list[tuple[str, str | bytes | None]] | None = [*decode_headers(headers)] if headers else None
+            given: dict[str, Any] = {"headers": [*decode_headers(headers)]} if headers else {}  # to say None costs
             while True:
                 try:
-                    produce(topic, value, key, partition, timestamp=timestamp, headers=given)
+                    produce(topic, value, key, partition, timestamp=timestamp, **given)
                     break
                 except BufferError:  # the broker is slower than we are
                     self._producer.poll(0.1)

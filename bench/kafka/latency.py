@@ -1,0 +1,85 @@
+"""From producing a record to reading what came of it, as a plain client sees it, at a steady rate."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from bench.measuring import quantile
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+QUIET = {"log_level": 0}
+KEYS = 10_000
+_EACH = 0.01
+_BEHIND = 5.0
+
+
+class Steady:
+    """Produces so many records a second, in a thread of its own; their timestamps are when they were produced."""
+
+    def __init__(self, servers: str, topic: str, rate: int) -> None:
+        self._producer = Producer(
+            {"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 1, **QUIET}
+        )
+        self._topic = topic
+        self._count = max(1, int(rate * _EACH))
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._producer.flush(10)
+
+    def _run(self) -> None:
+        due, done, filler = time.monotonic(), 0, "x" * 92
+        while not self._ended.wait(max(0.0, due - time.monotonic())):
+            for number in range(done, done + self._count):
+                self._producer.produce(self._topic, f"{number:08}{filler}", f"k{number % KEYS}")
+            done += self._count
+            self._producer.poll(0)
+            due += _EACH
+
+
+def delays(servers: str, topic: str, partitions: int, *, warm: float, seconds: float, patience: float) -> list[float]:
+    """How many milliseconds old records of a topic are when they are read, after it was warm for so many seconds."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": f"{topic}-watch",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 10,
+            **QUIET,
+        }
+    )
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+    found: list[float] = []
+    deadline, warm_at, behind = time.monotonic() + patience, None, _BEHIND * 1000
+    while time.monotonic() < deadline:
+        messages = [message for message in consumer.consume(10_000, 0.01) if message.error() is None]
+        now = time.time() * 1000
+        if messages:
+            warm_at = warm_at or time.monotonic() + warm
+            behind = now - messages[-1].timestamp()[1]
+        if warm_at is None or time.monotonic() < warm_at:
+            continue
+        if not found and behind > _BEHIND * 1000:  # what piled up while it started must be gone
+            continue
+        found += [now - message.timestamp()[1] for message in messages]
+        deadline = min(deadline, warm_at + seconds) if found else deadline
+    consumer.close()
+    return found
+
+
+def middle_and_worst(found: list[float]) -> tuple[float, float]:
+    """The median, and the 99th percentile."""
+    return quantile(found, 0.5), quantile(found, 0.99)

@@ -1,0 +1,68 @@
+"""Which processes use the processor: those that come of one, and the broker."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_EVERY = 0.5
+_KINDS = {
+    "kafka.Kafka": "broker",
+    "millstream.runtime.host": "task hosts",
+    "pyspark.daemon": "Spark's Python workers",
+    "python_streaming_source_runner": "planner",
+    "org.apache.spark": "Spark's Java",
+}
+
+
+class Usage:
+    """Adds up the processor time of processes while the block runs. Of processes that end, what was last seen."""
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self._seconds: dict[int, tuple[str, float, float]] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._look()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def by_kind(self) -> dict[str, float]:
+        """Seconds, by kind of process."""
+        found: dict[str, float] = {}
+        for kind, first, last in self._seconds.values():
+            found[kind] = round(found.get(kind, 0.0) + last - first, 1)
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def _run(self) -> None:
+        while not self._ended.wait(_EVERY):
+            self._look()
+
+    def _look(self) -> None:
+        """A session has all that come of a process, except those that have begun one of their own."""
+        for folder in Path("/proc").iterdir():
+            if not folder.name.isdigit():
+                continue
+            try:
+                stat = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+                command = (folder / "cmdline").read_text().replace("\0", " ")
+            except OSError:
+                continue
+            number = int(folder.name)
+            kind = next((kind for part, kind in _KINDS.items() if part in command), None)
+            if kind is None and int(stat[3]) != self._process:
+                continue
+            seconds = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+            _, first, _ = self._seconds.get(number, ("", seconds if kind == "broker" else 0.0, 0.0))
+            self._seconds[number] = (kind or "application", first, seconds)
