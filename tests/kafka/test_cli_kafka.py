@@ -29,6 +29,7 @@ from millstream.dev.broker import Broker
 from millstream.errors import BrokerError, FencedError
 from millstream.log import ProducerRecord
 from millstream.log.kafka import KafkaLog, health
+from millstream.log.kafka.release import release_of
 from millstream.runtime import admin
 from millstream.runtime.application import lock_application
 
@@ -548,12 +549,35 @@ def test_a_doctor_finds_a_cluster_well(command: Run, log: KafkaLog, broker: Brok
     result = command("doctor", "-b", broker.bootstrap_servers, "-o", "json")
     found = looked_at(result)
     assert "log" not in found
-    names = ["confluent-kafka", "cluster", "brokers", "authentication", "authorisation", "topics"]
-    assert [found[name][0]["status"] for name in names] == ["ok"] * 6
+    names = ["confluent-kafka", "cluster", "brokers", "release", "authentication", "authorisation", "topics"]
+    assert [found[name][0]["status"] for name in names] == ["ok"] * 7
+    assert found["release"][0]["found"] == "Kafka 4.1 or later"
     assert re.fullmatch(r"[\d.]+, with librdkafka [\d.]+", found["confluent-kafka"][0]["found"])
     assert re.fullmatch(r"1 broker, controller \d+, cluster id \S+", found["cluster"][0]["found"])
     assert found["authentication"][0]["found"] == "PLAINTEXT"
     assert found["authorisation"][0]["found"] == "topics that the user may see: 4"
+
+
+def test_a_doctor_compares_clocks_if_it_may_write(
+    command: Run, log: KafkaLog, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = [topic.name for topic in log.topics()]
+    (clock,) = looked_at(command("doctor", "-b", broker.bootstrap_servers, "--probe", "-o", "json"))["clock"]
+    assert (clock["status"], clock["found"][:9]) == ("ok", "less than")
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 90)
+    (clock,) = looked_at(command("doctor", "-b", broker.bootstrap_servers, "--probe", "-o", "json"))["clock"]
+    assert clock["status"] == "warn"
+    assert re.fullmatch(r"that of the brokers is [89]\d\.\d s behind ours", clock["found"])
+    assert [topic.name for topic in log.topics()] == before
+
+
+@pytest.mark.parametrize(
+    ("requests", "release"),
+    [({0: 13, 65: 0}, "4.1"), ({0: 9, 60: 0, 65: 0}, "3.0"), ({0: 9, 60: 0}, "2.8"), ({0: 8}, None)],
+)
+def test_the_release_follows_from_what_brokers_take(requests: dict[int, int], release: str | None) -> None:
+    assert release_of(requests) == release
 
 
 def test_a_doctor_knows_which_settings_bite(command: Run, log: KafkaLog, broker: Broker) -> None:

@@ -21,6 +21,7 @@ from millstream.errors import (
     BrokerError,
     MillstreamError,
     OffsetOutOfRangeError,
+    ProductionError,
     RecordRefusedError,
     SetupError,
     UnknownTopicError,
@@ -231,6 +232,25 @@ def test_a_record_that_is_too_large_or_too_far_in_the_future(log: KafkaLog, make
     log.create_topic("late", 1)
     with pytest.raises(RecordRefusedError, match=r"topic 'late'.*timestamp"):
         log.produce("late", [ProducerRecord(b"k", b"v", NOW + 10 * 86_400_000)])
+
+
+def test_the_handler_is_asked_about_records_that_are_too_large(broker: Broker, log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 1)
+    produce(log, "a", "bbbb", "c")
+    names = {"production.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"}
+
+    def grown(app: App) -> App:
+        app.stream("in", key=str, value=str).map_values(lambda text: text * 300_000, value=str).to("out")
+        return app
+
+    with pytest.raises(ProductionError, match="a record of 1,200,001 bytes is too large for topic 'out'") as caught:
+        run(grown(make()))
+    assert "producer.message.max.bytes" in str(caught.value)
+    run(grown(make(**names)))
+    assert [len(value) for value in written(broker)] == [300_000, 300_000]
+    (letter,) = independent.messages(broker.bootstrap_servers, "dead")
+    assert (letter.key(), letter.value()) == (b"k", b"bbbb")
+    assert dict(letter.headers() or [])["__streams.errors.offset"] == b"1"
 
 
 def test_a_topic_that_is_not_there(log: KafkaLog, make: Make) -> None:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,23 +24,29 @@ from millstream.sizes import show_bytes
 if TYPE_CHECKING:
     from millstream.log.opening import Cluster
 
-EXAMPLES = ("millstream doctor", "millstream doctor --output json", "millstream doctor --profile production")
+EXAMPLES = ("millstream doctor", "millstream doctor --output json", "millstream doctor --profile production --probe")
 
 _LITTLE_SPACE = 1 << 30
 _NO_SPACE = 100 << 20
 _PACKAGES = ("pyspark", "pandas", "pyarrow", "numpy", "msgspec")
 
 
-def doctor(data: Data = None, output: Output = "table") -> None:
+def doctor(
+    data: Data = None,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Write a record to a topic of its own on the cluster, to compare clocks.")
+    ] = False,
+    output: Output = "table",
+) -> None:
     """Checks Python, Java, the libraries, the data directory and the network of this machine.
 
     Each check says what was found and, where something is wrong, what to do. The exit code is 1 if a check fails.
 
-    With a cluster, it is checked, too: whether all brokers can be reached, whether they let the user in and show their
-    topics, and which settings of topics bite. Nothing is written.
+    With a cluster, it is checked, too: whether all brokers can be reached, of which release they are, whether they let
+    the user in and show their topics, and which settings of topics bite. Nothing is written, unless it may --probe.
     """
     failed = False
-    for check in checks(data):
+    for check in checks(data, probe=probe):
         failed |= check.status == "fail"
         if output == "json":
             print_json(check._asdict())
@@ -53,7 +59,7 @@ def doctor(data: Data = None, output: Output = "table") -> None:
         raise typer.Exit(ExitCode.ERROR)
 
 
-def checks(data: str | None) -> Iterator[Check]:
+def checks(data: str | None, *, probe: bool = False) -> Iterator[Check]:
     """Gives what each check found, one after the other."""
     yield _python()
     yield _java()
@@ -74,17 +80,17 @@ def checks(data: str | None) -> Iterator[Check]:
     if where.cluster is None:
         yield _format(directory)
     else:
-        yield from _cluster(where.cluster)
+        yield from _cluster(where.cluster, probe=probe)
 
 
-def _cluster(cluster: Cluster) -> Iterator[Check]:
+def _cluster(cluster: Cluster, *, probe: bool) -> Iterator[Check]:
     try:
         from millstream.log.kafka import health
     except ImportError:
         yield Check("confluent-kafka", "fail", "it is not installed", 'pip install "millstream[kafka]"')
         return
     yield health.client()
-    yield from health.examine(cluster)
+    yield from health.examine(cluster, probe=probe)
 
 
 def _python() -> Check:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -62,6 +63,8 @@ class TaskContext:
         now: The wall clock, as the host gives it.
         source: Topic and partition of the record that is being processed; None in a punctuator.
         current: Gives that record: (timestamp, key, value, headers, offset, raw).
+        partition_counts: Tells how many partitions a topic has.
+        largest: How many bytes of key and value the log takes.
         dropped: How many records were dropped, by operator and reason.
         on_drop: Told of each dropped record, if somebody wants to know more than how many.
     """
@@ -93,6 +96,7 @@ class TaskContext:
         self.current: Callable[[], Any] = lambda: None
         self.punctuators = Punctuators(self)
         self.partition_counts: Callable[[str], int] = lambda _topic: 1
+        self.largest = sys.maxsize
         self._handlers = ErrorHandlers(config, self._dead_letter)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ from millstream.profiles import from_environment
 
 _OF_ALL_CLIENTS = ("security.", "ssl.", "sasl.", "enable.ssl.", "client.")
 _MS = 1000
+_LARGEST = 1_000_000
+"""Of a producer that is told nothing else."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,11 @@ class Place:
     def patience(self) -> float:
         """Seconds for which a broker that does not answer is waited for."""
         return 0.0 if self.cluster is None else self.cluster.patience
+
+    @property
+    def largest(self) -> int:
+        """How many bytes a record may have."""
+        return sys.maxsize if self.cluster is None else int(self.cluster.producer.get("message.max.bytes", _LARGEST))
 
     def __str__(self) -> str:
         return str(self.directory) if self.cluster is None else self.cluster.servers

@@ -63,6 +63,7 @@ class Reader:
         self._tasks = [Task(topology, program.config) for topology in placement.readers]
         for task in self._tasks:
             task.context.partition_counts = lambda topic: program.counts.get(topic, program.tasks)
+            task.context.largest = program.log.largest
         self._has_tasks = bool(placement.tasks)
         self._inputs = TaskInputs(program)
 

@@ -322,13 +322,24 @@ def _writer(
             if choose is not None:
                 count = context.partition_counts(topic)
                 partition = _checked_partition(choose(key, value, count), count)
-            record = make((topic, key_bytes(key), value_bytes(value), timestamp, headers, partition))
+            data, content = key_bytes(key), value_bytes(value)
         except Exception as error:
             fail(_of_the_key(error, key, key_serde), key, value, timestamp, headers)
             return
-        append(record)
+        if content is not None and len(content) > context.largest - len(data or b""):
+            size = len(content) + len(data or b"")
+            fail(_too_large(topic, size, context.largest), key, value, timestamp, headers)
+            return
+        append(make((topic, data, content, timestamp, headers, partition)))
 
     return write
+
+
+def _too_large(topic: str, size: int, largest: int) -> ProductionError:
+    return ProductionError(
+        f"a record of {size:,} bytes is too large for topic {topic!r}: the producer takes {largest:,}",
+        hint="raise producer.message.max.bytes, and max.message.bytes of the topic",
+    )
 
 
 def _of_the_key(error: Exception, key: Any, serde: Serde[Any]) -> Exception:

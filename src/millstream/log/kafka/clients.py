@@ -22,6 +22,9 @@ T = TypeVar("T")
 
 _POLL = 0.05
 _QUIET = {"log_level": 0}  # what matters comes as an error, where it can be told as one
+_ALL = 7
+"""The log level of a client that tells everything."""
+
 _LOGGER = logging.getLogger("millstream.kafka")
 _LOGGER.addHandler(logging.NullHandler())  # else a client would write to stderr what we tell anyway
 _SILENT = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}
@@ -98,9 +101,17 @@ class Clients:
             self._admin[1].poll(0)  # it tells its troubles only if it is asked
             return self._admin[1]
 
+    def admin_that_tells(self, logger: logging.Logger) -> AdminClient:
+        """A client for a moment, whose logger is told what it finds out about the brokers."""
+        return self._made(AdminClient, {"debug": "feature", "log_level": _ALL}, logger)
+
     def producer(self, transactional_id: str, settings: Mapping[str, Any]) -> Producer:
         """A producer whose transactions have this name. Each with the same name shuts those before it out."""
         return self._made(Producer, {**settings, "transactional.id": transactional_id})
+
+    def plain_producer(self) -> Producer:
+        """A producer without transactions."""
+        return self._made(Producer, {})
 
     def consumer(self, group: str, settings: Mapping[str, Any]) -> Consumer:
         """A consumer that sees what is committed only, commits nothing itself, and says where a partition ends."""
@@ -146,10 +157,10 @@ class Clients:
             self._admin[1].poll(0)
         return self._troubles.explain(what)
 
-    def _made(self, kind: Callable[..., T], settings: Mapping[str, Any]) -> T:
+    def _made(self, kind: Callable[..., T], settings: Mapping[str, Any], logger: logging.Logger = _LOGGER) -> T:
         given = {**self._settings, **settings}
         try:
-            return kind({**given, "error_cb": self._troubles.note}, logger=_LOGGER)
+            return kind({**given, "error_cb": self._troubles.note}, logger=logger)
         except (KafkaException, ValueError, TypeError) as error:
             raise refused(error, given) from None
 

@@ -1,28 +1,31 @@
-"""Is a cluster as it should be? What can be found out without writing anything.
+"""Is a cluster as it should be? What can be found out without writing anything; and, if asked to, by writing a record.
 
-The client tells neither the version of the brokers nor their time. A clock that differs from theirs could be seen in a
-record that a broker has stamped this moment; but somebody would have to write one.
+Brokers tell nobody what time they have, except in a record that they stamp.
 """
 
 from __future__ import annotations
 
 import socket
+import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AclOperation, ConfigResource, ResourceType, TopicMetadata
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka.admin import AclOperation, ConfigResource, NewTopic, ResourceType, TopicMetadata
 
 from millstream.checks import Check
 from millstream.errors import AuthenticationError, AuthorizationError, LogError, MillstreamError
 from millstream.hidden import reveal
 from millstream.log.kafka.clients import Clients
+from millstream.log.kafka.release import TRANSACTIONS, release_of, requests_of
 from millstream.log.opening import Cluster
 
 _PATIENCE = 10.0
 _REACH_SECONDS = 3.0
 _LISTED = 3
+_APART = 1.0
 _LOCAL = ("127.", "localhost", "[::1]", "::1")
 _BROKERS_OWN = "__"
 
@@ -34,8 +37,13 @@ def client() -> Check:
     return Check("confluent-kafka", "ok", f"{confluent_kafka.version()}, with librdkafka {_library()}")
 
 
-def examine(cluster: Cluster) -> Iterator[Check]:
-    """Gives what each look at a cluster finds, one after the other; the last one, if there is no going on after it."""
+def examine(cluster: Cluster, *, probe: bool = False) -> Iterator[Check]:
+    """Gives what each look at a cluster finds, one after the other; the last one, if there is no going on after it.
+
+    Args:
+        cluster: Which one.
+        probe: Make a topic for a moment, and write a record to it, to see the brokers' clock.
+    """
     try:
         clients = Clients({key: reveal(value) for key, value in cluster.clients.items()}, _PATIENCE)
         clients.connect(_PATIENCE)
@@ -50,6 +58,7 @@ def examine(cluster: Cluster) -> Iterator[Check]:
     count = f"{len(nodes)} broker{'s' if len(nodes) > 1 else ''}"
     yield Check("cluster", "ok", f"{count}{controller}, cluster id {found.cluster_id}")
     yield _reach((node.id, node.host, node.port) for node in nodes)
+    yield _release(clients)
     yield _authentication(cluster)
     try:
         topics = clients.admin.list_topics(timeout=_PATIENCE).topics
@@ -60,6 +69,50 @@ def examine(cluster: Cluster) -> Iterator[Check]:
         return
     yield _authorisation(topics, refused, found.authorized_operations)
     yield from _topics(topics, configs, len(nodes))
+    if probe:
+        yield _clock(clients)
+
+
+def _release(clients: Clients) -> Check:
+    requests = requests_of(clients)
+    release = release_of(requests)
+    if not all(request in requests for request in TRANSACTIONS):
+        return Check("release", "fail", "the brokers have no transactions", "exactly once needs Kafka 2.8 or later")
+    if release is None:
+        return Check("release", "warn", "older than Kafka 2.8", "Millstream is tried with Kafka 4")
+    return Check("release", "ok", f"Kafka {release} or later")
+
+
+def _clock(clients: Clients) -> Check:
+    """How far the clock of a broker is from ours, as a record tells that it has stamped."""
+    topic = f"millstream-doctor-{uuid.uuid4().hex[:8]}"
+    stamps: list[int] = []
+
+    def delivered(error: KafkaError | None, record: Message) -> None:
+        if error is None:
+            stamps.append(record.timestamp()[1])
+
+    new = NewTopic(topic, 1, config={"message.timestamp.type": "LogAppendTime"})
+    try:
+        clients.result(clients.admin.create_topics([new])[topic], "a topic cannot be made")
+        producer = clients.plain_producer()
+        before = time.time()
+        producer.produce(topic, b"", on_delivery=delivered)
+        producer.flush(_PATIENCE)
+        after = time.time()
+        clients.result(clients.admin.delete_topics([topic])[topic], f"topic {topic!r} cannot be deleted")
+    except (KafkaException, LogError) as error:
+        told = clients.failure(error, "a record cannot be written") if isinstance(error, KafkaException) else error
+        return Check("clock", "fail", told.message, told.hint)
+    if not stamps:
+        return Check("clock", "warn", "no broker has stamped a record", "try again")
+    stamp = stamps[0] / 1000
+    apart = max(0.0, before - stamp, stamp - after)
+    if apart > _APART:
+        found = f"that of the brokers is {apart:.1f} s {'behind' if stamp < before else 'ahead of'} ours"
+        fix = "let both follow a time server: windows, retention and the ticks of an application go by these clocks"
+        return Check("clock", "warn", found, fix)
+    return Check("clock", "ok", f"less than {max(_APART, after - before):.1f} s from that of the brokers")
 
 
 def _library() -> str:

@@ -108,6 +108,7 @@ class TaskRunner:
             own["task.stream-time"] = cells.get(f"task.stream-time.{first}", -1)
             task = Task(topology, program.config, number, now=now, state=({}, own), open_store=self.state.open)
             task.context.partition_counts = self._partition_count
+            task.context.largest = program.log.largest
             self._parts.append(_Part(first, task))
         for topology in parts:
             for specs in kept_stores(topology.plan, topology.facts).values():
