@@ -34,7 +34,7 @@ SEED = 7
 KILLS = 10
 
 BROKER_DEATHS = int(os.environ.get("BROKER_DEATHS", "2"))
-PER_KEY_ON_SPARK = int(os.environ.get("PER_KEY_ON_SPARK", "200"))
+PER_KEY_ON_SPARK = int(os.environ.get("PER_KEY_ON_SPARK", "280"))
 OPTIONS = ("--batch", "400", "--set", "producer.transaction.timeout.ms=2000", "--set", "request.timeout.ms=4000")
 
 ON_THE_WAY = ["start.acquired", "start.topics-created", "driver.batch.received", "driver.batch.published"]
@@ -114,13 +114,19 @@ def test_on_spark_the_application_and_its_broker_are_killed_and_stopped(
                 time.sleep(dice.random())
                 broker.start()
                 instance.wait_for_batches(1)
-            instance.wait_for(lambda: instance.in_batch, "a batch")
-            everything = instance.processes()
-            send(everything, signal.SIGSTOP)
-            time.sleep(5.0)  # longer than a transaction may take
-            send(everything, signal.SIGCONT)
-            instance.wait_for_batches(1)
+            assert broker.pid is not None
+            for stopped in ([broker.pid], instance.processes()):  # a coordinator that says nothing; an application
+                instance.wait_for(lambda: instance.in_batch, "a batch")
+                send(stopped, signal.SIGSTOP)
+                time.sleep(5.0)  # longer than a request or a transaction may take
+                send(stopped, signal.SIGCONT)
+                instance.wait_for_batches(1)
             instance.kill(java=True)
+        with Instance(directory, *OPTIONS) as instance:
+            instance.wait_for_batches(2)
+            instance.wait_for(lambda: instance.in_batch, "a batch")
+            send([instance.process.pid], signal.SIGTERM)
+            assert instance.wait() == 0, instance.output()
         with Instance(directory, *OPTIONS, point="kafka.publish.during-commit:2") as instance:
             assert instance.wait() == EXIT_STATUS, instance.output()
         with Instance(directory, *OPTIONS) as instance:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import time
@@ -64,13 +65,14 @@ def reset(
     if to_offset is not None and (type(to_offset) is not int or to_offset < 0):
         raise SetupError(f"reset: cannot begin at offset {to_offset!r}", hint="the first record has offset 0")
     place = place_of(config or {}, state_dir)
-    log = open_place(place, create=False)
     directory = directory_of(place, application_id)
-    known = log.state(application_id)
-    if not known and not directory.exists():
-        raise SetupError(f"there is no application {application_id!r} in {place}")
     done = []
-    with lock_application(directory, application_id):
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(open_place(place, create=False))
+        known = log.state(application_id)
+        if not known and not directory.exists():
+            raise SetupError(f"there is no application {application_id!r} in {place}")
+        stack.enter_context(lock_application(directory, application_id))
         if not dry_run:
             _shut_out(log, application_id, place)
         for topic in _own_topics(log, application_id):
@@ -92,7 +94,6 @@ def reset(
             log.delete_application(application_id)
             epoch = log.acquire(application_id)
             log.set_state(application_id, {"begin": json.dumps(begin).encode()}, epoch)
-    log.close()
     return done
 
 
@@ -156,9 +157,8 @@ def migrate(app: App, *, dry_run: bool = False) -> list[str]:
         SetupError: There is no such application, or it was stopped with records that wait for others.
     """
     place = place_of(app.config)
-    log = open_place(place, create=False)
     directory = directory_of(place, app.id)
-    with lock_application(directory, app.id):
+    with open_place(place, create=False) as log, lock_application(directory, app.id):
         known, published = log.state(app.id), log.published(app.id)
         if published is None:
             raise SetupError(f"application {app.id!r} has nothing to migrate in {place}", hint="just start it")
@@ -186,7 +186,6 @@ def migrate(app: App, *, dry_run: bool = False) -> list[str]:
                 **{name.replace("cells.", "restored."): data for name, data in known.items() if name[:6] == "cells."},
             }
             log.set_state(app.id, state, log.acquire(app.id))
-    log.close()
     return done
 
 
