@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.examples.test_on_spark import dumped
 from tests.kafka import independent
 from tests.runtime.local import LocalRun
 
-from millstream import App
+from millstream import App, Materialized, session, tumbling
 from millstream.dev.broker import Broker
 from millstream.errors import (
     BrokerError,
@@ -126,6 +127,45 @@ def test_views_of_an_earlier_life_are_not_shown(broker: Broker, log: KafkaLog, m
     produce(log, "x", key="new")
     run(counting())
     assert dict(counting().store("counts").all()) == {"new": 1}
+
+
+def test_views_that_this_machine_has_not_got_are_made_from_changelogs(
+    log: KafkaLog, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def app() -> App:
+        made = make()
+        grouped = made.stream("in", key=str, value=str).group_by_key()
+        grouped.count(store="counts")
+        grouped.windowed_by(tumbling("1s")).count(store="windows")
+        grouped.windowed_by(session("500ms")).count(store="sessions")
+        made.table("rows", key=str, value=str, store=Materialized("rows", history="1h"))
+        return made
+
+    def views() -> dict[str, list[Any]]:
+        opened = {name: app().store(name) for name in ("counts", "windows", "sessions")}
+        found = {name: dumped(store) for name, store in opened.items()}
+        rows = app().store("rows")
+        return {**found, "rows": [(key, rows.get(key), rows.get(key, NOW + 1)) for key in "abc"]}
+
+    log.create_topic("in", 2)
+    log.create_topic("rows", 2)
+    for number in range(60):
+        log.produce("in", [ProducerRecord(b"abc"[number % 3 :][:1], b"v", NOW + number * 100)])
+        value = None if number % 7 == 0 else b"%d" % number
+        log.produce("rows", [ProducerRecord(b"abc"[number % 3 :][:1], value, NOW + number)])
+    run(app())
+    before = views()
+    assert all(before.values())
+    assert "changelogs" not in capsys.readouterr().err
+    for path in (tmp_path / "data").glob("views.db*"):
+        path.unlink()
+    run(app())
+    assert "the views of application 'shop' are not on this machine: making them" in capsys.readouterr().err
+    assert views() == before
+    log.produce("in", [ProducerRecord(b"a", b"v", NOW + 6_000)])
+    run(app())
+    assert "changelogs" not in capsys.readouterr().err
+    assert app().store("counts").get("a") == 21
 
 
 def test_repartition_topics_keep_what_is_not_read_and_lose_what_is(broker: Broker, log: KafkaLog, make: Make) -> None:

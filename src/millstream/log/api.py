@@ -383,6 +383,17 @@ class Log(Protocol):
         """Forgets an application: its epoch, published batch, state, group, holds and views. Its topics stay."""
         ...
 
+    def complete_views(self, application: str, changes: Iterable[ViewChange]) -> None:
+        """Makes views anew, if those that are here miss some of what an application has published.
+
+        Until it is done, readers see what there is so far.
+
+        Args:
+            application: The application.
+            changes: All that has changed in its stores; nothing is taken of it if nothing is missing.
+        """
+        ...
+
     @property
     def cleans_itself(self) -> bool:
         """Whether retention and compaction happen without being asked for."""

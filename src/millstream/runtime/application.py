@@ -27,6 +27,7 @@ from millstream.plan.topics import reads
 from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program
 from millstream.runtime.queries import stores_of
+from millstream.runtime.rebuild import rebuild_views
 from millstream.runtime.subscription import Subscription
 from millstream.state.spec import StoreSpec
 
@@ -112,6 +113,7 @@ class Application:
         reach(ACQUIRED)
         self._create_topics(counts)
         reach(CREATED)
+        rebuild_views(self.program, self.log, _tell)
         self.first = json.loads(known["first"]) if "first" in known else self._first_mark(known)
         self.log.set_state(
             app.id,

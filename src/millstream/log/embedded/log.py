@@ -39,6 +39,7 @@ from millstream.log.embedded.database import Database, now_ms
 from millstream.log.embedded.directory import data_directory
 from millstream.log.embedded.schema import open_database
 from millstream.log.producing import deal
+from millstream.views.changes import ViewChange
 
 APPEND_BEFORE_BEGIN = declare("log.append.before-begin")
 APPEND_BEFORE_COMMIT = declare("log.append.before-commit")
@@ -260,6 +261,9 @@ class EmbeddedLog:
         """Forgets an application."""
         with self._database.write() as connection:
             applications.delete(connection, application)
+
+    def complete_views(self, application: str, changes: Iterable[ViewChange]) -> None:
+        """Does nothing: a batch and its views are published at once."""
 
     @property
     def cleans_itself(self) -> bool:

@@ -42,6 +42,7 @@ from millstream.log.kafka.views import LocalViews
 from millstream.log.opening import Cluster, Place
 from millstream.log.producing import deal
 from millstream.names import check_name
+from millstream.views.changes import ViewChange
 
 _POLL = 0.02
 _PATIENCE = 3.0
@@ -285,6 +286,12 @@ class KafkaLog:
             said = "another instance of it has taken over" if known else "no instance has ever acquired it"
             raise FencedError(f"application {application!r} cannot write: {said}")
         return instance
+
+    def complete_views(self, application: str, changes: Iterable[ViewChange]) -> None:
+        """Makes views anew, if the application ran elsewhere, or died between a batch and its views."""
+        last = self.published(application)
+        if last is not None and self._views.batch(application) != last.batch:
+            self._views.make(application, changes, last.batch)
 
     def hold(self, application: str, offsets: Offsets) -> None:
         """Does nothing: brokers delete what their topics say, whoever needs it."""

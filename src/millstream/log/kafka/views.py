@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from millstream.log.api import Publication
-from millstream.views.tables import apply_changes, create_tables, drop_application
+from millstream.views.changes import ViewChange
+from millstream.views.tables import apply_changes, create_tables, drop_application, drop_store
 
 _BUSY_SECONDS = 30
 _PROGRESS = """CREATE TABLE IF NOT EXISTS view_batches (
@@ -25,42 +27,51 @@ class LocalViews:
 
     def apply(self, publication: Publication) -> None:
         """Writes what a batch changes in views, once. It is called again for a batch that is run again."""
-        if not publication.views:
+        name = publication.application
+        known = self.batch(name)
+        if known is None and not publication.views:
             return
-        with self._lock:
-            connection = self._open()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                name = publication.application
-                row = connection.execute("SELECT batch FROM view_batches WHERE application = ?", (name,)).fetchone()
-                if row is None or row[0] < publication.batch:
-                    apply_changes(connection, name, publication.views)
-                    connection.execute("REPLACE INTO view_batches VALUES (?, ?)", (name, publication.batch))
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
+        if known is None or known < publication.batch:
+            with self._writing() as connection:
+                apply_changes(connection, name, publication.views)
+                connection.execute("REPLACE INTO view_batches VALUES (?, ?)", (name, publication.batch))
+
+    def make(self, application: str, changes: Iterable[ViewChange], batch: int) -> None:
+        """Makes views anew, as of a batch, in steps: who writes other views must not wait for all of it."""
+        with self._writing() as connection:
+            connection.execute("DELETE FROM view_batches WHERE application = ?", (application,))
+        made: set[str] = set()
+        for change in changes:
+            with self._writing() as connection:
+                if change.store not in made:
+                    drop_store(connection, application, change.store)
+                    made.add(change.store)
+                apply_changes(connection, application, [change])
+        with self._writing() as connection:
+            connection.execute("REPLACE INTO view_batches VALUES (?, ?)", (application, batch))
 
     def begin(self, application: str, last: int | None) -> None:
         """Deletes what is of an earlier life of an application: batches after the last one that it has published."""
+        known = self.batch(application)
+        if known is not None and (last is None or known > last):
+            self.drop(application)
+
+    def batch(self, application: str) -> int | None:
+        """The batch that the views of an application are of; None if there are none, or not all."""
         if not self._path.exists():
-            return
+            return None
         with self._lock:
             statement = "SELECT batch FROM view_batches WHERE application = ?"
             row = self._open().execute(statement, (application,)).fetchone()
-        if row is not None and (last is None or row[0] > last):
-            self.drop(application)
+        return None if row is None else int(row[0])
 
     def drop(self, application: str) -> None:
         """Deletes the views of an application."""
         if not self._path.exists():
             return
-        with self._lock:
-            connection = self._open()
-            connection.execute("BEGIN IMMEDIATE")
+        with self._writing() as connection:
             drop_application(connection, application)
             connection.execute("DELETE FROM view_batches WHERE application = ?", (application,))
-            connection.execute("COMMIT")
 
     def close(self) -> None:
         """Closes the database."""
@@ -68,6 +79,19 @@ class LocalViews:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction."""
+        with self._lock:
+            connection = self._open()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:

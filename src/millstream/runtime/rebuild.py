@@ -1,0 +1,58 @@
+"""Makes views from changelogs on a machine that has not got them: the application ran elsewhere, a disk was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from millstream.log.api import Log
+from millstream.runtime.program import Program
+from millstream.runtime.queries import stores_of
+from millstream.state.codec import split_session_key, split_window_key
+from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
+from millstream.views.changes import ViewChange, change_of
+
+_AT_ONCE = 8 << 20
+_NO_TIME = -1
+
+
+def rebuild_views(program: Program, log: Log, tell: Callable[[str], None]) -> None:
+    """Makes the views of an application, unless those that are here have all that it has published.
+
+    A store without a changelog keeps what its view has: rows come back to it as they change.
+    """
+    application = program.topology.application_id
+    viewed = [spec for spec in stores_of(program.topology) if program.has_view(spec)]
+    known = {spec: topic for spec in viewed if (topic := program.changelog_of(spec)) is not None}
+    if known:
+        log.complete_views(application, _changes(log, application, known, tell))
+
+
+def _changes(
+    log: Log, application: str, topics: dict[StoreSpec, str], tell: Callable[[str], None]
+) -> Iterator[ViewChange]:
+    tell(f"the views of application {application!r} are not on this machine: making them from its changelogs")
+    starts, ends = log.starts(topics.values()), log.ends(topics.values())
+    for spec, topic in topics.items():
+        for partition, (start, end) in enumerate(zip(starts[topic], ends[topic], strict=True)):
+            yield from _of_partition(log, spec, topic, partition, start, end)
+
+
+def _of_partition(log: Log, spec: StoreSpec, topic: str, partition: int, start: int, end: int) -> Iterator[ViewChange]:
+    time = None if spec.kind == "key-value" else _NO_TIME
+    timed = spec.timestamped or spec.kind != "key-value"
+    yield change_of(spec, partition, [], time)
+    while start < end:
+        table = log.read(topic, partition, start, end, max_bytes=_AT_ONCE)
+        keys, values, stamps = (table[name].to_pylist() for name in ("key", "value", "timestamp"))
+        times = stamps if timed else [NO_TIMESTAMP] * len(stamps)
+        records = list(map(ChangelogRecord, keys, values, times))
+        if time is not None:
+            time = max([time, *(_time_of(spec, record) for record in records)])
+        yield change_of(spec, partition, records, time)
+        start = table["offset"][-1].as_py() + 1 if len(table) else end
+
+
+def _time_of(spec: StoreSpec, record: ChangelogRecord) -> int:
+    if spec.kind == "window":
+        return split_window_key(record.key)[1]
+    return split_session_key(record.key)[2] if spec.kind == "session" else record.timestamp
