@@ -43,7 +43,10 @@ class Steady:
         due, done, filler = time.monotonic(), 0, "x" * 92
         while not self._ended.wait(max(0.0, due - time.monotonic())):
             for number in range(done, done + self._count):
-                self._producer.produce(self._topic, f"{number:08}{filler}", f"k{number % KEYS}")
+                try:
+                    self._producer.produce(self._topic, f"{number:08}{filler}", f"k{number % KEYS}")
+                except BufferError:  # the broker is away
+                    self._producer.poll(1.0)
             done += self._count
             self._producer.poll(0)
             due += _EACH
@@ -74,8 +77,9 @@ def delays(servers: str, topic: str, partitions: int, *, warm: float, seconds: f
             continue
         if not found and behind > _BEHIND * 1000:  # what piled up while it started must be gone
             continue
+        if messages and not found:
+            deadline = time.monotonic() + seconds
         found += [now - message.timestamp()[1] for message in messages]
-        deadline = min(deadline, warm_at + seconds) if found else deadline
     consumer.close()
     return found
 

@@ -28,7 +28,7 @@ class Usage:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
-        self._look()
+        self._look(begun=True)
         self._thread.start()
         return self
 
@@ -49,8 +49,11 @@ class Usage:
         while not self._ended.wait(_EVERY):
             self._look()
 
-    def _look(self) -> None:
-        """A session has all that come of a process, except those that have begun one of their own."""
+    def _look(self, *, begun: bool = False) -> None:
+        """A session has all that come of a process, except those that have begun one of their own.
+
+        What processes have used before is not counted.
+        """
         for folder in Path("/proc").iterdir():
             if not folder.name.isdigit():
                 continue
@@ -64,5 +67,5 @@ class Usage:
             if kind is None and int(stat[3]) != self._process:
                 continue
             seconds = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
-            _, first, _ = self._seconds.get(number, ("", seconds if kind == "broker" else 0.0, 0.0))
+            _, first, _ = self._seconds.get(number, ("", seconds if begun else 0.0, 0.0))
             self._seconds[number] = (kind or "application", first, seconds)

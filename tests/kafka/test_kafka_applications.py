@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
 import socket
+import sqlite3
 import string
 import time
 from collections.abc import Callable
@@ -162,6 +164,16 @@ def test_views_that_this_machine_has_not_got_are_made_from_changelogs(
     run(app())
     assert "the views of application 'shop' are not on this machine: making them" in capsys.readouterr().err
     assert views() == before
+    lag = log.topic("shop-rows-changelog").config["min.compaction.lag.ms"]
+    assert lag == str(25 * 3_600_000), "brokers would leave only one value of each row"
+    # It died between a batch and its views, and the batch will be run again.
+    with contextlib.closing(sqlite3.connect(tmp_path / "data" / "views.db")) as connection, connection:
+        connection.execute("UPDATE view_batches SET batch = batch - 1")
+    commits = tmp_path / "data" / "applications" / "shop" / "checkpoint" / "commits"
+    max(commits.iterdir(), key=lambda path: int(path.name)).unlink()
+    run(app())
+    assert "changelogs" not in capsys.readouterr().err
+    assert views() == before
     log.produce("in", [ProducerRecord(b"a", b"v", NOW + 6_000)])
     run(app())
     assert "changelogs" not in capsys.readouterr().err
@@ -283,7 +295,7 @@ def test_the_handler_is_asked_about_records_that_are_too_large(broker: Broker, l
         app.stream("in", key=str, value=str).map_values(lambda text: text * 300_000, value=str).to("out")
         return app
 
-    with pytest.raises(ProductionError, match="a record of 1,200,001 bytes is too large for topic 'out'") as caught:
+    with pytest.raises(ProductionError, match=r"a record of 1,200,001 bytes is too large for topic 'out'") as caught:
         run(grown(make()))
     assert "producer.message.max.bytes" in str(caught.value)
     run(grown(make(**names)))
@@ -291,6 +303,32 @@ def test_the_handler_is_asked_about_records_that_are_too_large(broker: Broker, l
     (letter,) = independent.messages(broker.bootstrap_servers, "dead")
     assert (letter.key(), letter.value()) == (b"k", b"bbbb")
     assert dict(letter.headers() or [])["__streams.errors.offset"] == b"1"
+
+
+def test_no_record_that_is_too_large_gets_to_the_commit(broker: Broker, log: KafkaLog, make: Make) -> None:
+    """What a producer counts besides the value is counted, too; a dead letter goes without its stack trace."""
+    log.create_topic("in", 1)
+    sizes = [900, 950, 990, 1_000]
+    produce(log, *("x" * size for size in sizes))
+    names = {"production.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"}
+    app = make(**names, **{"producer.message.max.bytes": 1_400})
+    app.stream("in", key=str, value=str).map_values(lambda text: text + "x" * 400, value=str).to("out")
+    run(app)
+    found = [len(value) for value in written(broker)]
+    letters = independent.messages(broker.bootstrap_servers, "dead")
+    assert sorted(found + [len(letter.value() or b"") + 400 for letter in letters]) == [size + 400 for size in sizes]
+    assert found
+    assert letters
+    assert all(dict(letter.headers() or [])["__streams.errors.stacktrace"] == b"" for letter in letters)
+
+
+def test_what_stays_within_a_batch_may_be_large(broker: Broker, log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 1)
+    produce(log, "x" * 5_000, "y")
+    app = make(**{"producer.message.max.bytes": 2_000})
+    app.stream("in", key=str, value=str).group_by(lambda _key, text: text[0], key=str).count().to_stream().to("out")
+    run(app)
+    assert len(independent.messages(broker.bootstrap_servers, "out")) == 2
 
 
 def test_a_topic_that_is_not_there(log: KafkaLog, make: Make) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from tests.kafka.opening import open_kafka_log
 from tests.unit.log.helpers import rows
 from tests.unit.log.test_publish import publication
 
 from millstream.dev.broker import Broker
-from millstream.errors import FencedError, NonDeterministicError, RecordRefusedError
-from millstream.log import Append, Log
+from millstream.errors import BrokerError, FencedError, NonDeterministicError, RecordRefusedError
+from millstream.log import Append, Log, ProducerRecord
 from millstream.log.blocks import encode
-from millstream.log.kafka import KafkaLog
+from millstream.log.kafka import KafkaLog, positions
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
@@ -99,8 +103,6 @@ def test_a_batch_that_cannot_be_written_leaves_nothing(log: KafkaLog) -> None:
 def test_a_transaction_that_took_too_long_is_written_again_once(log: KafkaLog, broker: Broker) -> None:
     # Somebody else's producer of the same name ends ours, as the broker does when a transaction is too old; but no
     # other instance has taken over.
-    from confluent_kafka import Producer
-
     epoch = log.acquire("app")
     log.publish(publication(epoch, 1))
     intruder = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "app", "log_level": 0})
@@ -122,6 +124,44 @@ def test_a_broker_that_dies_and_comes_back(log: KafkaLog, broker: Broker, tmp_pa
             broker.start(wait=False)
             assert hasty.publish(publication(epoch, batch, b"%d" % batch))
     assert values(log) == ["v", "2", "3"]
+
+
+@pytest.mark.parametrize("silent", [1, 2])
+def test_a_broker_that_falls_silent_right_after_a_commit(
+    log: KafkaLog, monkeypatch: pytest.MonkeyPatch, silent: int
+) -> None:
+    """Whether the new producer that asks the journal gets an answer or not: what is tried again is not doubled."""
+    epoch = log.acquire("app")
+    ask, calls = positions.ask, itertools.count()
+
+    def asked(*arguments: Any, **options: Any) -> Any:
+        if next(calls) < silent:
+            raise BrokerError("the broker does not answer")
+        return ask(*arguments, **options)
+
+    monkeypatch.setattr(positions, "ask", asked)
+    for _attempt in range(silent):
+        with contextlib.suppress(BrokerError):
+            log.publish(publication(epoch, 1))
+    assert not log.publish(publication(epoch, 1))
+    assert log.publish(publication(epoch, 2, b"w"))
+    assert values(log) == ["v", "w"]
+
+
+def test_a_transaction_of_another_does_not_keep_ours_back(log: KafkaLog, broker: Broker) -> None:
+    epoch = log.acquire("app")
+    other = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "other", "log_level": 0})
+    other.init_transactions(30)
+    other.begin_transaction()
+    other.produce("out", b"open", b"k")
+    other.flush()
+    for batch in (1, 2):
+        assert log.publish(publication(epoch, batch, b"%d" % batch))
+    log.produce("out", [ProducerRecord(b"k", b"3", 1)])
+    assert values(log) == []
+    other.commit_transaction(30)
+    assert log.wait({("out", 0): 5}, 10)
+    assert values(log) == ["open", "1", "2", "3"]
 
 
 def test_what_is_remembered_outside_of_batches(log: KafkaLog, other: KafkaLog) -> None:

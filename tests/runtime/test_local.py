@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import shutil
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.runtime.local import LocalRun
 
-from millstream import App, Materialized, tumbling
+from millstream import App, Materialized, Serde, tumbling
 from millstream.errors import (
     AlreadyRunningError,
     IncompatibleTopologyError,
@@ -327,6 +328,31 @@ def test_stores_are_read_from_an_application_that_does_not_run(tmp_path: Path) -
     with pytest.raises(UnknownStoreError, match="there is no store 'wrds'") as caught:
         app.store("wrds")
     assert caught.value.hint == "did you mean 'words'?"
+
+
+@dataclass
+class Plain(Serde[str]):
+    """A serde that cannot be hashed, as no mutable dataclass can."""
+
+    name = "plain"
+    python_type = str
+
+    def serialize(self, value: str | None) -> bytes | None:
+        return None if value is None else value.encode()
+
+    def deserialize(self, data: bytes | None) -> str | None:
+        return None if data is None else data.decode()
+
+
+def test_any_serde_will_do_for_a_named_store(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.create_topic("in")
+    log.produce("in", [ProducerRecord(b"k", b"v", 1)])
+    app = App("plain", config={"state.dir": str(tmp_path), "status": "none"})
+    app.table("in", key=Plain(), value=Plain(), store="rows")
+    with LocalRun(app) as local:
+        local.run()
+    assert app.store("rows").get("k") == "v"
 
 
 def test_inputs_whose_times_differ_are_read_in_batches_of_about_the_size_wanted(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from millstream.config import Config
-from millstream.engine.errors import ErrorContext, ErrorHandlers, Fatal, Phase, failure
+from millstream.engine.errors import STACK_TRACE, ErrorContext, ErrorHandlers, Fatal, Phase, failure
 from millstream.engine.punctuation import Punctuators
 from millstream.engine.queues import InputRecord
 from millstream.errors import RunError, UnknownStoreError, suggestion
@@ -53,6 +53,15 @@ class DroppedRecord(NamedTuple):
     timestamp: int
 
 
+_OF_A_HEADER = 10
+
+
+def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """How many bytes a record has."""
+    size = len(key or b"") + len(value or b"")
+    return size if not headers else size + sum(len(name) + len(data or b"") + _OF_A_HEADER for name, data in headers)
+
+
 class TaskContext:
     """What the operators of one task share.
 
@@ -64,7 +73,7 @@ class TaskContext:
         source: Topic and partition of the record that is being processed; None in a punctuator.
         current: Gives that record: (timestamp, key, value, headers, offset, raw).
         partition_counts: Tells how many partitions a topic has.
-        largest: How many bytes of key and value the log takes.
+        largest: How many bytes of a record the log takes, as `size_of` counts them.
         dropped: How many records were dropped, by operator and reason.
         on_drop: Told of each dropped record, if somebody wants to know more than how many.
     """
@@ -197,4 +206,7 @@ class TaskContext:
         )
 
     def _dead_letter(self, topic: str, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        """Writes a dead letter. One that would be too large goes without its stack trace."""
+        if size_of(key, value, headers) > self.largest:
+            headers = tuple((name, b"" if name == STACK_TRACE else data) for name, data in headers)
         self.outputs.append(OutputRecord(topic, key, value, timestamp, headers))

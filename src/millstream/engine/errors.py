@@ -11,6 +11,8 @@ from millstream.config import Config
 from millstream.errors import MillstreamError, ProcessingError, ProductionError, RecordReadError, RunError
 from millstream.records import ERROR_HEADER, Headers
 
+STACK_TRACE = f"{ERROR_HEADER}stacktrace"
+
 Phase: TypeAlias = Literal["deserialization", "processing", "production"]
 
 _ERRORS: dict[str, type[RunError]] = {
@@ -124,7 +126,7 @@ def _dead_letter_headers(context: ErrorContext, error: BaseException) -> Headers
     facts = {
         "exception": f"{type(error).__module__}.{type(error).__qualname__}",
         "message": str(error),
-        "stacktrace": "".join(traceback.format_exception(error)),
+        STACK_TRACE.removeprefix(ERROR_HEADER): "".join(traceback.format_exception(error)),
         "topic": context.topic,
         "partition": context.partition,
         "offset": context.offset,

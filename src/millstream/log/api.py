@@ -383,7 +383,7 @@ class Log(Protocol):
         """Forgets an application: its epoch, published batch, state, group, holds and views. Its topics stay."""
         ...
 
-    def complete_views(self, application: str, changes: Iterable[ViewChange]) -> None:
+    def complete_views(self, application: str, changes: Iterable[ViewChange], *, again: bool) -> None:
         """Makes views anew, if those that are here miss some of what an application has published.
 
         Until it is done, readers see what there is so far.
@@ -391,6 +391,7 @@ class Log(Protocol):
         Args:
             application: The application.
             changes: All that has changed in its stores; nothing is taken of it if nothing is missing.
+            again: The last batch will be run again, and brings what it changes in views.
         """
         ...
 

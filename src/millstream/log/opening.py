@@ -21,6 +21,9 @@ _MS = 1000
 _LARGEST = 1_000_000
 """Of a producer that is told nothing else."""
 
+_OF_A_RECORD = 64
+"""What a producer counts besides."""
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -72,8 +75,10 @@ class Place:
 
     @property
     def largest(self) -> int:
-        """How many bytes a record may have."""
-        return sys.maxsize if self.cluster is None else int(self.cluster.producer.get("message.max.bytes", _LARGEST))
+        """How many bytes key, value and headers of a record may have."""
+        if self.cluster is None:
+            return sys.maxsize
+        return int(self.cluster.producer.get("message.max.bytes", _LARGEST)) - _OF_A_RECORD
 
     def __str__(self) -> str:
         return str(self.directory) if self.cluster is None else self.cluster.servers

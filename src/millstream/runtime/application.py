@@ -35,6 +35,7 @@ Ends = dict[str, list[int]]
 """Offsets of partitions, by topic."""
 
 _FORMAT = 1
+_DAY_MS = 24 * 60 * 60 * 1000
 
 LOCKED = declare("start.locked")
 ACQUIRED = declare("start.acquired")
@@ -113,7 +114,7 @@ class Application:
         reach(ACQUIRED)
         self._create_topics(counts)
         reach(CREATED)
-        rebuild_views(self.program, self.log, _tell)
+        rebuild_views(self.program, self.log, _tell, again=self._is_run_again())
         self.first = json.loads(known["first"]) if "first" in known else self._first_mark(known)
         self.log.set_state(
             app.id,
@@ -162,7 +163,10 @@ class Application:
         for spec in self.stores():
             topic = program.changelog_of(spec)
             if topic is not None:
-                self._create(topic, program.tasks, {"cleanup.policy": "compact"}, internal=True)
+                config = {"cleanup.policy": "compact"}
+                if spec.kind == "versioned" and spec.retention_ms is not None:  # its rows have more than one value
+                    config["min.compaction.lag.ms"] = str(spec.retention_ms + _DAY_MS)
+                self._create(topic, program.tasks, config, internal=True)
         letters = program.config["errors.dead.letter.queue.topic.name"]
         if letters is not None:
             self._create(letters, 1, {}, internal=False)
@@ -235,6 +239,12 @@ class Application:
                     hint="commit one, or say where to begin: earliest, latest or by_duration:…",
                 )
         return {topic: [found[topic, p] for p in range(len(ends[topic]))] for topic in subscription.topics}
+
+    def _is_run_again(self) -> bool:
+        """Whether Spark will run the last batch again that was published: it did not hear that it was."""
+        published = self.log.published(self.program.topology.application_id)
+        done = max((int(path.name) for path in Path(self.checkpoint, "commits").glob("[0-9]*")), default=-1)
+        return published is not None and published.batch > done + self.base and "://" not in self.checkpoint
 
     def started_batch(self) -> Mark | None:
         """Where the batch ends that Spark had begun and that was not published; None if there is none."""

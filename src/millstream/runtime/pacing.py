@@ -17,7 +17,7 @@ class Pacing:
     >>> pacing = Pacing(target_ms=500, least=1000, most=100_000)
     >>> pacing.records
     10000
-    >>> pacing.learn(records=10_000, seconds=1.2, work=1.0)  # 0.3 s may go to records, and 1.0 s did
+    >>> pacing.learn(records=10_000, seconds=1.2, work=1.0)  # 0.4 s may go to records, and 1.0 s did
     >>> pacing.records
     5000
     >>> pacing.learn(records=200, seconds=0.3, work=0.1)
@@ -30,17 +30,26 @@ class Pacing:
         self._least = min(least, most)
         self._most = most
         self._fixed = math.inf
+        self._before = (0, 0.0)
         self.records = min(max(10_000, self._least), most)
 
     def learn(self, records: int, seconds: float, work: float) -> None:
         """Takes note of a batch: how long it took, and how much of that went to records.
 
         What is measured of the work is not all of it, so the rest is an upper bound of what a batch takes whatever it
-        has to do. It may have become more, too; but only a small batch can tell.
+        has to do. It may have become more: a small batch tells how much, or one that has fewer records than the one
+        before and is not as much shorter.
         """
         rest = max(0.0, seconds - work)
         is_small = records < self.records * 0.5
-        self._fixed = min(self._fixed, rest) if not is_small or self._fixed > rest else (self._fixed + rest) / 2
+        if rest <= self._fixed:
+            self._fixed = rest
+        elif is_small:
+            self._fixed = (self._fixed + rest) / 2
+        elif records < self._before[0] * 0.75:
+            each = max(0.0, (self._before[1] - seconds) / (self._before[0] - records))
+            self._fixed = max(self._fixed, min(rest, seconds - each * records))
+        self._before = self._before if is_small else (records, seconds)
         goal = max(self._target, _SHARE * self._fixed)
         if is_small and seconds <= goal:
             return

@@ -250,6 +250,7 @@ class Planner:
         return {
             (topic, partition): offset
             for topic in self._subscription.topics
+            if topic not in self._subscription.restores  # what comes there later is not read
             for partition, offset in enumerate(offsets.get(topic, [0]))
         }
 

@@ -123,9 +123,9 @@ class Reader:
         try:
             return self._log.read(one.topic, one.partition, one.start, one.end), []
         except OffsetOutOfRangeError:
-            if self._program.config["data.loss.handler"] == "fail":
+            first = min(self._log.starts([one.topic])[one.topic][one.partition], one.end)
+            if self._program.config["data.loss.handler"] == "fail" or first <= one.start:
                 raise
-        first = min(self._log.starts([one.topic])[one.topic][one.partition], one.end)
         lost = [Drop(one.topic, LOST, first - one.start)]
         return self._log.read(one.topic, one.partition, first, one.end), lost
 

@@ -15,25 +15,32 @@ _AT_ONCE = 8 << 20
 _NO_TIME = -1
 
 
-def rebuild_views(program: Program, log: Log, tell: Callable[[str], None]) -> None:
+def rebuild_views(program: Program, log: Log, tell: Callable[[str], None], *, again: bool) -> None:
     """Makes the views of an application, unless those that are here have all that it has published.
 
-    A store without a changelog keeps what its view has: rows come back to it as they change.
+    In the view of a store without a changelog, rows come back as they change.
+
+    Args:
+        program: The application.
+        log: Its log.
+        tell: Told if views are made.
+        again: The last batch that was published will be run again.
     """
     application = program.topology.application_id
     viewed = [spec for spec in stores_of(program.topology) if program.has_view(spec)]
-    known = {spec: topic for spec in viewed if (topic := program.changelog_of(spec)) is not None}
-    if known:
-        log.complete_views(application, _changes(log, application, known, tell))
+    known = [(spec, topic) for spec in viewed if (topic := program.changelog_of(spec)) is not None]
+    if viewed:
+        log.complete_views(application, _changes(log, application, known, tell), again=again)
 
 
 def _changes(
-    log: Log, application: str, topics: dict[StoreSpec, str], tell: Callable[[str], None]
+    log: Log, application: str, stores: list[tuple[StoreSpec, str]], tell: Callable[[str], None]
 ) -> Iterator[ViewChange]:
     tell(f"the views of application {application!r} are not on this machine: making them from its changelogs")
-    starts, ends = log.starts(topics.values()), log.ends(topics.values())
-    for spec, topic in topics.items():
-        for partition, (start, end) in enumerate(zip(starts[topic], ends[topic], strict=True)):
+    topics = [topic for _, topic in stores]
+    starts, ends = log.starts(topics), log.ends(topics)
+    for spec, topic in stores:
+        for partition, (start, end) in enumerate(zip(starts[topic], ends[topic], strict=False)):
             yield from _of_partition(log, spec, topic, partition, start, end)
 
 

@@ -48,6 +48,13 @@ def test_what_a_batch_takes_whatever_it_has_to_do_is_not_taken_for_its_records(
     assert fixed + pacing.records * per_record == pytest.approx(seconds, rel=0.15)
 
 
+def test_batches_stay_large_if_all_of_them_begin_to_take_longer() -> None:
+    pacing = Pacing(target_ms=500, least=100, most=1_000_000)
+    for fixed in (*[0.2] * 10, *[2.0] * 40):
+        pacing.learn(pacing.records, fixed + pacing.records * 20e-6, pacing.records * 15e-6)
+    assert 2.0 + pacing.records * 20e-6 == pytest.approx(6.0, rel=0.2)
+
+
 def test_batches_are_not_small_while_java_is_new() -> None:
     pacing = Pacing(target_ms=500, least=100, most=1_000_000)
     for fixed in (4.0, 2.0, 1.5, 1.0, 0.5, 0.4, 0.3, *[0.2] * 20):

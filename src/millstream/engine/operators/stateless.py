@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from millstream.engine.compile import Build, Process, operator
-from millstream.engine.context import OutputRecord
+from millstream.engine.context import OutputRecord, size_of
 from millstream.errors import ProcessingError, ProductionError, SerializationError
 from millstream.names import check_name
 from millstream.plan import stateless as plan
@@ -312,7 +312,8 @@ def _writer(
     key_bytes, value_bytes = key_serde.serialize, value_serde.serialize
     choose = None if partitioner is None else partitioner.full()
     # In sinks, as in Kafka Streams, the key of a window decides without its time; not in repartitions.
-    usual = -window_bytes(key_serde) or None if isinstance(node, plan.Sink) else None
+    is_sink = isinstance(node, plan.Sink)
+    usual = -window_bytes(key_serde) or None if is_sink else None
     # A named tuple takes twice as long to make by its own name.
     make, append = partial(tuple.__new__, OutputRecord), outputs.append
 
@@ -326,10 +327,11 @@ def _writer(
         except Exception as error:
             fail(_of_the_key(error, key, key_serde), key, value, timestamp, headers)
             return
-        if content is not None and len(content) > context.largest - len(data or b""):
-            size = len(content) + len(data or b"")
-            fail(_too_large(topic, size, context.largest), key, value, timestamp, headers)
-            return
+        if is_sink and (headers or len(data or b"") + len(content or b"") > context.largest):
+            size = size_of(data, content, headers)
+            if size > context.largest:
+                fail(_too_large(topic, size, context.largest), key, value, timestamp, headers)
+                return
         append(make((topic, data, content, timestamp, headers, partition)))
 
     return write

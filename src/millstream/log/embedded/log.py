@@ -262,7 +262,7 @@ class EmbeddedLog:
         with self._database.write() as connection:
             applications.delete(connection, application)
 
-    def complete_views(self, application: str, changes: Iterable[ViewChange]) -> None:
+    def complete_views(self, application: str, changes: Iterable[ViewChange], *, again: bool) -> None:
         """Does nothing: a batch and its views are published at once."""
 
     @property

@@ -74,8 +74,14 @@ def examine(cluster: Cluster, *, probe: bool = False) -> Iterator[Check]:
 
 
 def _release(clients: Clients) -> Check:
-    requests = requests_of(clients)
+    try:
+        requests = requests_of(clients)
+    except KafkaException as error:
+        told = clients.failure(error, "the brokers cannot be asked what they are")
+        return Check("release", "fail", told.message, told.hint)
     release = release_of(requests)
+    if not requests:
+        return Check("release", "warn", "the brokers do not tell", "Millstream is tried with Kafka 4")
     if not all(request in requests for request in TRANSACTIONS):
         return Check("release", "fail", "the brokers have no transactions", "exactly once needs Kafka 2.8 or later")
     if release is None:
@@ -87,25 +93,32 @@ def _clock(clients: Clients) -> Check:
     """How far the clock of a broker is from ours, as a record tells that it has stamped."""
     topic = f"millstream-doctor-{uuid.uuid4().hex[:8]}"
     stamps: list[int] = []
+    errors: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, record: Message) -> None:
         if error is None:
             stamps.append(record.timestamp()[1])
+        else:
+            errors.append(error)
 
     new = NewTopic(topic, 1, config={"message.timestamp.type": "LogAppendTime"})
     try:
-        clients.result(clients.admin.create_topics([new])[topic], "a topic cannot be made")
-        producer = clients.plain_producer()
-        before = time.time()
-        producer.produce(topic, b"", on_delivery=delivered)
-        producer.flush(_PATIENCE)
-        after = time.time()
-        clients.result(clients.admin.delete_topics([topic])[topic], f"topic {topic!r} cannot be deleted")
+        clients.result(clients.admin.create_topics([new])[topic], f"topic {topic!r} cannot be made")
+        try:
+            producer = clients.plain_producer()
+            before = time.time()
+            producer.produce(topic, b"", on_delivery=delivered)
+            producer.flush(_PATIENCE)
+            after = time.time()
+        finally:
+            clients.result(clients.admin.delete_topics([topic])[topic], f"topic {topic!r} cannot be deleted")
+        if errors:
+            raise KafkaException(errors[0])  # noqa: TRY301  (it is told below)
     except (KafkaException, LogError) as error:
         told = clients.failure(error, "a record cannot be written") if isinstance(error, KafkaException) else error
         return Check("clock", "fail", told.message, told.hint)
     if not stamps:
-        return Check("clock", "warn", "no broker has stamped a record", "try again")
+        return Check("clock", "fail", f"no broker has stamped a record within {_PATIENCE:g} s", "are they busy?")
     stamp = stamps[0] / 1000
     apart = max(0.0, before - stamp, stamp - after)
     if apart > _APART:

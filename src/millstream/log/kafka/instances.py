@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from millstream.errors import BrokerError, FencedError
-from millstream.log.api import Publication, Published
-from millstream.log.kafka import journal
+from millstream.log.api import Append, Offsets, Publication, Published
+from millstream.log.kafka import journal, topics
 from millstream.log.kafka.clients import Clients
 from millstream.log.kafka.journal import MARKERS, MEMORY
 from millstream.log.kafka.reading import Readers
@@ -53,6 +53,7 @@ class Instance:
         """Makes a producer, which ends what an earlier one of its name had begun; only then is the journal sure."""
         self._transactions = Transactions(self._clients, self._application, self._settings)
         self.last = journal.last_batch(self._clients, self._readers, self._application)
+        self._is_sure = True
 
     def publish(self, publication: Publication) -> bool:
         """Publishes a batch, unless it has been published.
@@ -62,6 +63,8 @@ class Instance:
             NonDeterministicError: It was published with other results.
         """
         for _attempt in range(_ATTEMPTS):
+            if not self._is_sure:
+                self._begin_again()
             last = self.last
             if last is not None and publication.batch <= last.batch:
                 if publication.batch == last.batch:
@@ -71,14 +74,9 @@ class Instance:
             now = Published(publication.batch, dict(publication.fingerprints), offsets)
             records = [Written(MARKERS, journal.BATCH, journal.marker(now))]
             records += [Written(MEMORY, *record) for record in journal.state_records(publication.state)]
-            try:
-                topic = journal.name_of(self._application)
-                self._transactions.write(publication.appends, (topic, records), publication.offsets)
-            except (IndefiniteError, ShutOutError):
-                self._begin_again()
-                continue
-            self.last = now
-            return True
+            if self._commit(records, publication.appends, publication.offsets):
+                self.last = now
+                return True
         raise BrokerError(f"batch {publication.batch} of application {self._application!r} cannot be committed")
 
     def remember(self, state: Mapping[str, bytes]) -> None:
@@ -87,13 +85,28 @@ class Instance:
 
     def _write(self, records: list[Written]) -> None:
         for _attempt in range(_ATTEMPTS):
-            try:
-                self._transactions.write([], (journal.name_of(self._application), records))
-            except (IndefiniteError, ShutOutError):
+            if not self._is_sure:
                 self._begin_again()
-                continue
-            return
+            if self._commit(records):
+                return
         raise BrokerError(f"the journal of application {self._application!r} cannot be written")
+
+    def _commit(self, records: list[Written], appends: Iterable[Append] = (), offsets: Offsets | None = None) -> bool:
+        """Writes a transaction; returns whether it is there for sure. Else the journal is to be asked before all else.
+
+        Whatever else goes wrong in it, the same holds for whoever tries again.
+        """
+        self._is_sure = False
+        try:
+            topic = journal.name_of(self._application)
+            self._transactions.write(appends, (topic, records), offsets, self._owns)
+        except (IndefiniteError, ShutOutError):
+            return False
+        self._is_sure = True
+        return True
+
+    def _owns(self, topic: str) -> bool:
+        return topic.startswith(f"{self._application}-") and topics.is_internal(topic)
 
     def _begin_again(self) -> None:
         """A producer that was shut out may have been so by the clock alone; the journal knows whether by another.

@@ -287,11 +287,11 @@ class KafkaLog:
             raise FencedError(f"application {application!r} cannot write: {said}")
         return instance
 
-    def complete_views(self, application: str, changes: Iterable[ViewChange]) -> None:
-        """Makes views anew, if the application ran elsewhere, or died between a batch and its views."""
-        last = self.published(application)
-        if last is not None and self._views.batch(application) != last.batch:
-            self._views.make(application, changes, last.batch)
+    def complete_views(self, application: str, changes: Iterable[ViewChange], *, again: bool) -> None:
+        """Makes views anew, if the application ran elsewhere, or they were lost."""
+        last, known = self.published(application), self._views.batch(application)
+        if last is not None and (known is None or known < last.batch - again):
+            self._views.make(application, changes, last.batch - again)
 
     def hold(self, application: str, offsets: Offsets) -> None:
         """Does nothing: brokers delete what their topics say, whoever needs it."""

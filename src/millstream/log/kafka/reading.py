@@ -136,7 +136,7 @@ class _Reader:
                 self._ahead = messages[len(taken) :]
                 deadline = time.monotonic() + self._clients.timeout
                 if left is not None:
-                    left -= sum(map(len, taken))
+                    left -= sum(map(_size, taken))
                     if left <= 0:
                         break
             elif messages:
@@ -171,11 +171,17 @@ class _Reader:
     def _begin_at(self, start: int, deadline: float) -> None:
         """A broker has no such offset. It may speak of an earlier request, or of the topic's earlier life."""
         first = positions.starts(self._clients, [self.topic])[self.topic][self.partition]
-        if start < first or time.monotonic() > deadline:
+        if start < first:
             raise OffsetOutOfRangeError(
                 f"partition {self.partition} of topic {self.topic!r} begins at offset {first}: the records from "
                 f"{start} to {first - 1} are gone",
                 hint="they were deleted by retention, or the topic was made anew",
+            )
+        if time.monotonic() > deadline:
+            raise OffsetOutOfRangeError(
+                f"partition {self.partition} of topic {self.topic!r} has no offset {start} yet: the topic was made "
+                "anew, or its records are lost",
+                hint="reset the application, so that it begins again from its input: millstream reset",
             )
         time.sleep(_WAITS[-1])
         self._consumer.assign([TopicPartition(self.topic, self.partition, start)])
@@ -186,12 +192,16 @@ def _offset(message: Message) -> int:
     return message.offset() or 0
 
 
+def _size(message: Message) -> int:
+    return len(message) + len(message.key() or b"")
+
+
 def _fitting(messages: list[Message], end: int, size: int | None) -> list[Message]:
     """Those in front of an offset; no more than it takes to have so many bytes."""
     if _offset(messages[-1]) >= end:
         messages = messages[: bisect_left(messages, end, key=_offset)]
     if size is not None:
-        sizes = itertools.accumulate(map(len, messages))
+        sizes = itertools.accumulate(map(_size, messages))
         messages = messages[: next((n for n, total in enumerate(sizes, 1) if total >= size), len(messages))]
     return messages
 

@@ -31,13 +31,13 @@ def find_all(clients: Clients) -> dict[str, Topic]:
     """Returns all topics but those of the brokers themselves, by name."""
     counts = all_counts(clients)
     configs = _configs(clients, list(counts))
-    return {name: Topic(name, counts[name], configs.get(name, {}), _is_internal(name)) for name in sorted(counts)}
+    return {name: Topic(name, counts[name], configs.get(name, {}), is_internal(name)) for name in sorted(counts)}
 
 
 def find(clients: Clients, name: str) -> Topic:
     """Returns the topic of that name, or raises an `UnknownTopicError`."""
     count = count_of(clients, name)
-    return Topic(name, count, _configs(clients, [name]).get(name, {}), _is_internal(name))
+    return Topic(name, count, _configs(clients, [name]).get(name, {}), is_internal(name))
 
 
 def count_of(clients: Clients, name: str) -> int:
@@ -196,7 +196,7 @@ def _refused(clients: Clients, error: KafkaException, name: str) -> LogError | C
     return clients.failure(error, f"topic {name!r}")
 
 
-def _is_internal(name: str) -> bool:
+def is_internal(name: str) -> bool:
     """Kafka does not know whose topic it is; the names of an application's own topics end like this."""
     return name.endswith(_INTERNAL)
 

@@ -46,6 +46,7 @@ _REFUSALS = {
 _PLACE = re.compile(r"ProduceRequest for (?P<topic>\S+) \[(?P<partition>\d+)\]")
 _NEW = {KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC}
 _POLL = 0.005
+_MOMENT = 1.0
 _PATIENCE = 2.0
 
 
@@ -55,6 +56,10 @@ class Written(NamedTuple):
     partition: int
     key: bytes
     value: bytes
+
+
+def _nobody(_topic: str) -> bool:
+    return False
 
 
 class IndefiniteError(BrokerError):
@@ -93,10 +98,17 @@ class Transactions:
         appends: Iterable[Append],
         journal: tuple[str, list[Written]] | None = None,
         offsets: Offsets | None = None,
+        own: Callable[[str], bool] = _nobody,
     ) -> None:
         """Writes blocks, records of a journal, and how far the group of the same name has read, in one transaction.
 
-        When it returns, readers see it.
+        When it returns, readers see it; unless another's transaction keeps it back, in a topic that is not only ours.
+
+        Args:
+            appends: The blocks.
+            journal: A topic, and records for it.
+            offsets: How far the group has read.
+            own: Tells which topics nobody else writes to.
 
         Raises:
             RecordRefusedError: A record cannot be written as it is.
@@ -113,7 +125,7 @@ class Transactions:
             if journal is not None:
                 topic, records = journal
                 for partition, key, value in records:
-                    self._producer.produce(topic, value, key, partition)
+                    self._send(topic, partition, key, value)
                     touched.add((topic, partition))
             reach(AFTER_PRODUCE)
             self._flush()
@@ -127,31 +139,38 @@ class Transactions:
         except KafkaException as error:
             self._give_up(error, touched)
         reach(AFTER_COMMIT)
-        self._wait_until_seen(touched)
+        self._wait_until_seen(touched, own)
 
     def _produce(self, append: Append) -> None:
         columns = decode(append.block.data).to_pydict()
         produce, topic, partition = self._producer.produce, append.topic, append.partition
-        asked = False
         for timestamp, key, value, headers in zip(*columns.values(), strict=True):
-            given: dict[str, Any] = {"headers": [*decode_headers(headers)]} if headers else {}  # to say None costs
-            while True:
-                try:
-                    produce(topic, value, key, partition, timestamp=timestamp, **given)
-                    break
-                except BufferError:  # the broker is slower than we are
-                    self._producer.poll(0.1)
-                except KafkaException as error:
-                    if code_of(error).code() in _NEW and not asked:  # what was added since, it does not know
-                        self._producer.list_topics(topic, self._clients.timeout)
-                        asked = True
-                        continue
-                    if code_of(error).code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                        raise RecordRefusedError(
-                            f"a record of {len(key or b'') + len(value or b'')} bytes is too large for topic {topic!r}",
-                            hint="raise max.message.bytes of the topic, and message.max.bytes of the producer",
-                        ) from error
-                    raise
+            more: dict[str, Any] = {"headers": [*decode_headers(headers)]} if headers else {}  # to say None costs
+            try:
+                produce(topic, value, key, partition, timestamp=timestamp, **more)
+            except (BufferError, KafkaException):
+                self._send(topic, partition, key, value, timestamp=timestamp, **more)
+
+    def _send(self, topic: str, partition: int, key: bytes | None, value: bytes | None, **more: Any) -> None:
+        """Hands a record over to the producer, however long that takes."""
+        asked = False
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, **more)
+                return
+            except BufferError:  # the broker is slower than we are
+                self._producer.poll(0.1)
+            except KafkaException as error:
+                if code_of(error).code() in _NEW and not asked:  # what was added since, it does not know
+                    self._producer.list_topics(topic, self._clients.timeout)
+                    asked = True
+                    continue
+                if code_of(error).code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise RecordRefusedError(
+                        f"a record of {len(key or b'') + len(value or b'')} bytes is too large for topic {topic!r}",
+                        hint="raise max.message.bytes of the topic, and message.max.bytes of the producer",
+                    ) from error
+                raise
 
     def _send_offsets(self, offsets: Offsets) -> None:
         if self._group is None:
@@ -200,16 +219,24 @@ class Transactions:
                 raise
             return
 
-    def _wait_until_seen(self, touched: Iterable[tuple[str, int]]) -> None:
-        """A commit is a promise that brokers keep a moment later; one that dies before that may forget it."""
+    def _wait_until_seen(self, touched: Iterable[tuple[str, int]], own: Callable[[str], bool]) -> None:
+        """A commit is a promise that brokers keep a moment later; one that dies before that may forget it.
+
+        Where it can be seen in one partition, they have begun to keep it, and do not forget it any more. So topics in
+        which another's transaction may be open are waited for no longer than a moment.
+        """
         wanted = dict.fromkeys(touched, positions.LATEST)
-        deadline = time.monotonic() + self._clients.timeout
-        written = positions.ask(self._clients, wanted, committed=False)
-        while time.monotonic() < deadline:
-            seen = positions.ask(self._clients, wanted)
-            if all(seen[place] >= written[place] for place in wanted):
-                return
-            time.sleep(_POLL)
+        begun = time.monotonic()
+        try:
+            written = positions.ask(self._clients, wanted, committed=False)
+            while (waited := time.monotonic() - begun) < self._clients.timeout:
+                seen = positions.ask(self._clients, wanted)
+                hidden = [topic for topic, partition in wanted if seen[topic, partition] < written[topic, partition]]
+                if not hidden or (waited > _MOMENT and not any(map(own, hidden))):
+                    return
+                time.sleep(_POLL)
+        except LogError as error:
+            raise IndefiniteError(f"a transaction of {self._name!r} was committed; then {error.message}") from error
         raise IndefiniteError(f"a transaction of {self._name!r} was committed, and cannot be seen")
 
     def _abort(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from millstream.log.api import Publication
 from millstream.views.changes import ViewChange
-from millstream.views.tables import apply_changes, create_tables, drop_application, drop_store
+from millstream.views.tables import apply_changes, create_tables, drop_application
 
 _BUSY_SECONDS = 30
 _PROGRESS = """CREATE TABLE IF NOT EXISTS view_batches (
@@ -38,14 +38,9 @@ class LocalViews:
 
     def make(self, application: str, changes: Iterable[ViewChange], batch: int) -> None:
         """Makes views anew, as of a batch, in steps: who writes other views must not wait for all of it."""
-        with self._writing() as connection:
-            connection.execute("DELETE FROM view_batches WHERE application = ?", (application,))
-        made: set[str] = set()
+        self._drop(application)
         for change in changes:
             with self._writing() as connection:
-                if change.store not in made:
-                    drop_store(connection, application, change.store)
-                    made.add(change.store)
                 apply_changes(connection, application, [change])
         with self._writing() as connection:
             connection.execute("REPLACE INTO view_batches VALUES (?, ?)", (application, batch))
@@ -53,7 +48,7 @@ class LocalViews:
     def begin(self, application: str, last: int | None) -> None:
         """Deletes what is of an earlier life of an application: batches after the last one that it has published."""
         known = self.batch(application)
-        if known is not None and (last is None or known > last):
+        if last is None or (known is not None and known > last):
             self.drop(application)
 
     def batch(self, application: str) -> int | None:
@@ -67,8 +62,10 @@ class LocalViews:
 
     def drop(self, application: str) -> None:
         """Deletes the views of an application."""
-        if not self._path.exists():
-            return
+        if self._path.exists():
+            self._drop(application)
+
+    def _drop(self, application: str) -> None:
         with self._writing() as connection:
             drop_application(connection, application)
             connection.execute("DELETE FROM view_batches WHERE application = ?", (application,))
