@@ -140,12 +140,17 @@ def test_ranges_of_nothing_but_what_transactions_leave_are_read_one_after_the_ot
     assert [value for *_, value in rows(log, "t")] == ["first", "last"]
 
 
-def test_an_offset_that_is_not_there_yet_is_not_taken_for_one_that_is_gone(broker: Broker, tmp_path: Path) -> None:
-    with open_kafka_log({"bootstrap.servers": broker.bootstrap_servers}, tmp_path, timeout=2.0) as log:
-        log.create_topic("t")
-        log.produce("t", [record("k", "v", 1)])
-        with pytest.raises(OffsetOutOfRangeError, match="partition 0 of topic 't' has no offset 100 yet"):
-            log.read("t", 0, 100, 110)
+def test_an_offset_that_is_not_there_yet_is_not_taken_for_one_that_is_gone(
+    log: KafkaLog, broker: Broker, tmp_path: Path
+) -> None:
+    log.create_topic("t")
+    log.produce("t", [record("k", "v", 1)])
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    with (
+        open_kafka_log(settings, tmp_path / "hasty", timeout=2.0) as hasty,
+        pytest.raises(OffsetOutOfRangeError, match="partition 0 of topic 't' has no offset 100: the topic"),
+    ):
+        hasty.read("t", 0, 100, 110)
 
 
 def test_reading_goes_on_where_it_was_and_stops_after_so_many_bytes(log: KafkaLog) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from millstream.errors import OffsetOutOfRangeError
+from millstream.errors import LogError, OffsetOutOfRangeError
 from millstream.log.api import SCHEMA, check_partition
 from millstream.log.blocks import encode_headers
 from millstream.log.kafka import positions, topics
@@ -111,6 +111,7 @@ class _Reader:
         self._consumer: Consumer = clients.consumer(f"millstream-{uuid.uuid4()}", settings)
         self._next: int | None = None
         self._ahead: list[Message] = []
+        self._is_refused = False
 
     def close(self) -> None:
         self._consumer.close()
@@ -126,14 +127,14 @@ class _Reader:
             messages = self._ahead or self._consumer.consume(min(_AT_ONCE, end - self._next), _WAITS[waited])
             waited = 0 if messages else min(waited + 1, len(_WAITS) - 1)
             if not messages and time.monotonic() > deadline:
-                place = f"partition {self.partition} of topic {self.topic!r}"
-                raise self._clients.silence(f"{place} cannot be read at offset {self._next}")
+                raise self._silence()
             count = next((n for n, message in enumerate(messages) if message.error() is not None), len(messages))
             if count:
                 taken = _fitting(messages[:count], end, left)
                 found += taken
                 self._next = _offset(taken[-1]) + 1 if taken else end
                 self._ahead = messages[len(taken) :]
+                self._is_refused = False
                 deadline = time.monotonic() + self._clients.timeout
                 if left is not None:
                     left -= sum(map(_size, taken))
@@ -141,12 +142,12 @@ class _Reader:
                         break
             elif messages:
                 self._ahead = messages
-                if self._ends_at(messages[0], end, deadline):
+                if self._ends_at(messages[0], end):
                     break
                 self._ahead = self._ahead[1:]
         return found
 
-    def _ends_at(self, event: Message, end: int, deadline: float) -> bool:
+    def _ends_at(self, event: Message, end: int) -> bool:
         """What a consumer tells of its partition. Returns whether there is no more to come of what is wanted."""
         error, offset = event.error(), _offset(event)
         assert error is not None
@@ -158,7 +159,7 @@ class _Reader:
         if error.code() == _END:
             return self._ends_before(offset, end)
         if error.code() in _GONE:
-            self._begin_at(self._next or 0, deadline)
+            self._begin_at(self._next or 0)
         elif error.code() != _NO_GROUP:
             raise self._clients.failure(KafkaException(error), f"topic {self.topic!r} cannot be read")
         return False
@@ -168,7 +169,7 @@ class _Reader:
         known = positions.ends(self._clients, [self.topic])[self.topic][self.partition]
         return known < end and offset >= known
 
-    def _begin_at(self, start: int, deadline: float) -> None:
+    def _begin_at(self, start: int) -> None:
         """A broker has no such offset. It may speak of an earlier request, or of the topic's earlier life."""
         first = positions.starts(self._clients, [self.topic])[self.topic][self.partition]
         if start < first:
@@ -177,15 +178,19 @@ class _Reader:
                 f"{start} to {first - 1} are gone",
                 hint="they were deleted by retention, or the topic was made anew",
             )
-        if time.monotonic() > deadline:
-            raise OffsetOutOfRangeError(
-                f"partition {self.partition} of topic {self.topic!r} has no offset {start} yet: the topic was made "
-                "anew, or its records are lost",
-                hint="reset the application, so that it begins again from its input: millstream reset",
-            )
+        self._is_refused = True
         time.sleep(_WAITS[-1])
         self._consumer.assign([TopicPartition(self.topic, self.partition, start)])
         self._ahead = []
+
+    def _silence(self) -> LogError:
+        place = f"partition {self.partition} of topic {self.topic!r}"
+        if not self._is_refused:
+            return self._clients.silence(f"{place} cannot be read at offset {self._next}")
+        return OffsetOutOfRangeError(
+            f"{place} has no offset {self._next}: the topic was made anew, or its records are lost",
+            hint="reset the application, so that it begins again from its input: millstream reset",
+        )
 
 
 def _offset(message: Message) -> int:
