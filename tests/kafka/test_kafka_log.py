@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from tests.kafka.opening import open_kafka_log
 from tests.unit.log.helpers import record, rows
 
@@ -138,6 +143,25 @@ def test_ranges_of_nothing_but_what_transactions_leave_are_read_one_after_the_ot
     assert log.latest_times({("t", 0): (500, end - 1)}) == {}
     log.produce("t", [record("k", "last", 2)])
     assert [value for *_, value in rows(log, "t")] == ["first", "last"]
+
+
+def test_a_broker_that_answers_without_an_offset_is_asked_again(log: KafkaLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.create_topic("t")
+    log.produce("t", [record("k", "v", 1)])
+    real, calls = AdminClient.list_offsets, itertools.count()
+
+    def answered(self: AdminClient, places: Any, **options: Any) -> Any:
+        answers = real(self, places, **options)
+        if next(calls) == 0:  # as seen right after a start
+            for place in answers:
+                future: Future[Any] = Future()
+                answers[place] = future
+                future.set_result(SimpleNamespace(offset=-1001))
+        return answers
+
+    monkeypatch.setattr(AdminClient, "list_offsets", answered)
+    assert log.starts(["t"]) == {"t": [0]}
+    assert next(calls) > 1
 
 
 def test_an_offset_that_is_not_there_yet_is_not_taken_for_one_that_is_gone(

@@ -44,15 +44,20 @@ def ends(clients: Clients, names: Iterable[str], *, committed: bool = True) -> d
 
 def for_times(clients: Clients, times: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
     """The offset of the first record from a time on; the end of the partition if there is none."""
-    found = ask(clients, {place: OffsetSpec.for_timestamp(time) for place, time in times.items()})
+    found = ask(
+        clients, {place: OffsetSpec.for_timestamp(time) for place, time in times.items()}, least=_NO_SUCH_RECORD
+    )
     late = [place for place, offset in found.items() if offset == _NO_SUCH_RECORD]
     return {**found, **ask(clients, dict.fromkeys(late, LATEST))}
 
 
 def ask(
-    clients: Clients, places: Mapping[tuple[str, int], OffsetSpec], *, committed: bool = True
+    clients: Clients, places: Mapping[tuple[str, int], OffsetSpec], *, committed: bool = True, least: int = 0
 ) -> dict[tuple[str, int], int]:
-    """Asks the cluster for offsets, by topic and partition."""
+    """Asks the cluster for offsets, by topic and partition.
+
+    A broker that has just started may answer without one: what is below the least that can be is asked for again.
+    """
     if not places:
         return {}
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
@@ -61,7 +66,11 @@ def ask(
     while True:
         answers = clients.admin.list_offsets(wanted, isolation_level=level, request_timeout=clients.timeout)
         try:
-            return {(at.topic, at.partition): answer.result(clients.timeout).offset for at, answer in answers.items()}
+            found = {(at.topic, at.partition): answer.result(clients.timeout).offset for at, answer in answers.items()}
+            if min(found.values()) >= least:
+                return found
+            if time.monotonic() > deadline:
+                raise clients.silence(f"the offsets of {_listed(places)} cannot be read")
         except KafkaException as error:
             if code_of(error).code() not in _PASSING or time.monotonic() > deadline:
                 raise clients.failure(error, f"the offsets of {_listed(places)} cannot be read") from error

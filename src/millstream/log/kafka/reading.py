@@ -62,6 +62,9 @@ class Readers:
         reader = self._take(topic, partition)
         try:
             messages = reader.read(start, end, max_bytes)
+        except KafkaException as error:
+            reader.close()
+            raise self._clients.failure(error, f"topic {topic!r} cannot be read") from error
         except BaseException:
             reader.close()
             raise
