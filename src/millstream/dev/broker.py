@@ -24,7 +24,7 @@ from millstream.dev.jars import bring_jars, cache
 from millstream.errors import SetupError
 
 _MEMORY = ("-Xms64m", "-Xmx384m", "-XX:MaxMetaspaceSize=160m")
-_PATIENCE = 60.0
+_PATIENCE = 120.0
 _POLL = 0.05
 _PDEATHSIG = 1
 
