@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from types import TracebackType
-from typing import Self
 
+from bench.kafka.background import Background
 from bench.measuring import quantile
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -16,32 +14,21 @@ _EACH = 0.01
 _BEHIND = 5.0
 
 
-class Steady:
+class Steady(Background):
     """Produces so many records a second, in a thread of its own; their timestamps are when they were produced."""
 
     def __init__(self, servers: str, topic: str, rate: int) -> None:
+        super().__init__()
         self._producer = Producer(
             {"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 1, **QUIET}
         )
         self._topic = topic
         self._count = max(1, int(rate * _EACH))
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-        self._producer.flush(10)
-
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Produces until the block ends."""
         due, done, filler = time.monotonic(), 0, "x" * 92
-        while not self._ended.wait(max(0.0, due - time.monotonic())):
+        while not self.ended.wait(max(0.0, due - time.monotonic())):
             for number in range(done, done + self._count):
                 try:
                     self._producer.produce(self._topic, f"{number:08}{filler}", f"k{number % KEYS}")
@@ -50,6 +37,7 @@ class Steady:
             done += self._count
             self._producer.poll(0)
             due += _EACH
+        self._producer.flush(10)
 
 
 def delays(servers: str, topic: str, partitions: int, *, warm: float, seconds: float, patience: float) -> list[float]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+
+from bench.kafka.background import Background
 
 _EVERY = 0.5
 _KINDS = {
@@ -18,25 +17,14 @@ _KINDS = {
 }
 
 
-class Usage:
+class Usage(Background):
     """Adds up the processor time of processes while the block runs. Of processes that end, what was last seen."""
 
     def __init__(self, process: int) -> None:
+        super().__init__()
         self._process = process
         self._seconds: dict[int, tuple[str, float, float]] = {}
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
         self._look(begun=True)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
 
     def by_kind(self) -> dict[str, float]:
         """Seconds, by kind of process."""
@@ -45,8 +33,9 @@ class Usage:
             found[kind] = round(found.get(kind, 0.0) + last - first, 1)
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
-    def _run(self) -> None:
-        while not self._ended.wait(_EVERY):
+    def run(self) -> None:
+        """Looks now and then until the block ends."""
+        while not self.ended.wait(_EVERY):
             self._look()
 
     def _look(self, *, begun: bool = False) -> None:

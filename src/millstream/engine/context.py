@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -73,7 +72,7 @@ class TaskContext:
         source: Topic and partition of the record that is being processed; None in a punctuator.
         current: Gives that record: (timestamp, key, value, headers, offset, raw).
         partition_counts: Tells how many partitions a topic has.
-        largest: How many bytes of a record the log takes, as `size_of` counts them.
+        largest: How many bytes of a record the log takes, as `size_of` counts them; None if there is no limit.
         dropped: How many records were dropped, by operator and reason.
         on_drop: Told of each dropped record, if somebody wants to know more than how many.
     """
@@ -105,7 +104,7 @@ class TaskContext:
         self.current: Callable[[], Any] = lambda: None
         self.punctuators = Punctuators(self)
         self.partition_counts: Callable[[str], int] = lambda _topic: 1
-        self.largest = sys.maxsize
+        self.largest: int | None = None
         self._handlers = ErrorHandlers(config, self._dead_letter)
 
     @property
@@ -207,6 +206,6 @@ class TaskContext:
 
     def _dead_letter(self, topic: str, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Writes a dead letter. One that would be too large goes without its stack trace."""
-        if size_of(key, value, headers) > self.largest:
+        if self.largest is not None and size_of(key, value, headers) > self.largest:
             headers = tuple((name, b"" if name == STACK_TRACE else data) for name, data in headers)
         self.outputs.append(OutputRecord(topic, key, value, timestamp, headers))

@@ -11,7 +11,8 @@ from millstream.config import Config
 from millstream.errors import MillstreamError, ProcessingError, ProductionError, RecordReadError, RunError
 from millstream.records import ERROR_HEADER, Headers
 
-STACK_TRACE = f"{ERROR_HEADER}stacktrace"
+_TRACE = "stacktrace"
+STACK_TRACE = ERROR_HEADER + _TRACE
 
 Phase: TypeAlias = Literal["deserialization", "processing", "production"]
 
@@ -126,7 +127,7 @@ def _dead_letter_headers(context: ErrorContext, error: BaseException) -> Headers
     facts = {
         "exception": f"{type(error).__module__}.{type(error).__qualname__}",
         "message": str(error),
-        STACK_TRACE.removeprefix(ERROR_HEADER): "".join(traceback.format_exception(error)),
+        _TRACE: "".join(traceback.format_exception(error)),
         "topic": context.topic,
         "partition": context.partition,
         "offset": context.offset,

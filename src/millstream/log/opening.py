@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,10 +73,10 @@ class Place:
         return 0.0 if self.cluster is None else self.cluster.patience
 
     @property
-    def largest(self) -> int:
-        """How many bytes key, value and headers of a record may have."""
+    def largest(self) -> int | None:
+        """How many bytes key, value and headers of a record may have; None if there is no limit."""
         if self.cluster is None:
-            return sys.maxsize
+            return None
         return int(self.cluster.producer.get("message.max.bytes", _LARGEST)) - _OF_A_RECORD
 
     def __str__(self) -> str:

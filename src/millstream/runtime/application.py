@@ -243,15 +243,15 @@ class Application:
     def _is_run_again(self) -> bool:
         """Whether Spark will run the last batch again that was published: it did not hear that it was."""
         published = self.log.published(self.program.topology.application_id)
-        done = max((int(path.name) for path in Path(self.checkpoint, "commits").glob("[0-9]*")), default=-1)
+        done = _greatest(Path(self.checkpoint, "commits"))
         return published is not None and published.batch > done + self.base and "://" not in self.checkpoint
 
     def started_batch(self) -> Mark | None:
         """Where the batch ends that Spark had begun and that was not published; None if there is none."""
         offsets = Path(self.checkpoint) / "offsets"
-        number = max((int(path.name) for path in offsets.glob("[0-9]*")), default=None)
+        number = _greatest(offsets)
         published = self.log.published(self.program.topology.application_id)
-        if number is None or (published is not None and published.batch >= number + self.base):
+        if number < 0 or (published is not None and published.batch >= number + self.base):
             return None
         mark: Mark = json.loads((offsets / str(number)).read_text(encoding="utf-8").splitlines()[-1])
         return mark
@@ -284,7 +284,7 @@ class Application:
                 hint="bring it back, or reset the application, so that it begins again from its input",
             )
         if started and local is not None and published is not None:
-            begun = max((int(path.name) for path in (local / "offsets").glob("*") if path.name.isdigit()), default=-1)
+            begun = _greatest(local / "offsets")
             if published.batch > begun + self.base:
                 raise SetupError(
                     f"the checkpoint of application {app.id!r} is older than its results: it ends with batch "
@@ -304,6 +304,11 @@ class Application:
         self._identity = expected or found or secrets.token_hex(8)
         if found is None:
             own.write_text(self._identity, encoding="ascii")
+
+
+def _greatest(folder: Path) -> int:
+    """The greatest number of a batch in a folder of a checkpoint; -1 if there is none."""
+    return max((int(path.name) for path in folder.glob("*") if path.name.isdigit()), default=-1)
 
 
 def _check_internal(topic: Topic, partitions: int, policy: str) -> None:

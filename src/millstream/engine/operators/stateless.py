@@ -327,10 +327,11 @@ def _writer(
         except Exception as error:
             fail(_of_the_key(error, key, key_serde), key, value, timestamp, headers)
             return
-        if is_sink and (headers or len(data or b"") + len(content or b"") > context.largest):
+        largest = context.largest if is_sink else None
+        if largest is not None and (headers or len(data or b"") + len(content or b"") > largest):
             size = size_of(data, content, headers)
-            if size > context.largest:
-                fail(_too_large(topic, size, context.largest), key, value, timestamp, headers)
+            if size > largest:
+                fail(_too_large(topic, size, largest), key, value, timestamp, headers)
                 return
         append(make((topic, data, content, timestamp, headers, partition)))
 

@@ -92,40 +92,37 @@ def _release(clients: Clients) -> Check:
 def _clock(clients: Clients) -> Check:
     """How far the clock of a broker is from ours, as a record tells that it has stamped."""
     topic = f"millstream-doctor-{uuid.uuid4().hex[:8]}"
-    stamps: list[int] = []
-    errors: list[KafkaError] = []
-
-    def delivered(error: KafkaError | None, record: Message) -> None:
-        if error is None:
-            stamps.append(record.timestamp()[1])
-        else:
-            errors.append(error)
-
     new = NewTopic(topic, 1, config={"message.timestamp.type": "LogAppendTime"})
     try:
         clients.result(clients.admin.create_topics([new])[topic], f"topic {topic!r} cannot be made")
         try:
-            producer = clients.plain_producer()
-            before = time.time()
-            producer.produce(topic, b"", on_delivery=delivered)
-            producer.flush(_PATIENCE)
-            after = time.time()
+            before, stamp, after = time.time(), _stamp(clients, topic), time.time()
         finally:
             clients.result(clients.admin.delete_topics([topic])[topic], f"topic {topic!r} cannot be deleted")
-        if errors:
-            raise KafkaException(errors[0])  # noqa: TRY301  (it is told below)
     except (KafkaException, LogError) as error:
         told = clients.failure(error, "a record cannot be written") if isinstance(error, KafkaException) else error
         return Check("clock", "fail", told.message, told.hint)
-    if not stamps:
+    if stamp is None:
         return Check("clock", "fail", f"no broker has stamped a record within {_PATIENCE:g} s", "are they busy?")
-    stamp = stamps[0] / 1000
     apart = max(0.0, before - stamp, stamp - after)
     if apart > _APART:
         found = f"that of the brokers is {apart:.1f} s {'behind' if stamp < before else 'ahead of'} ours"
         fix = "let both follow a time server: windows, retention and the ticks of an application go by these clocks"
         return Check("clock", "warn", found, fix)
     return Check("clock", "ok", f"less than {max(_APART, after - before):.1f} s from that of the brokers")
+
+
+def _stamp(clients: Clients, topic: str) -> float | None:
+    """The time that a broker gives to a record, in seconds; None if it takes too long."""
+    told: list[tuple[KafkaError | None, Message]] = []
+    producer = clients.plain_producer()
+    producer.produce(topic, b"", on_delivery=lambda error, record: told.append((error, record)))
+    producer.flush(_PATIENCE)
+    for error, record in told:
+        if error is not None:
+            raise KafkaException(error)
+        return record.timestamp()[1] / 1000
+    return None
 
 
 def _library() -> str:

@@ -126,6 +126,7 @@ class _Reader:
             self._next, self._ahead = start, []
         found: list[Message] = []
         left, deadline, waited = max_bytes, time.monotonic() + self._clients.timeout, 0
+        self._is_refused = False
         while self._next < end:
             messages = self._ahead or self._consumer.consume(min(_AT_ONCE, end - self._next), _WAITS[waited])
             waited = 0 if messages else min(waited + 1, len(_WAITS) - 1)

@@ -1,6 +1,6 @@
 """Which release of Kafka a broker is of: it does not say, but which requests it takes.
 
-The client asks each broker for them and uses what it hears; the one place where it tells is its own debug log.
+The client asks each broker that it connects to for them; the one place where it tells what it hears is its debug log.
 """
 
 from __future__ import annotations

@@ -1,0 +1,29 @@
+"""Something that goes on in a thread of its own while a block runs."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+
+class Background:
+    """Runs `run` until the end of the block, which sets `ended`."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+        self._thread = threading.Thread(target=self.run, daemon=True)
+
+    def run(self) -> None:
+        """What goes on; it looks at `ended`."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.ended.set()
+        self._thread.join()
