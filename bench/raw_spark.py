@@ -27,12 +27,13 @@ def keyed_count(rows: DataFrame) -> DataFrame:
     return rows.groupBy("key").count()
 
 
-def windowed_count(size_ms: int) -> Shape:
-    """Counts by key and tumbling window. Without a watermark: no state is ever looked through for what is old."""
+def windowed_count(size_ms: int, grace: str | None) -> Shape:
+    """Counts by key and tumbling window; without a watermark if there is no grace: windows are then kept for ever."""
 
     def shape(rows: DataFrame) -> DataFrame:
         from pyspark.sql.functions import window  # noqa: PLC0415
 
+        rows = rows if grace is None else rows.withWatermark("time", grace)
         return rows.groupBy(window("time", f"{size_ms} milliseconds"), "key").count()
 
     return shape
