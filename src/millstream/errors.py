@@ -158,21 +158,28 @@ class LogBusyError(LogError):
 
 
 class BrokerError(LogError):
-    """A Kafka broker does not answer, or refuses what it is asked."""
+    """A Kafka broker does not answer, or refuses what it is asked.
+
+    Attributes:
+        may_pass: Whether the same may be allowed or answered a moment later.
+    """
 
     code = "broker"
+    may_pass = True
 
 
 class AuthenticationError(BrokerError):
     """A Kafka broker does not accept who we say that we are, or we do not trust its certificate."""
 
     code = "authentication"
+    may_pass = False
 
 
 class AuthorizationError(BrokerError):
     """A Kafka broker knows who we are, and does not allow what it is asked."""
 
     code = "authorization"
+    may_pass = False
 
 
 class UnknownTopicError(LogError):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import shutil
+import signal
 import socket
 import sqlite3
 import string
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +35,7 @@ from millstream.errors import (
 from millstream.log import ProducerRecord
 from millstream.log.kafka import KafkaLog
 from millstream.partitioning import partition_for
+from millstream.runtime import application
 from millstream.runtime.admin import reset
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
@@ -348,6 +352,35 @@ def test_a_broker_that_is_not_there_is_waited_for(
     with pytest.raises(BrokerError, match=rf"the broker at 127\.0\.0\.1:{port} does not answer"):
         run(app)
     assert f"waiting for the Kafka broker at 127.0.0.1:{port}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("moment", [application.ACQUIRED, application.CREATED])
+def test_a_broker_that_falls_silent_while_an_application_starts_is_waited_for(
+    moment: str,
+    broker: Broker,
+    log: KafkaLog,
+    make: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log.create_topic("in", 1)
+    produce(log, "a", "b")
+    pid = broker.pid
+    assert pid is not None
+    passed = []
+
+    def reach(point: str) -> None:
+        passed.append(point)
+        if point == moment and passed.count(point) == 1:
+            os.kill(pid, signal.SIGSTOP)
+            threading.Timer(4, lambda: os.kill(pid, signal.SIGCONT)).start()
+
+    monkeypatch.setattr(application, "reach", reach)
+    run(copying(make(**{"request.timeout.ms": 1_000})))
+    assert written(broker) == ["a", "b"]
+    assert passed.count(moment) > 1
+    assert "does not answer" in (told := capsys.readouterr().err)
+    assert "trying again" in told
 
 
 def test_a_poison_record_goes_to_the_dead_letters_with_the_batch(broker: Broker, log: KafkaLog, make: Make) -> None:

@@ -9,13 +9,19 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from millstream.config import Config, offset_reset
 from millstream.dsl.app import App
-from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError, UnknownTopicError
+from millstream.errors import (
+    AlreadyRunningError,
+    BrokerError,
+    IncompatibleTopologyError,
+    SetupError,
+    UnknownTopicError,
+)
 from millstream.failpoints import declare, reach
 from millstream.log.api import Log, Topic
 from millstream.log.opening import Place, open_place, place_of
@@ -31,10 +37,13 @@ from millstream.runtime.rebuild import rebuild_views
 from millstream.runtime.subscription import Subscription
 from millstream.state.spec import StoreSpec
 
+T = TypeVar("T")
+
 Ends = dict[str, list[int]]
 """Offsets of partitions, by topic."""
 
 _FORMAT = 1
+_PAUSE = 0.5
 _DAY_MS = 24 * 60 * 60 * 1000
 
 LOCKED = declare("start.locked")
@@ -70,11 +79,25 @@ class Application:
         self._lock = lock_application(self.directory, app.id)
         try:
             reach(LOCKED)
-            self.log.connect(self.place.patience, _tell)
-            self._prepare(app, config)
+            self.patiently(lambda: self._prepare(app, config))
         except BaseException:
             self.close()
             raise
+
+    def patiently(self, step: Callable[[], T]) -> T:
+        """Takes a step of the start that may be taken again, once the broker is there; again if it goes meanwhile."""
+        failed: float | None = None
+        while True:
+            self.log.connect(self.place.patience, _tell)
+            try:
+                return step()
+            except BrokerError as error:
+                now = time.monotonic()
+                failed = failed or now
+                if not error.may_pass or now - failed > self.place.patience:
+                    raise
+                _tell(f"{error.message}: trying again")
+                time.sleep(_PAUSE)
 
     def close(self) -> None:
         """Gives up the lock and the log."""

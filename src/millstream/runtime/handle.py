@@ -14,8 +14,6 @@ import msgspec
 
 from millstream.dsl.app import App
 from millstream.errors import (
-    AuthenticationError,
-    AuthorizationError,
     BrokerError,
     LogError,
     MillstreamError,
@@ -57,26 +55,38 @@ class Handle:
         self._stopping = threading.Event()
         self._error: MillstreamError | None = None
         self._application = Application(app)
-        self._subscription = Subscription(self._application.program, self._application.log)
+        try:
+            self._application.patiently(self._look)
+        except BaseException:
+            self._application.close()
+            raise
         config = app.config
         self._pacing = Pacing(config["target.batch.ms"], config["min.batch.records"], config["max.batch.records"])
         self._control = Control(self._application.directory / "control.json")
-        self._orders = Orders(self._pacing.records, due=0, until=self._bounds() if until_caught_up else None)
+        self._orders = Orders(self._pacing.records, due=0, until=self._until)
         self._control.write(self._orders)
-        self._upkeep = Upkeep(
-            self._application.log,
-            app.id,
-            config["log.cleanup.interval.ms"],
-            {(t, p): o for t, each in self._application.first["offsets"].items() for p, o in enumerate(each)},
-            self._subscription.internal,
-        )
-        self._metrics = Metrics(self._application)
         self._status = Status(app, self._metrics)
         self._life.listen(self._status.state_changed)
         self._batch_failure: MillstreamError | None = None
         self._ordering = threading.Lock()
         self._progressed = False
         self._thread = threading.Thread(target=self._supervise, name=f"millstream-{app.id}", daemon=True)
+
+    def _look(self) -> None:
+        """Looks at where the log is now: before this, nothing is known of it."""
+        application = self._application
+        self._subscription = Subscription(application.program, application.log)
+        own = self._subscription.internal
+        inputs = [topic for topic in self._subscription.topics if topic not in own]
+        self._until = application.log.ends(inputs) if self._until_caught_up else None
+        self._upkeep = Upkeep(
+            application.log,
+            self._app.id,
+            self._app.config["log.cleanup.interval.ms"],
+            {(t, p): o for t, each in application.first["offsets"].items() for p, o in enumerate(each)},
+            own,
+        )
+        self._metrics = Metrics(application)
 
     # ----- what users call -------------------------------------------------------------------------------------
 
@@ -285,10 +295,6 @@ class Handle:
                 self._orders = msgspec.structs.replace(orders, number=orders.number + 1)
                 self._control.write(self._orders)
 
-    def _bounds(self) -> dict[str, list[int]]:
-        own = self._subscription.internal
-        return self._application.log.ends([t for t in self._subscription.topics if t not in own])
-
     def _is_caught_up(self) -> bool:
         """Whether all that was there at the start has been processed, and what came of it."""
         if self._metrics.waiting:
@@ -328,7 +334,7 @@ def _due(results: list[Written]) -> int | None:
 def _may_pass(error: MillstreamError) -> bool:
     """Whether it may be gone after a new start: what is wrong with the application or its records is not."""
     if isinstance(error, BrokerError):
-        return not isinstance(error, AuthenticationError | AuthorizationError)
+        return error.may_pass
     return isinstance(error, QueryError) or type(error) is LogError
 
 

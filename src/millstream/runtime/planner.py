@@ -68,7 +68,7 @@ class Planner:
         except MillstreamError as error:
             now = time.monotonic()
             self._silent = self._silent or now
-            if type(error) is not BrokerError or now - self._silent > self._patience:
+            if not isinstance(error, BrokerError) or not error.may_pass or now - self._silent > self._patience:
                 self._control.fail(error)
                 raise
             self._control.trouble(error.message)

@@ -84,7 +84,7 @@ class KafkaLog:
                 self._clients.connect(min(_PATIENCE, seconds))
                 return
             except BrokerError as error:
-                if type(error) is not BrokerError:
+                if not error.may_pass:
                     raise
                 if not told:
                     tell(f"waiting for the Kafka broker at {self._clients.servers}")
