@@ -108,7 +108,7 @@ class Queue:
         offsets, timestamps, keys, values, headers = columns
         if self._plain_time and (not timestamps or min(timestamps) >= 0):
             try:
-                read = map(self._read_key, keys), map(self._read_value, values)
+                read = self.node.key.deserialize_all(keys), self.node.value.deserialize_all(values)
                 return list(zip(timestamps, *read, headers, offsets, repeat(None))), {}
             except Exception:  # noqa: S110  (one by one, to find out which)
                 pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -14,7 +15,8 @@ class Serde(ABC, Generic[T]):
     Subclass it to bring your own format. Both methods keep null apart from everything else: ``None`` becomes
     ``None`` and comes back as ``None`` (in a table, null deletes the row). Raise
     :class:`~millstream.errors.SerializationError` or :class:`~millstream.errors.DeserializationError` for what
-    cannot be carried. A serde travels to the workers by pickle, so keep what cannot be pickled out of it.
+    cannot be carried. The other two need not be written. A serde travels to the workers by pickle, so keep what cannot
+    be pickled out of it.
 
     >>> class Celsius(Serde[float]):
     ...     name = "celsius"
@@ -63,6 +65,22 @@ class Serde(ABC, Generic[T]):
         Raises:
             DeserializationError: If the bytes were not written by this serde.
         """
+
+    def serialize_all(self, values: Collection[T | None]) -> list[bytes | None]:
+        """Returns the bytes of each of many values; a subclass may know a quicker way than one by one.
+
+        Raises:
+            SerializationError: If this serde cannot carry one of them.
+        """
+        return list(map(self.serialize, values))
+
+    def deserialize_all(self, data: Collection[bytes | None]) -> list[T | None]:
+        """Returns the value of each of many; a subclass may know a quicker way than one by one.
+
+        Raises:
+            DeserializationError: If one of them was not written by this serde.
+        """
+        return list(map(self.deserialize, data))
 
     def __repr__(self) -> str:
         return f"<{self.name} serde>"

@@ -7,6 +7,8 @@ in a long, or a member of a string enum in a string, would come back as another 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from contextlib import suppress
 from struct import Struct, error as StructError  # noqa: N812
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_STR: set[type] = {str}
+_INT: set[type] = {int}
 _UUID_TEXT = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -58,6 +62,17 @@ class _String(_Primitive[str]):
         except UnicodeDecodeError as error:
             raise cannot_read("string", data, f"not UTF-8, {error.reason} at byte {error.start}") from error
 
+    def serialize_all(self, values: Collection[str | None]) -> list[bytes | None]:
+        if set(map(type, values)) == _STR:
+            with suppress(UnicodeEncodeError):
+                return list(map(str.encode, values))  # type: ignore[arg-type]
+        return super().serialize_all(values)
+
+    def deserialize_all(self, data: Collection[bytes | None]) -> list[str | None]:
+        with suppress(TypeError, UnicodeDecodeError):  # one by one then, which tells what is wrong
+            return list(map(bytes.decode, data))  # type: ignore[arg-type]
+        return super().deserialize_all(data)
+
 
 class _Integer(_Primitive[int]):
     """A signed whole number, big-endian, of a fixed number of bytes.
@@ -97,6 +112,17 @@ class _Integer(_Primitive[int]):
             return value
         except (StructError, TypeError) as error:
             raise wrong_length(self.name, data, self.size) from error
+
+    def serialize_all(self, values: Collection[int | None]) -> list[bytes | None]:
+        if set(map(type, values)) == _INT:
+            with suppress(StructError):
+                return list(map(self._pack, values))
+        return super().serialize_all(values)
+
+    def deserialize_all(self, data: Collection[bytes | None]) -> list[int | None]:
+        with suppress(StructError, TypeError):
+            return [value for (value,) in map(self._unpack, data)]  # type: ignore[arg-type]
+        return super().deserialize_all(data)
 
 
 class _Real(_Primitive[float]):

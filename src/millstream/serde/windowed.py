@@ -67,10 +67,12 @@ class TimeWindowedSerde(_WindowedSerde[K], Generic[K]):
         self.hashable = inner.hashable and size_ms is not None
 
     def serialize(self, value: Windowed[K] | None) -> bytes | None:
-        if type(value) is Windowed and value[2] == value[1] + (self.size_ms or 0) and 0 <= value[1] < END_OF_TIME:
-            data = self._inner_bytes(value[0])  # the usual case, in one step
-            if data is not None:
-                return data + _START(value[1])
+        if type(value) is Windowed:
+            key, start, end = value
+            if end - start == self.size_ms and 0 <= start < END_OF_TIME:
+                data = self._inner_bytes(key)  # the usual case, in one step
+                if data is not None:
+                    return data + _START(start)
         if value is None:
             return None
         data = self._key_bytes(value)

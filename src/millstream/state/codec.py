@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import repeat
 from struct import Struct
 from typing import Any
@@ -26,6 +26,12 @@ def same(value: Any) -> Any:
 def discard() -> Callable[[Any], Any]:
     """Returns what stands in for the recording of changes in a store that is not logged: a C function, so no frame."""
     return deque[Any](maxlen=0).append
+
+
+def ignore() -> Callable[[Any, Any], Any]:
+    """Returns the same for what is recorded with its row."""
+    nothing: dict[Any, Any] = {}
+    return nothing.get
 
 
 def segment_width(retention: int) -> int:
@@ -93,7 +99,9 @@ class Codec:
     has made it so).
     """
 
-    __slots__ = ("_timestamped", "key_in", "key_out", "row_in", "row_out", "value_in", "value_out")
+    __slots__ = (
+        "_timestamped", "key_in", "key_out", "keys_out", "row_in", "row_out", "value_in", "value_out", "values_out",
+    )  # fmt: skip
 
     key_out: Callable[[Any], bytes]
     key_in: Callable[[bytes], Any]
@@ -101,6 +109,8 @@ class Codec:
     value_in: Callable[[bytes | None], Any]
     row_out: Callable[[Any], tuple[bytes | None, int]]
     row_in: Callable[[bytes | None, int], Any]
+    keys_out: Callable[[Collection[Any]], list[bytes]]
+    values_out: Callable[[Collection[Any]], list[bytes | None]]
 
     def __init__(self, spec: StoreSpec) -> None:
         hashable, immutable = spec.key.hashable, spec.value.immutable
@@ -108,6 +118,8 @@ class Codec:
         self.key_in = spec.key.deserialize if hashable else same
         value_out = self.value_out = spec.value.serialize if immutable else same
         value_in = self.value_in = spec.value.deserialize if immutable else same
+        self.keys_out = spec.key.serialize_all if hashable else list  # type: ignore[assignment]
+        self.values_out = spec.value.serialize_all if immutable else list
         self._timestamped = spec.timestamped
         if spec.timestamped:
             self.row_out = lambda row: (value_out(row[0]), row[1])
@@ -125,10 +137,13 @@ class Codec:
 
     def records(self, keys: list[bytes], rows: list[Any], times: Sequence[int] | None = None) -> list[ChangelogRecord]:
         """Returns the changelog records of many rows; ``times`` are for those without their own."""
-        if not self._timestamped or None in rows:
+        if not self._timestamped:
             return list(map(self.record, keys, rows, repeat(NO_TIMESTAMP) if times is None else times))
-        values, timestamps = zip(*rows, strict=True) if rows else ((), ())
-        made = zip(keys, map(self.value_out, values), timestamps, strict=True)
+        try:
+            values, timestamps = zip(*rows, strict=True) if rows else ((), ())
+        except TypeError:  # rows that were deleted are among them
+            return list(map(self.record, keys, rows, repeat(NO_TIMESTAMP) if times is None else times))
+        made = zip(keys, self.values_out(values), timestamps, strict=True)
         return list(map(tuple.__new__, repeat(ChangelogRecord), made))
 
     def row(self, record: ChangelogRecord) -> Any | None:

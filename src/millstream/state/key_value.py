@@ -86,7 +86,7 @@ class MemoryKeyValueStore:
     def changes(self) -> list[ChangelogRecord]:
         keys = list(self._dirty)
         self._dirty.clear()
-        return self._codec.records(list(map(self._codec.key_out, keys)), list(map(self._rows.get, keys)))
+        return self._codec.records(self._codec.keys_out(keys), list(map(self._rows.get, keys)))
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         codec = self._codec

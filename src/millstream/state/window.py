@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
+from operator import add
 from typing import Any
 
 from millstream.state.absent import Absent
-from millstream.state.codec import FOREVER, Codec, discard, expiry_width, segment_width, split_window_key, window_key
+from millstream.state.codec import FOREVER, Codec, expiry_width, ignore, segment_width, split_window_key, window_key
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
 _NEVER = 1 << 64
@@ -36,8 +37,8 @@ class MemoryWindowStore:
         self._rows: dict[int, dict[Any, Any]] = {}
         self._starts: list[int] = []
         self._index: dict[Any, list[int]] | None = None
-        self._dirty: dict[tuple[Any, int], None] = {}
-        self._mark: Callable[[Any], Any] = self._dirty.setdefault if spec.logged else discard()
+        self._dirty: dict[tuple[Any, int], Any] = {}
+        self._mark: Callable[[Any, Any], Any] = self._dirty.__setitem__ if spec.logged else ignore()
         self._width = expiry_width(retention)
         self._segment = segment_width(retention)
         # A row is visible if start > horizon, kept if start > floor. They differ in a held store only.
@@ -84,7 +85,7 @@ class MemoryWindowStore:
         if start > self._time:
             self._set_time(start)
             if start <= self._floor:  # nothing is ever visible with a retention of 0; the time moves all the same
-                self._mark((key, start))
+                self._mark((key, start), None)
                 return
         elif start <= self._floor:
             return
@@ -97,7 +98,7 @@ class MemoryWindowStore:
             if self._index is not None and key not in rows:
                 self._add_to_index(self._index, key, start)
             rows[key] = row
-        self._mark((key, start))
+        self._mark((key, start), row)
 
     def _add_start(self, start: int) -> dict[Any, Any]:
         starts = self._starts
@@ -225,18 +226,15 @@ class MemoryWindowStore:
         if not self._dirty:
             return []
         keys, starts = zip(*self._dirty, strict=True)
+        rows = list(self._dirty.values())
         self._dirty.clear()
         suffixes = {start: window_key(b"", start) for start in set(starts)}
-        data = map(self._codec.key_out, keys)
-        names = [name + suffixes[start] for name, start in zip(data, starts, strict=True)]
-        none: dict[Any, Any] = {}
-        held = {start: self._rows.get(start, none).get for start in suffixes}
-        rows = [held[start](key) for key, start in zip(keys, starts, strict=True)]
-        return self._codec.records(names, rows, starts)
+        ends = map(suffixes.__getitem__, starts)
+        return self._codec.records(list(map(add, self._codec.keys_out(keys), ends)), rows, starts)
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         codec, mark = self._codec, self._mark
-        self._mark = discard()
+        self._mark = ignore()
         try:
             for record in records:
                 key, start, _ = split_window_key(record.key)

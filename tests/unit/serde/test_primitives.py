@@ -301,3 +301,43 @@ def test_messages_do_not_hold_whole_payloads(error: Any) -> None:
         call(argument)
     assert len(str(caught.value)) < 250
     assert "…" in caught.value.message or "..." in caught.value.message
+
+
+# --- many at once -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("serde", [STRING, LONG, INT, BOOLEAN, DOUBLE, BYTES], ids=lambda serde: serde.name)
+def test_many_at_once_are_as_one_by_one(serde: Serde[Any]) -> None:
+    values = [value for own, value, _ in JAVA if own is serde]
+    written = [serde.serialize(value) for value in values]
+    assert serde.serialize_all(values) == written
+    assert serde.deserialize_all(written) == [serde.deserialize(data) for data in written]
+    assert serde.serialize_all([*values, None]) == [*written, None]
+    assert serde.deserialize_all([*written, None])[-1] is None
+    assert serde.serialize_all([]) == serde.deserialize_all([]) == []
+
+
+@pytest.mark.parametrize(
+    ("serde", "wrong"),
+    [
+        (STRING, Colour.RED),
+        (LONG, Size.SMALL),
+        (STRING, "\ud800"),
+        (STRING, 1),
+        (LONG, True),
+        (LONG, 2**63),
+        (LONG, "1"),
+        (INT, 2**31),
+    ],
+    ids=repr,
+)
+def test_many_at_once_are_as_strict_as_one_by_one(serde: Serde[Any], wrong: Any) -> None:
+    right = "a" if serde is STRING else 1
+    with pytest.raises(SerializationError):
+        serde.serialize_all([right, wrong, right])
+
+
+@pytest.mark.parametrize(("serde", "wrong"), [(STRING, b"\xff"), (LONG, b"1"), (INT, b"12345678")], ids=repr)
+def test_many_at_once_that_cannot_be_read(serde: Serde[Any], wrong: bytes) -> None:
+    with pytest.raises(DeserializationError):
+        serde.deserialize_all([serde.serialize("a" if serde is STRING else 1), wrong])

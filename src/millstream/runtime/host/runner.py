@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,7 +34,6 @@ from millstream.state.paged import PagedState
 from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
 
 Place = tuple[str, int]
-_COLLECT_AFTER = (100_000, 20, 100)
 
 FetchValues = Callable[[list[bytes]], list[bytes | None]]
 
@@ -56,20 +53,6 @@ class _Memory(msgspec.Struct, array_like=True):
     cells: list[dict[str, Any]]
     bounds: list[tuple[str, int, int]]
     waiting: list[Piece]
-
-
-@contextlib.contextmanager
-def _few_collections() -> Iterator[None]:
-    """Looks for cyclic garbage less often: a batch makes very many objects, which nearly all live on or have no cycles.
-
-    As often as usual, it would take up to a third of the time of a batch.
-    """
-    usual = gc.get_threshold()
-    gc.set_threshold(*_COLLECT_AFTER)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 class TaskRunner:
@@ -123,10 +106,9 @@ class TaskRunner:
         """Runs a batch. After an error the runner must not be used again."""
         started = time.perf_counter()
         try:
-            with _few_collections():
-                written, extra = self._run(deliveries)
-                changes = self.state.changes()
-                writes = self.state.commit(extra)
+            written, extra = self._run(deliveries)
+            changes = self.state.changes()
+            writes = self.state.commit(extra)
         except MillstreamError as error:
             return Batch([], [], pack(Written(self._origin, printed=printed, failure=failure_of(error))), failed=True)
         if any(delivery.restores for delivery in deliveries):

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from millstream.state.absent import Absent
 from millstream.state.buffer import MemoryBufferStore
 from millstream.state.codec import Codec, buffer_key, split_buffer_key
-from millstream.state.paged.format import Row
-from millstream.state.paged.rows import Cost, Pending, merged
+from millstream.state.paged.format import Numbers, Row
+from millstream.state.paged.rows import Cost, Pending, merged, no_times
 from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
 
 
@@ -47,8 +47,8 @@ class PagedBufferStore(Pending, MemoryBufferStore):
         self._marks += [split_buffer_key(record.key) for record in records]
         self._records += records
 
-    def places(self, keys: Iterable[bytes], /) -> list[tuple[int, bytes]]:
-        return [(0, key) for key in keys]
+    def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
+        return no_times(keys), keys
 
     def members(self, marks: Iterable[Any], /) -> list[Any]:
         return list(marks)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from struct import Struct
 from typing import Any, ClassVar
 
 from millstream.state.codec import Codec, split_window_key, window_key
 from millstream.state.duplicates import MemoryDuplicatesStore
-from millstream.state.paged.format import Row
-from millstream.state.paged.rows import Cost, Pending, encoded, merged
+from millstream.state.paged.format import Numbers, Row
+from millstream.state.paged.rows import Cost, Pending, encoded, merged, times_in
 from millstream.state.spec import ChangelogRecord, StoreSpec
-
-_START = Struct(">q").unpack_from
 
 
 class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
@@ -54,8 +51,8 @@ class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
         self._marks += [self._codec.key_in(split_window_key(record.key)[0]) for record in records]
         self._records += records
 
-    def places(self, keys: Iterable[bytes], /) -> list[tuple[int, bytes]]:
-        return [(_START(key, len(key) - 12)[0], key[:-12]) for key in keys]
+    def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
+        return times_in(keys, 12), [key[:-12] for key in keys]
 
     def members(self, marks: Iterable[Any], /) -> list[Any]:
         return list(dict.fromkeys(marks))
@@ -67,14 +64,16 @@ class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
         key_out = self._codec.key_out
         low = max(low, self._horizon + 1)
         marks: list[Any] = []
-        keyed: list[tuple[bytes, Any]] = []
+        names: list[bytes] = []
+        found: list[Any] = []
         for key in dict.fromkeys(members):
             rows = self._rows.get(key, [])
             name = key_out(key)
             for start, sequence, row in rows[bisect_left(rows, (low,)) : bisect_left(rows, (high + 1,))]:
                 marks.append(key)
-                keyed.append((window_key(name, start, sequence), row))
-        return marks, encoded(self.spec, self._codec, keyed)
+                names.append(window_key(name, start, sequence))
+                found.append(row)
+        return marks, encoded(self.spec, self._codec, names, found)
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         key_in, row_in, horizon = self._codec.key_in, self._codec.row_in, self._horizon

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
+import numpy as np
 
 from millstream.errors import StateError
 from millstream.state.spec import ChangelogRecord
@@ -23,6 +24,8 @@ PIECE = 512 * 1024
 
 Row: TypeAlias = tuple[Any, ...]
 """A row of a page: key, value and timestamp as in a changelog record, or what its kind of store has instead."""
+
+Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 _VERSION = bytes([FORMAT])
 _LOG_KEY = Struct(">cQH")

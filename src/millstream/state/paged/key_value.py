@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from millstream.state.codec import Codec
 from millstream.state.key_value import MemoryKeyValueStore, putter
-from millstream.state.paged.format import Row
-from millstream.state.paged.rows import Cost, Pending, encoded, merged
+from millstream.state.paged.format import Numbers, Row
+from millstream.state.paged.rows import Cost, Pending, encoded, merged, no_times
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
 
@@ -74,10 +74,8 @@ class PagedKeyValueStore(Pending, MemoryKeyValueStore):
         self._marks += [self._codec.key_in(record.key) for record in records]
         self._records += records
 
-    def places(self, keys: Iterable[bytes], /) -> list[tuple[int, bytes]]:
-        if self.spec.grouped:
-            return [(0, group_of(key)) for key in keys]
-        return [(0, key) for key in keys]
+    def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
+        return no_times(keys), [group_of(key) for key in keys] if self.spec.grouped else keys
 
     def members(self, marks: Iterable[Any], /) -> list[Any]:
         return list(marks)
@@ -88,9 +86,7 @@ class PagedKeyValueStore(Pending, MemoryKeyValueStore):
     def collect(self, members: list[Any], _low: int, _high: int, /) -> tuple[list[Any], list[Row]]:
         get = self._rows.get
         rows = {key: row for key in members if (row := get(key)) is not None}
-        return list(rows), encoded(
-            self.spec, self._codec, zip(map(self._codec.key_out, rows), rows.values(), strict=True)
-        )
+        return list(rows), encoded(self.spec, self._codec, self._codec.keys_out(rows), rows.values())
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         key_in, row_in, held, changed = self._codec.key_in, self._codec.row_in, self._rows, self._changed()

@@ -9,9 +9,10 @@ from zlib import crc32
 import numpy as np
 
 from millstream.state.codec import FOREVER, Codec
-from millstream.state.paged.format import Row, SegmentEntry, StoreEntry, decode_page, encode_page
+from millstream.state.paged.format import Numbers, Row, SegmentEntry, StoreEntry, decode_page, encode_page, page_key
 from millstream.state.paged.key_value import group_of
-from millstream.state.paged.pages import Numbers, Page, Segment, bucket_of
+from millstream.state.paged.pages import Page, Segment, bucket_of
+from millstream.state.paged.residence import GROWN
 from millstream.state.paged.rows import PagedRows
 from millstream.state.spec import ChangelogRecord
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 256
 """How many pages are fetched at once, so that a large store does not come in one piece."""
 
+_SAMPLE = 1000
 _OVERLAY_RECORD = 250
 """About what a record in an overlay takes, beside its bytes."""
 
@@ -160,9 +162,8 @@ class Pager:
         if not records:
             return []
         store = self.store
-        times, names = zip(*store.places([record[0] for record in records]), strict=True)
-        numbers = np.fromiter(times, np.int64, len(times))
-        numbers = numbers // self.width if self.width < FOREVER else np.zeros_like(numbers)
+        times, names = store.places([record[0] for record in records])
+        numbers = times // self.width if self.width < FOREVER else np.zeros_like(times)
         hashes = np.fromiter(map(crc32, names), np.int64, len(names))
         changed: dict[Page, list[Any]] = {}
         gone: set[int] = set()
@@ -187,12 +188,16 @@ class Pager:
             else:
                 store.extend(page.members, own)
             self._note_logged(page, len(own), int(each * len(own)), sequence)
+        for segment in {page.segment for page in changed}:
+            if not segment.bytes:
+                self._deal_if_grown(segment)
         return records
 
     def replay(self, sequence: int, records: list[ChangelogRecord]) -> None:
         """Takes in what the log has for the store; its pages are not in memory yet."""
         changed: dict[Page, int] = {}
-        for record, (time, name) in zip(records, self.store.places([r[0] for r in records]), strict=True):
+        times, names = self.store.places([record[0] for record in records])
+        for record, time, name in zip(records, times.tolist(), names, strict=True):
             segment = self.segments.get(time // self.width)
             if segment is None or sequence < segment.since:
                 continue
@@ -206,6 +211,7 @@ class Pager:
     def _note_logged(self, page: Page, records: int, size: int, sequence: int) -> None:
         page.records += records
         page.pending += size
+        page.segment.pending += size
         self._residence.soiled(page, sequence)
         self._charge(page, used=True)
 
@@ -218,10 +224,62 @@ class Pager:
         """Adds a segment, empty and in memory; None if its rows are gone already."""
         if (number + 1) * self.width - 1 <= self.store.floor:
             return None
-        segment = self.segments[number] = Segment(self, SegmentEntry(number, 1, 0, 0, sequence))
-        segment.page(0).members = self.store.members(())
-        segment.resident = 1
+        last = max(self.segments, default=None)  # it will probably be as large as the one before
+        buckets = 1 if last is None else self.segments[last].buckets
+        segment = self.segments[number] = Segment(self, SegmentEntry(number, buckets, 0, 0, sequence))
+        for bucket in range(buckets):
+            segment.page(bucket).members = self.store.members(())
+        segment.resident = buckets
         return segment
+
+    # ----- segments that were never written --------------------------------------------------------------------------
+
+    def _deal_if_grown(self, segment: Segment) -> None:
+        """Deals the rows of a segment to more buckets, if it has far too few: while it is written nowhere, it may."""
+        if segment.pending <= max(GROWN * self._residence.page_bytes * segment.buckets, 2 * segment.dealt):
+            return
+        segment.dealt = segment.pending
+        self._deal(segment)
+
+    def settle(self, segment: Segment) -> None:
+        """Deals the rows of a segment to fewer buckets, if it has far too many, before it is written at first."""
+        if self._wanted(segment.pending, segment.buckets) * 2 < segment.buckets:
+            self._deal(segment)
+
+    def _deal(self, segment: Segment) -> None:
+        residence, store = self._residence, self.store
+        self.load([page for page in segment.pages.values() if page.members is None])
+        old = list(segment.pages.values())
+        marks: list[Any] = []
+        rows: list[Row] = []
+        for page in old:
+            own_marks, own_rows = self._collect(page)
+            marks += own_marks
+            rows += own_rows
+        each = segment.pending / max(sum(page.records for page in old), 1)
+        some = rows[:: len(rows) // _SAMPLE + 1]
+        size = len(encode_page(0, some)) * len(rows) // max(len(some), 1)
+        buckets = self._wanted(size, store.count(rows))
+        if buckets == segment.buckets:
+            return
+        dirty = min((page.dirty for page in old if page.dirty), default=0)
+        for page in old:
+            residence.cleaned(page)
+            residence.left(page)
+        self._note_absent(segment.resident - segment.buckets)
+        segment.pages.clear()
+        segment.resize(buckets)
+        segment.resident = buckets
+        segment.pending = 0
+        dealt: list[list[Any]] = [[] for _ in range(buckets)]
+        for mark, name in zip(marks, store.places([row[0] for row in rows])[1], strict=True):
+            dealt[bucket_of(crc32(name), buckets)].append(mark)
+        for bucket, own in enumerate(dealt):
+            page = segment.page(bucket)
+            page.members = store.members(own)
+            if own:
+                self._note_logged(page, len(own), int(each * len(own)), dirty)
+        residence.sort_dirty()
 
     # ----- pages out to the remote map -------------------------------------------------------------------------------
 
@@ -231,8 +289,11 @@ class Pager:
         Returns:
             What to put, and which keys to delete.
         """
+        first = not segment.bytes
         collected = {page.bucket: self._collect(page) for page in pages}
         puts = {page.key: self._write(page, sequence, *collected[page.bucket]) for page in pages}
+        if first:
+            return self._write_others(segment, puts), []
         buckets = self._buckets_for(segment, len(pages))
         if buckets == segment.buckets:
             return puts, []
@@ -243,8 +304,8 @@ class Pager:
         rows: dict[int, list[Row]] = {bucket: [] for bucket in marks}
         for bucket in moved:
             old_marks, old_rows = collected.get(bucket) or self._collect(segment.pages[bucket])
-            places = self.store.places([row[0] for row in old_rows])
-            for mark, row, (_, name) in zip(old_marks, old_rows, places, strict=True):
+            _times, names = self.store.places([row[0] for row in old_rows])
+            for mark, row, name in zip(old_marks, old_rows, names, strict=True):
                 new = bucket_of(crc32(name), buckets)
                 marks[new].append(mark)
                 rows[new].append(row)
@@ -257,6 +318,21 @@ class Pager:
             puts.pop(key, None)
         return puts, deletes
 
+    def _write_others(self, segment: Segment, puts: dict[bytes, bytes]) -> dict[bytes, bytes]:
+        """With the first pages of a segment, all are written, so that each is there: those whose turn it is not, empty.
+
+        What is in such a page is in the log.
+        """
+        empty = encode_page(0, [])
+        for bucket in range(segment.buckets):
+            key = page_key(self.id, segment.number, bucket)
+            if key not in puts:
+                puts[key] = empty
+                segment.bytes += len(empty)
+                if bucket in segment.pages:
+                    segment.pages[bucket].stored = len(empty)
+        return puts
+
     def _collect(self, page: Page) -> tuple[list[Any], list[Row]]:
         return self.store.collect(page.members, page.segment.low, page.segment.high)
 
@@ -265,6 +341,7 @@ class Pager:
         segment = page.segment
         segment.bytes += len(data) - page.stored
         segment.rows += count - page.stored_rows
+        segment.pending -= page.pending
         page.stored, page.stored_rows = len(data), count
         page.pending = page.records = 0
         page.members = self.store.members(marks)
@@ -274,11 +351,15 @@ class Pager:
 
     def _buckets_for(self, segment: Segment, folded: int) -> int:
         """How many buckets a segment should have: pages three quarters full, and no more of them than rows."""
-        wanted = max(1, min(segment.bytes * 4 // (self._residence.page_bytes * 3), segment.rows))
+        wanted = self._wanted(segment.bytes, segment.rows)
         if wanted >= segment.buckets:
             return wanted
         # Fewer of them only if they are nearly empty, and not all at once.
+        wanted = max(wanted, self._wanted(segment.bytes + segment.pending, segment.buckets))
         return segment.buckets if wanted * 4 > segment.buckets else max(wanted * 2, segment.buckets - 2 * folded)
+
+    def _wanted(self, size: int, rows: int) -> int:
+        return max(1, min(size * 4 // (self._residence.page_bytes * 3), rows))
 
     def _remove(self, segment: Segment, moved: Iterable[int], buckets: int) -> list[bytes]:
         """Removes pages whose rows have found new places; returns the keys of those that are no more."""
@@ -286,6 +367,7 @@ class Pager:
         for bucket in moved:
             page = segment.pages.pop(bucket)
             segment.bytes -= page.stored
+            segment.pending -= page.pending
             segment.rows -= page.stored_rows
             segment.resident -= 1
             self._residence.cleaned(page)
@@ -302,5 +384,6 @@ def _groups(buckets: Numbers, places: Numbers) -> Iterator[tuple[int, list[int]]
 
 
 def _average(records: list[ChangelogRecord]) -> float:
-    """About how long a record is: that all are equally long is good enough for an estimate."""
-    return sum(len(key) + len(value or b"") for key, value, _ in records) / (len(records) or 1)
+    """About how long a record is: a few of them, as if all were so long, are good enough for an estimate."""
+    some = records[:: len(records) // _SAMPLE + 1]
+    return sum(len(key) + len(value or b"") for key, value, _ in some) / (len(some) or 1)

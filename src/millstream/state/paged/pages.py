@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from millstream.state.paged.format import SegmentEntry, page_key
+from millstream.state.paged.format import Numbers, SegmentEntry, page_key
 
 if TYPE_CHECKING:
     from millstream.state.paged.pager import Pager
-
-Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def bucket_of(value: int, buckets: int) -> int:
@@ -70,12 +68,15 @@ class Segment:
     Attributes:
         pages: Those that are in memory or have an overlay.
         resident: How many are in memory.
+        pending: The bytes that the log has for its pages.
+        dealt: What was pending when its rows were last dealt to more buckets without being written.
         low: The first time of the segment.
         high: The last time of the segment.
     """
 
     __slots__ = (
-        "buckets", "bytes", "high", "low", "mask", "number", "pager", "pages", "resident", "rows", "since",
+        "buckets", "bytes", "dealt", "high", "low", "mask", "number", "pager", "pages", "pending", "resident", "rows",
+        "since",
     )  # fmt: skip
 
     def __init__(self, pager: Pager, entry: SegmentEntry) -> None:
@@ -88,6 +89,8 @@ class Segment:
         self.high = self.low + pager.width - 1
         self.pages: dict[int, Page] = {}
         self.resident = 0
+        self.pending = 0
+        self.dealt = 0
         self.resize(entry.buckets)
 
     def resize(self, buckets: int) -> None:

@@ -12,7 +12,7 @@ from millstream.state.paged.pages import Page
 if TYPE_CHECKING:
     from millstream.state.paged.pager import Pager
 
-_GROWN = 4
+GROWN = 4
 """A page is written before its turn if the log has so many times its size, so that it splits before it is large."""
 
 
@@ -74,7 +74,7 @@ class Residence:
         if not page.dirty:
             page.dirty = sequence
             self.dirty[page] = None
-        if page.pending > _GROWN * max(self.page_bytes, page.stored):
+        if page.segment.bytes and page.pending > GROWN * max(self.page_bytes, page.stored):
             self._grown.append(page)
 
     def cleaned(self, page: Page) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from itertools import repeat
 from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
 
 from millstream.state.absent import Absent
 from millstream.state.codec import Codec
-from millstream.state.paged.format import Row
+from millstream.state.paged.format import Numbers, Row
 from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
 
 
@@ -51,8 +54,8 @@ class PagedRows(Protocol):
     def take(self) -> tuple[list[Any], list[ChangelogRecord]]:
         """Returns what changed since the last call, mark by mark and record by record, and forgets it."""
 
-    def places(self, keys: Iterable[bytes], /) -> list[tuple[int, bytes]]:
-        """Returns the time and the key proper of each changelog key: they say which page it belongs to."""
+    def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
+        """Returns the times and the keys proper of changelog keys: they say which pages these belong to."""
 
     def members(self, marks: Iterable[Any], /) -> Any:
         """Returns the members of a new page."""
@@ -110,12 +113,24 @@ class Pending:
         return taken
 
 
-def encoded(spec: StoreSpec, codec: Codec, keyed: Iterable[tuple[bytes, Any]]) -> list[Row]:
-    """Returns rows of a page from rows of a store with their changelog keys."""
-    value_out = codec.value_out
-    if spec.timestamped:
-        return [(key, value_out(row[0]), row[1]) for key, row in keyed]
-    return [(key, value_out(row), NO_TIMESTAMP) for key, row in keyed]
+def times_in(keys: list[bytes], end: int) -> Numbers:
+    """Returns the times in changelog keys: eight bytes, so many bytes from the end."""
+    return np.frombuffer(b"".join([key[-end : 8 - end] for key in keys]), ">i8").astype(np.int64)
+
+
+def no_times(keys: list[bytes]) -> Numbers:
+    """Returns the times of changelog keys that have none."""
+    return np.zeros(len(keys), np.int64)
+
+
+def encoded(spec: StoreSpec, codec: Codec, keys: Iterable[bytes], rows: Collection[Any]) -> list[Row]:
+    """Returns rows of a page from changelog keys and rows of a store."""
+    if not rows:
+        return []
+    if not spec.timestamped:
+        return list(zip(keys, codec.values_out(rows), repeat(NO_TIMESTAMP)))
+    values, timestamps = zip(*rows, strict=True)
+    return list(zip(keys, codec.values_out(values), timestamps, strict=True))
 
 
 def merged(rows: list[Row], overlay: dict[Any, Any] | None) -> list[Row]:

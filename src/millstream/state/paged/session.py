@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
-from struct import Struct
 from typing import Any, ClassVar
 
 from millstream.state.codec import Codec, session_key, split_session_key
-from millstream.state.paged.format import Row
-from millstream.state.paged.rows import Cost, Pending, encoded, merged
+from millstream.state.paged.format import Numbers, Row
+from millstream.state.paged.rows import Cost, Pending, encoded, merged, times_in
 from millstream.state.session import MemorySessionStore
 from millstream.state.spec import ChangelogRecord, StoreSpec
-
-_END = Struct(">q").unpack_from
 
 
 class PagedSessionStore(Pending, MemorySessionStore):
@@ -55,8 +52,8 @@ class PagedSessionStore(Pending, MemorySessionStore):
             self._marks.append((self._codec.key_in(key), start, end))
         self._records += records
 
-    def places(self, keys: Iterable[bytes], /) -> list[tuple[int, bytes]]:
-        return [(_END(key, len(key) - 16)[0], key[:-16]) for key in keys]
+    def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
+        return times_in(keys, 16), [key[:-16] for key in keys]
 
     def members(self, marks: Iterable[Any], /) -> list[Any]:
         return list(dict.fromkeys([mark[0] for mark in marks]))
@@ -68,14 +65,16 @@ class PagedSessionStore(Pending, MemorySessionStore):
         key_out = self._codec.key_out
         low = max(low, self._floor + 1)
         marks: list[Any] = []
-        keyed: list[tuple[bytes, Any]] = []
+        names: list[bytes] = []
+        found: list[Any] = []
         for key in dict.fromkeys(members):
             rows = self._rows.get(key, [])
             name = key_out(key)
             for end, start, row in rows[bisect_left(rows, (low,)) : bisect_left(rows, (high + 1,))]:
                 marks.append((key,))
-                keyed.append((session_key(name, start, end), row))
-        return marks, encoded(self.spec, self._codec, keyed)
+                names.append(session_key(name, start, end))
+                found.append(row)
+        return marks, encoded(self.spec, self._codec, names, found)
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         key_in, row_in, changed = self._codec.key_in, self._codec.row_in, self._changed()

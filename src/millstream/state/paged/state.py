@@ -81,7 +81,8 @@ class PagedState:
     Args:
         fetch: Reads values of the map, None for those that are not there.
         memory_limit: About how many bytes rows in memory may take between batches.
-        log_limit: About how many bytes of log there may be; by default as many as the pages have, from 8 to 64 MB.
+        log_limit: About how many bytes of log there may be; by default as many as the pages have, or a quarter of what
+            they take in memory, from 16 to 64 MB.
         page_bytes: How large pages grow before there is one more.
     """
 
@@ -255,7 +256,7 @@ class PagedState:
         """
         limit = self._log_limit
         if limit is None:
-            limit = min(max(self.stored_bytes, 8 * _MB), 64 * _MB)
+            limit = min(max(self.stored_bytes, self.memory // 4, 16 * _MB), 64 * _MB)
         if pieces:
             self._credit += 1.25 * Log.weight_of(pieces) * len(self._residence.dirty) / max(limit, 1)
         count = int(self._credit)
@@ -267,6 +268,12 @@ class PagedState:
     def _fold(self, pages: dict[Page, None], sequence: int) -> tuple[dict[bytes, bytes], list[bytes]]:
         absent: dict[Pager, list[Page]] = {}
         segments: dict[Segment, list[Page]] = {}
+        for segment in {page.segment for page in pages if not page.segment.bytes}:
+            before = segment.buckets
+            segment.pager.settle(segment)
+            if segment.buckets != before:  # all of its pages are others
+                pages = {page: None for page in pages if page.segment is not segment}
+                pages.update({page: None for page in segment.pages.values() if page.dirty})
         for page in pages:
             segments.setdefault(page.segment, []).append(page)
             if page.members is None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from millstream.state.codec import Codec, discard
-from millstream.state.paged.format import Row
-from millstream.state.paged.rows import Cost, Pending
+from millstream.state.paged.format import Numbers, Row
+from millstream.state.paged.rows import Cost, Pending, no_times
 from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.state.versioned import MemoryVersionedStore
 
@@ -58,8 +58,8 @@ class PagedVersionedStore(Pending, MemoryVersionedStore):
         finally:
             self._log, self._mark = log, mark
 
-    def places(self, keys: Iterable[bytes], /) -> list[tuple[int, bytes]]:
-        return [(0, key) for key in keys]
+    def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
+        return no_times(keys), keys
 
     def members(self, marks: Iterable[Any], /) -> list[Any]:
         return list(marks)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
-from struct import Struct
+from itertools import repeat
+from operator import add
 from typing import Any, ClassVar
 
 from millstream.state.codec import Codec, split_window_key, window_key
-from millstream.state.paged.format import Row
-from millstream.state.paged.rows import Cost, Pending, encoded, merged
+from millstream.state.paged.format import Numbers, Row
+from millstream.state.paged.rows import Cost, Pending, encoded, merged, times_in
 from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.state.window import MemoryWindowStore
-
-_START = Struct(">q").unpack_from
 
 
 class PagedWindowStore(Pending, MemoryWindowStore):
@@ -27,7 +26,7 @@ class PagedWindowStore(Pending, MemoryWindowStore):
         super().__init__(spec, codec)
         self._marks = []
         self._records = []
-        self._mark = self._dirty.setdefault
+        self._mark = self._dirty.__setitem__
 
     @property
     def floor(self) -> int:
@@ -55,8 +54,8 @@ class PagedWindowStore(Pending, MemoryWindowStore):
             self._marks.append((self._codec.key_in(key), start))
         self._records += records
 
-    def places(self, keys: Iterable[bytes], /) -> list[tuple[int, bytes]]:
-        return [(_START(key, len(key) - 12)[0], key[:-12]) for key in keys]
+    def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
+        return times_in(keys, 12), [key[:-12] for key in keys]
 
     def members(self, marks: Iterable[Any], /) -> dict[int, list[Any]]:
         members: dict[int, list[Any]] = {}
@@ -64,15 +63,16 @@ class PagedWindowStore(Pending, MemoryWindowStore):
         return members
 
     def extend(self, members: dict[int, list[Any]], marks: Iterable[Any], /) -> None:
+        marks = list(marks)
+        starts = {start for _, start in marks}
+        if len(starts) == 1:  # nearly always
+            members.setdefault(starts.pop(), []).extend([key for key, _ in marks])
+            return
         for key, start in marks:
-            keys = members.get(start)
-            if keys is None:
-                members[start] = [key]
-            else:
-                keys.append(key)
+            members.setdefault(start, []).append(key)
 
     def collect(self, members: dict[int, list[Any]], _low: int, _high: int, /) -> tuple[list[Any], list[Row]]:
-        key_out = self._codec.key_out
+        codec = self._codec
         marks: list[Any] = []
         collected: list[Row] = []
         for start, keys in members.items():
@@ -82,8 +82,8 @@ class PagedWindowStore(Pending, MemoryWindowStore):
             get, suffix = held.get, window_key(b"", start)
             rows = {key: row for key in keys if (row := get(key)) is not None}
             marks += [(key, start) for key in rows]
-            keyed = [(key_out(key) + suffix, row) for key, row in rows.items()]
-            collected += encoded(self.spec, self._codec, keyed)
+            names = map(add, codec.keys_out(rows), repeat(suffix))
+            collected += encoded(self.spec, codec, names, rows.values())
         return marks, collected
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> dict[int, list[Any]]:

@@ -182,9 +182,15 @@ def test_versions_behave_the_same_after_each_restart(
 
 def test_versions_in_a_page_are_not_put_again_from_the_log() -> None:
     remote = Remote()
+    state = remote.state(page_bytes=100, log_limit=0)
+    state.open(ROWS)
+    versions: Any = state.open(VERSIONS)
+    versions.put("b", 1, 1)  # so that there is a page, which is written before its turn when it grows
+    remote.apply(state.commit(b""))
+    assert remote.count(b"p") == 1
     state = remote.state(page_bytes=100)
     rows: Any = state.open(ROWS)
-    versions: Any = state.open(VERSIONS)
+    versions = state.open(VERSIONS)
     rows.put("a", 1)  # its page needs the log from here on
     for value, timestamp in [(1, 20), (None, 20), (3, 15)]:
         versions.put("a", value, timestamp)

@@ -42,7 +42,7 @@ def cost_of_hot_keys(size: int) -> tuple[int, int]:
 
 
 def test_what_a_batch_writes_does_not_grow_with_the_state() -> None:
-    small, large = cost_of_hot_keys(2_000), cost_of_hot_keys(40_000)
+    small, large = cost_of_hot_keys(20_000), cost_of_hot_keys(100_000)
     assert large[0] <= small[0] + 20
     assert large[1] <= small[1] * 1.5
 
@@ -101,6 +101,53 @@ def test_rows_are_read_in_few_requests() -> None:
     assert len(list(store.range())) == 20_000
     assert len(remote.fetched) > 50
     assert remote.fetches == 1
+
+
+def test_windows_that_come_and_go_between_two_writes_of_pages_are_written_to_the_log_alone() -> None:
+    remote = Remote()
+    state = remote.state()
+    store: Any = state.open(WINDOWS)
+    for window in range(0, 400_000, 10_000):
+        for part in range(4):
+            for n in range(part * 500, part * 500 + 500):
+                store.put(f"key{n}", window, n)
+            remote.apply(state.commit(b""))
+    assert remote.count(b"p") == 0
+    again: Any = remote.state().open(WINDOWS)
+    assert len(again) == len(list(store.all())) == 4 * 2_000
+    assert list(again.all()) == list(store.all())
+
+
+@pytest.mark.parametrize("memory", [10**9, 0])
+def test_a_window_begins_with_as_many_pages_as_the_one_before_and_is_written_with_as_many_as_it_needs(
+    memory: int,
+) -> None:
+    """The rows of a page are written when its turn comes; until then they are in the log, and the page is empty."""
+    remote = Remote()
+    state = remote.state(page_bytes=400, log_limit=60_000, memory_limit=memory)
+    store: Any = state.open(WINDOWS)
+    sizes = [2_000, 2_000, 30, 2_000]
+    for window, size in enumerate(sizes):
+        for n in range(size):
+            store.put(f"key{n}", window * 10_000, n)
+            if n % 400 == 399:
+                remote.apply(state.commit(b""))
+                again: Any = remote.state(page_bytes=400, memory_limit=memory).open(WINDOWS)
+                assert again.get("key7", window * 10_000) == 7
+                assert again.get("key399", window * 10_000) == 399
+                assert again.get("key1999", window * 10_000) == (1999 if n == 1999 else None)
+        remote.apply(state.commit(b""))
+    again = remote.state(page_bytes=400, memory_limit=memory).open(WINDOWS)
+    assert [sum(1 for _ in again.fetch_all(at * 10_000, at * 10_000)) for at in range(4)] == sizes
+    for _ in range(40):  # until all is in pages
+        store.put("key0", 30_000, 0)
+        remote.apply(state.commit(b"x" * 4_000))
+    pages = [key for key in remote.map if key[:1] == b"p"]
+    small = [key for key in pages if int.from_bytes(key[3:11], "big", signed=True) == 20_000 // 1_000]
+    assert len(pages) > 200
+    assert 0 < len(small) < 10
+    again = remote.state(page_bytes=400, memory_limit=memory).open(WINDOWS)
+    assert [sum(1 for _ in again.fetch_all(at * 10_000, at * 10_000)) for at in range(4)] == sizes
 
 
 # --- the remote map does not grow -------------------------------------------------------------------------------------
