@@ -45,7 +45,7 @@ AFTER_RUN = declare("host.batch.after-run")
 TOKEN_KEY = b"t"
 MANIFEST_KEY = b"m"
 _IDLE = 600.0
-_COLLECT_AFTER = (100_000, 20, 100)
+_COLLECT_AFTER = (100_000, 20, 10)
 """How often cyclic garbage is looked for: a batch makes very many objects, which nearly all live on or have no cycles.
 As often as usual, that would take up to a third of the time of a batch."""
 
@@ -65,6 +65,7 @@ class Host:
         self._lock = threading.Lock()
         self._program: tuple[bytes, Program] | None = None
         self._tasks: dict[int, _Warm] = {}
+        self._made: set[int] = set()
         self._busy: tuple[float, int, str] | None = None
         self.last_used = time.monotonic()
 
@@ -139,6 +140,10 @@ class Host:
             found.runner.fetch = fetch
             return found.runner
         self._tasks.pop(run.task, None)
+        found = None
+        if run.task in self._made:
+            gc.collect()  # an earlier one was dropped, and has cycles
+        self._made.add(run.task)
         manifest = fetch([MANIFEST_KEY])[0] if run.token else None
         runner = TaskRunner(program, run.task, fetch, manifest, now)
         self._tasks[run.task] = _Warm(runner, run.token)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -23,6 +24,7 @@ _AT_ONCE = 256
 """How many pages are fetched at once, so that a large store does not come in one piece."""
 
 _SAMPLE = 1000
+_SAMPLED_PAGES = 16
 _OVERLAY_RECORD = 250
 """About what a record in an overlay takes, beside its bytes."""
 
@@ -45,7 +47,7 @@ class Pager:
         self._key_out = codec.key_out
         self._grouped = store.spec.grouped
         self.segments = {each.number: Segment(self, each) for each in entry.segments}
-        self._absent = sum(segment.buckets for segment in self.segments.values())
+        self._absent = sum(segment.buckets - segment.resident for segment in self.segments.values())
         store.resume(entry.time, entry.counter)
         self._note_absent(0)
 
@@ -80,7 +82,8 @@ class Pager:
     def load_between(self, low: int, high: int, /) -> None:
         for segment in self._between(low, high):
             if segment.resident < segment.buckets:
-                self.load([page for page in map(segment.page, range(segment.buckets)) if page.members is None])
+                pages = map(segment.page, range(segment.buckets)) if segment.bytes else segment.pages.values()
+                self.load([page for page in pages if page.members is None])
 
     def load_prefix(self, prefix: bytes, /) -> None:
         if self._grouped and len(prefix) >= 4 + int.from_bytes(prefix[:4], "big"):
@@ -202,6 +205,10 @@ class Pager:
             if segment is None or sequence < segment.since:
                 continue
             page = segment.page_of(crc32(name))
+            if page.members is not None:  # it is not empty
+                page.members = None
+                segment.resident -= 1
+                self._note_absent(1)
             self._overlay(page, sequence, record)
             changed[page] = changed.get(page, 0) + 1
         each = _average(records)
@@ -226,24 +233,26 @@ class Pager:
             return None
         last = max(self.segments, default=None)  # it will probably be as large as the one before
         buckets = 1 if last is None else self.segments[last].buckets
-        segment = self.segments[number] = Segment(self, SegmentEntry(number, buckets, 0, 0, sequence))
-        for bucket in range(buckets):
-            segment.page(bucket).members = self.store.members(())
-        segment.resident = buckets
-        return segment
+        self.segments[number] = Segment(self, SegmentEntry(number, buckets, 0, 0, sequence))
+        return self.segments[number]
 
     # ----- segments that were never written --------------------------------------------------------------------------
 
     def _deal_if_grown(self, segment: Segment) -> None:
-        """Deals the rows of a segment to more buckets, if it has far too few: while it is written nowhere, it may."""
-        if segment.pending <= max(GROWN * self._residence.page_bytes * segment.buckets, 2 * segment.dealt):
-            return
-        segment.dealt = segment.pending
-        self._deal(segment)
+        """Looks at a segment again, when the log has got far more of it: while it is written nowhere, that is cheap."""
+        if segment.pending > max(GROWN * self._residence.page_bytes * segment.buckets, 2 * segment.dealt):
+            segment.dealt = segment.pending
+            self.settle(segment)
 
     def settle(self, segment: Segment) -> None:
-        """Deals the rows of a segment to fewer buckets, if it has far too many, before it is written at first."""
-        if self._wanted(segment.pending, segment.buckets) * 2 < segment.buckets:
+        """Deals the rows of a segment that is written nowhere to as many buckets as it needs, if it has far others."""
+        some = list(islice(segment.pages.values(), _SAMPLED_PAGES))
+        self.load([page for page in some if page.members is None])
+        collected = [rows for page in some if (rows := self._collect(page)[1])]
+        scale = len(segment.pages) / max(len(some), 1)
+        size = sum(len(encode_page(0, rows)) for rows in collected) * scale
+        wanted = self._wanted(int(size), int(sum(map(self.store.count, collected)) * scale))
+        if not segment.buckets < wanted * 2 < segment.buckets * 4:
             self._deal(segment)
 
     def _deal(self, segment: Segment) -> None:
@@ -275,9 +284,9 @@ class Pager:
         for mark, name in zip(marks, store.places([row[0] for row in rows])[1], strict=True):
             dealt[bucket_of(crc32(name), buckets)].append(mark)
         for bucket, own in enumerate(dealt):
-            page = segment.page(bucket)
-            page.members = store.members(own)
-            if own:
+            if dirty and (own or store.replayed):  # what was there and is no more needs the whole log, too
+                page = segment.page(bucket)
+                page.members = store.members(own)
                 self._note_logged(page, len(own), int(each * len(own)), dirty)
         residence.sort_dirty()
 
@@ -329,8 +338,15 @@ class Pager:
             if key not in puts:
                 puts[key] = empty
                 segment.bytes += len(empty)
-                if bucket in segment.pages:
-                    segment.pages[bucket].stored = len(empty)
+                page = segment.pages.get(bucket)
+                if page is None and self.store.pinned:
+                    page = segment.page(bucket)
+                    page.members = self.store.members(())
+                if page is None:
+                    segment.resident -= 1
+                    self._note_absent(1)
+                else:
+                    page.stored = len(empty)
         return puts
 
     def _collect(self, page: Page) -> tuple[list[Any], list[Row]]:

@@ -65,6 +65,8 @@ class Page:
 class Segment:
     """The pages of a stretch of time, in buckets by the hash of their key.
 
+    As long as no page of it is written, those that are not here have no rows: they count as in memory.
+
     Attributes:
         pages: Those that are in memory or have an overlay.
         resident: How many are in memory.
@@ -88,7 +90,7 @@ class Segment:
         self.low = entry.number * pager.width
         self.high = self.low + pager.width - 1
         self.pages: dict[int, Page] = {}
-        self.resident = 0
+        self.resident = 0 if entry.bytes else entry.buckets
         self.pending = 0
         self.dealt = 0
         self.resize(entry.buckets)
@@ -117,6 +119,8 @@ class Segment:
         page = self.pages.get(bucket)
         if page is None:
             page = self.pages[bucket] = Page(self, bucket)
+            if not self.bytes:
+                page.members = self.pager.store.members(())
         return page
 
     def moved_by(self, buckets: int) -> Collection[int]:

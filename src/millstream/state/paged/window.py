@@ -51,7 +51,9 @@ class PagedWindowStore(Pending, MemoryWindowStore):
         super().restore(records)
         for record in records:
             key, start, _ = split_window_key(record.key)
-            self._marks.append((self._codec.key_in(key), start))
+            mark = (self._codec.key_in(key), start)
+            self._dirty.pop(mark, None)
+            self._marks.append(mark)
         self._records += records
 
     def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import pytest
 from tests.unit.state.paged.remote import (
     ALL,
+    BUFFER,
     PAIRS,
     PUTS,
     ROWS,
@@ -204,6 +206,43 @@ def test_versions_in_a_page_are_not_put_again_from_the_log() -> None:
     state.open(ROWS)
     again: Any = state.open(VERSIONS)
     assert again.get("a") == (3, 15)
+
+
+def test_versions_that_are_gone_need_the_whole_log_even_if_their_page_has_no_rows() -> None:
+    """Of a version and a tombstone of the same time, nothing is left; of the tombstone alone, it would be."""
+    remote = Remote()
+    spec = StoreSpec("versions", "versioned", STRING, STRING, retention_ms=40_000)
+    odd = crc32(b"key") & 1
+    others = [name for name in map(str, range(99)) if crc32(name.encode()) & 1 != odd][:2]
+    state = remote.state(page_bytes=1000, log_limit=30_000)
+    rows: Any = state.open(ROWS)
+    versions: Any = state.open(spec)
+    versions.put("key", "x", 20)
+    remote.apply(state.commit(b""))
+    versions.put("key", None, 20)
+    rows.put("a", 1)
+    remote.apply(state.commit(b""))
+    for other in others:  # in another page, once there are two
+        versions.put(other, "y" * 5_000, 10)
+    remote.apply(state.commit(b""))
+    state = remote.state(page_bytes=1000)
+    state.open(ROWS)
+    again: Any = state.open(spec)
+    assert versions.put("key", "z", 10) == again.put("key", "z", 10)
+    assert versions.get("key") == again.get("key") == ("z", 10)
+
+
+def test_a_buffer_stays_in_memory_whatever_pages_it_has() -> None:
+    remote = Remote()
+    state = remote.state(page_bytes=60, log_limit=0, memory_limit=0)
+    buffer: Any = state.open(BUFFER)
+    for n in range(300):
+        buffer.put(n, b"x%d" % n, n)
+        if n % 50 == 49:
+            remote.apply(state.commit(b""))
+    again: Any = remote.state(page_bytes=60, memory_limit=0).open(BUFFER)
+    assert rows_of(again) == rows_of(buffer)
+    assert len(again) == 300
 
 
 def test_the_log_stays_as_long_as_any_store_needs_it_whichever_is_opened_first() -> None:

@@ -150,6 +150,39 @@ def test_a_window_begins_with_as_many_pages_as_the_one_before_and_is_written_wit
     assert [sum(1 for _ in again.fetch_all(at * 10_000, at * 10_000)) for at in range(4)] == sizes
 
 
+def test_no_page_becomes_large_before_it_is_written() -> None:
+    remote = Remote()
+    state = remote.state(page_bytes=2_000, log_limit=200_000)
+    store: Any = state.open(ROWS)
+    for batch in range(20):  # few rows, which the log has again and again
+        for n in range(100):
+            store.put(f"key{n}", batch)
+        remote.apply(state.commit(b""))
+    for n in range(1_000):
+        store.put(f"key{n}", n)
+    while not remote.count(b"p"):
+        store.put("key0", 0)
+        remote.apply(state.commit(b""))
+    pages = [len(data) for key, data in remote.map.items() if key[:1] == b"p"]
+    assert len(pages) > 5
+    assert max(pages) < 6_000
+
+
+def test_few_rows_have_few_pages_even_after_many() -> None:
+    remote = Remote()
+    state = remote.state(page_bytes=400, log_limit=2_000_000)
+    store: Any = state.open(WINDOWS)
+    for n in range(20_000):
+        store.put(f"key{n}", 0, n)
+    remote.apply(state.commit(b""))
+    for window in range(1, 8):
+        for batch in range(120):
+            for n in range(200):
+                store.put(f"key{n}", window * 10_000, batch)
+            remote.apply(state.commit(b""))
+    assert 0 < remote.count(b"p") < 300
+
+
 # --- the remote map does not grow -------------------------------------------------------------------------------------
 
 
