@@ -17,15 +17,18 @@ _KEYS = 100_000
 _WINDOW = 60_000
 _GRACE_MINUTES = 15
 _BATCH = 100_000
-"""How many records each batch has, on both sides: the figures of a busy machine are then of the same work."""
+"""How many records each batch has on both sides, where the two are compared with each other: it is the same work."""
 
 
 def keyed_count(bench: Bench) -> list[Figure]:
-    """Counts 100 k keys, every update to a topic; without and with a view and a changelog."""
+    """Counts 100 k keys, every update to a topic; without and with a view and a changelog.
+
+    Batches have the size that pacing finds; then Spark has batches of that size, too.
+    """
     records = uniform(bench.size(5_000_000, 500_000), _KEYS)
     unnamed = _ours(bench, records, lambda app: _count(app, None))
     named = _ours(bench, records, lambda app: _count(app, "counts"))
-    raw = _raw(bench, records, raw_spark.keyed_count)
+    raw = _raw(bench, records, raw_spark.keyed_count, unnamed.batch_records())
     return [
         _rate("keyed-count", "unnamed store", unnamed).at_least(120_000),
         _rate("keyed-count", "named store: view and changelog", named),
@@ -38,9 +41,9 @@ def windowed_count(bench: Bench) -> list[Figure]:
     """Counts in windows until there are 4 M of them."""
     keys = bench.size(400_000, 30_000)
     records = windows(keys, 10, _WINDOW)
-    ours = _ours(bench, records, _windowed)
-    raw = _raw(bench, records, raw_spark.windowed_count(_WINDOW, f"{_GRACE_MINUTES} minutes"))
-    keeping = _raw(bench, records, raw_spark.windowed_count(_WINDOW, None))
+    ours = _ours(bench, records, _windowed, _BATCH)
+    raw = _raw(bench, records, raw_spark.windowed_count(_WINDOW, f"{_GRACE_MINUTES} minutes"), _BATCH)
+    keeping = _raw(bench, records, raw_spark.windowed_count(_WINDOW, None), _BATCH)
     times = ours.rate() / raw.rate()
     return [
         _rate("windowed-count", f"unnamed store, {keys * 10:,} live windows", ours),
@@ -90,29 +93,35 @@ def _windowed(app: App) -> None:
     counts.to_stream().to("out")
 
 
-def _ours(bench: Bench, records: Records, topology: Callable[[App], None]) -> Progress:
+def _ours(bench: Bench, records: Records, topology: Callable[[App], None], batch: int | None = None) -> Progress:
     with bench.data("ours") as (directory, log):
-        progress = _run(bench, directory, log, {"in": records}, topology)
+        progress = _run(bench, directory, log, {"in": records}, topology, batch)
         check_count(log, "out", len(records.keys))
         return progress
 
 
 def _run(
-    bench: Bench, directory: Any, log: Any, inputs: dict[str, Records], topology: Callable[[App], None]
+    bench: Bench,
+    directory: Any,
+    log: Any,
+    inputs: dict[str, Records],
+    topology: Callable[[App], None],
+    batch: int | None = None,
 ) -> Progress:
     for topic, records in inputs.items():
         preload(log, topic, records, bench.tasks)
     log.create_topic("out", bench.tasks)
-    app = bench.app(directory, **{"min.batch.records": _BATCH, "max.batch.records": _BATCH})
+    fixed = {} if batch is None else {"min.batch.records": batch, "max.batch.records": batch}
+    app = bench.app(directory, **fixed)
     topology(app)
     with app.start() as handle:
         return Watch(handle, log, inputs).until(sum(len(records.keys) for records in inputs.values()))
 
 
-def _raw(bench: Bench, records: Records, shape: raw_spark.Shape) -> Progress:
+def _raw(bench: Bench, records: Records, shape: raw_spark.Shape, batch: float) -> Progress:
     directory = bench.raw_directory("throughput")
     try:
-        return raw_spark.RawQuery(bench.session(), directory, shape, _BATCH).run(records)
+        return raw_spark.RawQuery(bench.session(), directory, shape, int(batch)).run(records)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -33,7 +33,7 @@ RECORDS = 150
 SEED = 7
 KILLS = 10
 
-BROKER_DEATHS = int(os.environ.get("BROKER_DEATHS", "2"))
+BROKER_DEATHS = int(os.environ.get("BROKER_DEATHS", "5"))
 PER_KEY_ON_SPARK = int(os.environ.get("PER_KEY_ON_SPARK", "280"))
 OPTIONS = ("--batch", "400", "--set", "producer.transaction.timeout.ms=2000", "--set", "request.timeout.ms=4000")
 
