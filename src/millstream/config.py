@@ -203,6 +203,12 @@ KEYS: dict[str, Key] = {
     "target.batch.ms": Key(500, _number(10), "How long a batch should take; how many records it has follows from it."),
     "min.batch.records": Key(1_000, _number(1), "A batch has no fewer records than this because of its target time."),
     "max.batch.records": Key(500_000, _number(1), "A batch has no more records than this."),
+    "max.batch.bytes": Key(
+        64 * 1024**2,
+        _number(1024),
+        "A batch has about no more bytes than this: how many records that is follows from the batches before. Java and "
+        "the workers hold them several times.",
+    ),
     "host.memory.max.bytes": Key(
         2 * 1024**3,
         _number(1024**2),

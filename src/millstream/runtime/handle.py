@@ -17,6 +17,7 @@ from millstream.errors import (
     BrokerError,
     LogError,
     MillstreamError,
+    OffsetOutOfRangeError,
     RunError,
 )
 from millstream.runtime.application import Application
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 _POLL = 0.02
 _GRACE = 8.0
+_MANY = 1000
+_FEW = 100
+_FEW_BYTES = 1024**2
 _LOOK = "look at spark.log in the application's directory"
 
 
@@ -61,7 +65,13 @@ class Handle:
             self._application.close()
             raise
         config = app.config
-        self._pacing = Pacing(config["target.batch.ms"], config["min.batch.records"], config["max.batch.records"])
+        self._pacing = Pacing(
+            config["target.batch.ms"],
+            config["min.batch.records"],
+            config["max.batch.records"],
+            config["max.batch.bytes"],
+            self._each,
+        )
         self._control = Control(self._application.directory / "control.json")
         self._orders = Orders(self._pacing.records, due=0, until=self._until)
         self._control.write(self._orders)
@@ -87,6 +97,19 @@ class Handle:
             own,
         )
         self._metrics = Metrics(application)
+        self._each = max((self._size_of_records(topic) for topic in inputs), default=0.0)
+
+    def _size_of_records(self, topic: str) -> float:
+        """About how many bytes the records of a topic have: as many as the first ones that will be read."""
+        log = self._application.log
+        starts, ends = log.starts([topic])[topic], log.ends([topic])[topic]
+        for partition, (first, end) in enumerate(zip(starts, ends, strict=False)):
+            start = max(first, self._metrics.position(topic, partition))
+            if end - start >= _MANY:
+                with contextlib.suppress(OffsetOutOfRangeError):  # deleted just now
+                    some = log.read(topic, partition, start, start + _FEW, max_bytes=_FEW_BYTES)
+                    return float(some.nbytes / max(len(some), 1))
+        return 0.0
 
     # ----- what users call -------------------------------------------------------------------------------------
 
@@ -177,6 +200,12 @@ class Handle:
                 self._attempts()
         except MillstreamError as error:
             self._error = error
+        except ConnectionError as error:
+            self._error = RunError(
+                "the application stopped: Spark's Java process has ended",
+                hint="if it ran out of memory, see spark.driver.memory and max.batch.bytes; " + _LOOK,
+            )
+            self._error.__cause__ = error
         except Exception as error:  # noqa: BLE001  (whatever it is, it must be told)
             self._error = RunError(f"the application stopped: {type(error).__name__}: {error}")
             self._error.__cause__ = error
@@ -284,7 +313,8 @@ class Handle:
         self._progressed = True
         self._upkeep.batch({(t, p): end for written in results for t, p, end in written.offsets})
         self._metrics.add(batch, results, seconds, took, cores)
-        self._pacing.learn(self._metrics.last_records, self._metrics.last_seconds, self._metrics.last_work)
+        metrics = self._metrics
+        self._pacing.learn(metrics.last_records, metrics.last_seconds, metrics.last_work, metrics.last_bytes)
         self._order(records=self._pacing.records, due=_due(results))
         self._status.batch(results)
 

@@ -39,6 +39,7 @@ class Metrics:
         self.last_batch = -1
         self.last_seconds = 0.0
         self.last_work = 0.0
+        self.last_bytes = 0
         self._last_end = time.monotonic()
         self.last_records = 0
         self.waiting = 0
@@ -48,6 +49,10 @@ class Metrics:
         published = application.log.published(application.program.topology.application_id)
         if published is not None:
             self._positions.update(published.offsets)
+
+    def position(self, topic: str, partition: int) -> int:
+        """How far a partition has been read."""
+        return self._positions.get((topic, partition), 0)
 
     def add(self, batch: int, results: list[Written], seconds: float, commit: float, cores: int) -> None:
         """Takes note of a batch: what its tasks did, how long they and the commit took, how many run at once."""
@@ -80,6 +85,7 @@ class Metrics:
             # A batch that is run again was planned long ago.
             self.last_seconds = max(seconds + commit, min(now - self._last_end, time.time() - planned))
             self.last_work = reading + engine + commit
+            self.last_bytes = int(sum(result.figures.get("bytes", 0.0) for result in results))
             self._last_end = now
             self._recent.append((now, read, written))
             while self._recent and self._recent[0][0] < now - _WINDOW:

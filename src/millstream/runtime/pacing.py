@@ -11,6 +11,13 @@ _SHARE = 3.0
 class Pacing:
     """Learns from each batch how many records the next one may have.
 
+    Args:
+        target_ms: How long a batch should take.
+        least: How many records it may have whatever that takes.
+        most: How many it may have at most.
+        most_bytes: How many bytes they may have together.
+        each: How many bytes one has, as far as known.
+
     A batch takes a while whatever it has to do, and more while Java is new. What it takes for its records is the rest:
     to halve the records halves that, and no more.
 
@@ -25,21 +32,30 @@ class Pacing:
     5000
     """
 
-    def __init__(self, target_ms: int, least: int, most: int) -> None:
+    def __init__(self, target_ms: int, least: int, most: int, most_bytes: float = math.inf, each: float = 0.0) -> None:
         self._target = target_ms / 1000
         self._least = min(least, most)
         self._most = most
+        self._most_bytes = most_bytes
         self._fixed = math.inf
         self._before = (0, 0.0)
-        self.records = min(max(10_000, self._least), most)
+        self._wanted = min(max(10_000, self._least), most)
+        self._each = each
 
-    def learn(self, records: int, seconds: float, work: float) -> None:
-        """Takes note of a batch: how long it took, and how much of that went to records.
+    @property
+    def records(self) -> int:
+        """How many records the next batch may have. However few there should be: their bytes decide."""
+        return max(1, int(min(self._wanted, self._most_bytes / max(self._each, 1.0))))
+
+    def learn(self, records: int, seconds: float, work: float, size: int = 0) -> None:
+        """Takes note of a batch: how long it took, how much of that went to records, and how many bytes they had.
 
         What is measured of the work is not all of it, so the rest is an upper bound of what a batch takes whatever it
         has to do. It may have become more: a small batch tells how much, or one that has fewer records than the one
         before and is not as much shorter.
         """
+        if records:
+            self._each = max(size / records, (self._each + size / records) / 2)  # up at once, down by and by
         rest = max(0.0, seconds - work)
         is_small = records < self.records * 0.5
         if rest <= self._fixed:
@@ -56,4 +72,4 @@ class Pacing:
         factor = min(4.0, max(0.5, (goal - self._fixed) / max(seconds - self._fixed, 0.001)))
         if 0.9 < factor < 1.1:
             return
-        self.records = int(min(self._most, max(self._least, self.records * factor)))
+        self._wanted = int(min(self._most, max(self._least, self._wanted * factor)))

@@ -80,7 +80,7 @@ class Reader:
                     written = self._read_range(one, now, deliveries)
             except MillstreamError as error:
                 written = Written((0, one.topic, one.partition), failure=failure_of(error))
-            figures = {"read": time.perf_counter() - started, "planned": now / 1000}
+            figures = {"read": time.perf_counter() - started, "planned": now / 1000, **written.figures}
             written = msgspec.structs.replace(written, printed=printed, figures=figures)
             yield Row(one.partition % self._program.tasks, RESULT, pack(written))
         reach(AFTER_READ)
@@ -92,6 +92,7 @@ class Reader:
         records = _one_batch(table)
         offsets = [(one.topic, one.partition, one.end)]
         origin = (0, one.topic, one.partition)
+        figures = {"bytes": float(records.nbytes)}
         if one.topic in self._globals and deliveries:
             piece = Piece(one.topic, one.partition, _piece(records, _running(records)))
             for delivery in deliveries:
@@ -99,7 +100,7 @@ class Reader:
         if one.topic in self._program.restores:
             piece = Piece(one.topic, one.partition, _piece(records, _running(records)))
             deliveries[one.partition].restores.append(piece)
-            return Written(origin, offsets=offsets, drops=lost)
+            return Written(origin, offsets=offsets, drops=lost, figures=figures)
         source = self._inputs.source(one.topic)
         if source is not None:
             self._deal(one, one.topic, one.partition, records, _orders(source, records), deliveries)
@@ -116,7 +117,7 @@ class Reader:
             drops += [Drop(*where, count - before.get(where, 0)) for where, count in task.context.dropped.items()]
             outputs += self._send_on(one, task, deliveries)
         blocks = list(blocks_of(outputs, self._program.counts.get, one.partition))
-        return Written(origin, blocks=blocks, drops=drops, offsets=offsets)
+        return Written(origin, blocks=blocks, drops=drops, offsets=offsets, figures=figures)
 
     def _records(self, one: Range) -> tuple[pa.Table, list[Drop]]:
         """The records of a range; and those that are gone, if the application goes on without them."""

@@ -63,6 +63,21 @@ def test_batches_are_not_small_while_java_is_new() -> None:
     assert pacing.records == pytest.approx(20_000, rel=0.15)
 
 
+def test_large_records_make_batches_of_few() -> None:
+    pacing = Pacing(target_ms=500, least=1_000, most=500_000, most_bytes=64_000_000, each=100_000)
+    assert pacing.records == 640  # even fewer than there should be at least
+    for _ in range(20):
+        pacing.learn(pacing.records, 0.2, 0.01, size=pacing.records * 1_000)
+    assert pacing.records == pytest.approx(64_000, rel=0.01)
+    pacing.learn(64_000, 0.2, 0.01, size=64_000 * 10_000)
+    assert pacing.records == 6_400  # at once
+    for _ in range(20):
+        pacing.learn(pacing.records, 0.2, 0.01, size=pacing.records * 50)
+    assert pacing.records == 500_000
+    pacing.learn(0, 0.2, 0.0, size=0)
+    assert pacing.records == 500_000
+
+
 @pytest.mark.parametrize("partitions", [1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 24, 48])
 def test_slots_deal_tasks_evenly_to_the_partitions_of_spark(partitions: int) -> None:
     assert [spark_hash(slot) % partitions for slot in slots(48)] == [task % partitions for task in range(48)]
