@@ -204,7 +204,7 @@ KEYS: dict[str, Key] = {
     "min.batch.records": Key(1_000, _number(1), "A batch has no fewer records than this because of its target time."),
     "max.batch.records": Key(500_000, _number(1), "A batch has no more records than this."),
     "max.batch.bytes": Key(
-        64 * 1024**2,
+        16 * 1024**2,
         _number(1024),
         "A batch has about no more bytes than this: how many records that is follows from the batches before. Java and "
         "the workers hold them several times.",

@@ -33,6 +33,7 @@ _STATIC = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",  # where Spark runs in this process, all of it is there
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "millstream.runtime.spark.daemon",
     "spark.executorEnv.PYTHONHASHSEED": "0",
