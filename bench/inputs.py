@@ -40,9 +40,9 @@ def uniform(count: int, keys: int, *, seed: int = 1, start: int = 0) -> Records:
     return Records(rng.integers(0, keys, count), np.arange(start, start + count, dtype=np.int64))
 
 
-def each_once(keys: int) -> Records:
-    """One record of each key, at the beginning of time."""
-    return Records(np.random.default_rng(2).permutation(keys), np.zeros(keys, np.int64))
+def each_once(keys: int, *, step: int = 0) -> Records:
+    """One record of each key: all at the beginning of time, or so many milliseconds apart."""
+    return Records(np.random.default_rng(2).permutation(keys), np.arange(keys, dtype=np.int64) * step)
 
 
 def windows(keys: int, count: int, size_ms: int, *, times: int = 2) -> Records:

@@ -52,7 +52,7 @@ def large_state(bench: Bench) -> list[Figure]:
 def _with_state(bench: Bench, keys: int, measured: list[Records]) -> list[Progress]:
     """Fills the state with so many keys, then runs batches over it."""
     with bench.data("state") as (directory, log):
-        preload(log, "in", each_once(keys), bench.tasks)
+        preload(log, "in", each_once(keys, step=1), bench.tasks)
         log.create_topic("out", bench.tasks)
         filling = bench.app(directory, **{"target.batch.ms": 4_000})
         _count(filling)
@@ -76,7 +76,7 @@ def _raw_with_state(bench: Bench, keys: int, measured: Records) -> Progress:
     directory = bench.raw_directory("state")
     try:
         session = bench.session()
-        raw_spark.RawQuery(session, directory, raw_spark.keyed_count, 500_000).run(each_once(keys))
+        raw_spark.RawQuery(session, directory, raw_spark.keyed_count, 500_000).run(each_once(keys, step=1))
         again = raw_spark.RawQuery(session, directory, raw_spark.keyed_count, _BATCH, written=keys)
         return again.run(measured)
     finally:
@@ -90,7 +90,7 @@ def restart(bench: Bench) -> list[Figure]:
     """From starting a new process over 1 GB of state to the first new result."""
     keys = bench.size(1_000_000, 1_000)
     with bench.data("restart") as (directory, log):
-        preload(log, "in", each_once(keys), bench.tasks, noise=_VALUE)
+        preload(log, "in", each_once(keys, step=1), bench.tasks, noise=_VALUE)
         log.create_topic("out", bench.tasks)
         app = bench.app(directory, **{"target.batch.ms": 4_000})
         _keep_last(app)
