@@ -372,6 +372,25 @@ def test_inputs_whose_times_differ_are_read_in_batches_of_about_the_size_wanted(
         assert local.run() < 3 * 900 / 60
 
 
+@pytest.mark.parametrize("at", ["one time", "two times"])
+def test_records_of_the_same_time_do_not_pile_up_in_the_state(tmp_path: Path, at: str) -> None:
+    """Tasks take those of the first partition first: so they are read first."""
+    log = open_log(tmp_path)
+    log.create_topic("in", 3)
+    for number in range(30):
+        time = 0 if at == "one time" or number < 15 else 5
+        log.produce("in", [ProducerRecord(b"k%d" % n, b"1", time, partition=n % 3) for n in range(60)])
+    app = App("ties", config={"state.dir": str(tmp_path), "status": "none"})
+    app.stream("in", value=str).group_by_key().count(store="counts").to_stream().to("out")
+    with LocalRun(app, records=60) as local:
+        batches = 0
+        while local.batch():
+            batches += 1
+            assert sum(written.waiting for written in local.results) <= 90  # one of each partition in each batch
+    assert batches < 3 * 1_800 / 60
+    assert {app.store("counts").get(f"k{n}") for n in range(60)} == {30}
+
+
 def test_a_checkpoint_that_is_older_than_the_results_is_noticed(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)

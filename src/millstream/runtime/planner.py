@@ -226,9 +226,10 @@ class Planner:
             if not times:
                 continue
             limit, slowest = min((latest, place) for place, latest in times.items())
-            found = self._log.offsets_for_times(
-                {(topic, part): limit + 1 for topic, part, *_ in together if (topic, part) != slowest}
-            )
+            # Of what is of the same time, tasks take that of the first partition first: see `ordering`.
+            bounds = {(topic, part): limit + ((topic, part) < slowest) for topic, part, *_ in together}
+            del bounds[slowest]
+            found = self._log.offsets_for_times(bounds)
             for topic, partition, begin, stop, end in together:
                 later = found.get((topic, partition), stop)
                 kept[topic][partition] = max(min(begin + 1, end), min(stop, later))
