@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -17,6 +19,8 @@ from tests.fault.points import HOST
 from millstream import App
 from millstream.errors import RunError
 from millstream.log import ProducerRecord, open_log
+from millstream.runtime.host.birth import birth
+from millstream.runtime.host.client import connect
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
 
@@ -103,6 +107,25 @@ def test_a_host_ends_with_the_process_that_it_was_started_for(directory: Path) -
         run.executor.kill()
         run.executor.wait()
         assert wait_for_end(host)
+
+
+def test_a_host_that_was_started_for_a_process_that_has_gone_meanwhile_ends(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
+    born = birth(gone.pid)
+    assert born is not None
+    gone.communicate()
+    assert birth(gone.pid) is None
+    host = subprocess.Popen(
+        [sys.executable, "-m", "millstream.runtime.host", str(tmp_path / "h0"), str(gone.pid), born]
+    )
+    assert host.wait(SECONDS) == 0
+
+
+def test_no_host_is_started_for_a_process_that_is_gone() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    with pytest.raises(RunError, match="is gone"):
+        connect(f"gone-{os.getpid()}", gone.pid, 0)
 
 
 def test_a_host_ends_when_it_is_told(directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""Starts a task host: ``python -m millstream.runtime.host SOCKET PARENT``."""
+"""Starts a task host: ``python -m millstream.runtime.host SOCKET PARENT BORN``."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ import sys
 from millstream.runtime.host.server import serve
 
 if __name__ == "__main__":
-    serve(sys.argv[1], int(sys.argv[2]))
+    serve(sys.argv[1], int(sys.argv[2]), sys.argv[3])

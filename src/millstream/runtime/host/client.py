@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from millstream.errors import RunError
+from millstream.runtime.host.birth import birth
 from millstream.runtime.host.wire import Wire
 from millstream.runtime.messages import Stop
 
@@ -49,8 +50,11 @@ def connect(run: str, executor: int, number: int) -> Wire:
         wire = _try(path)
         if wire is not None:
             return wire
+        born = birth(executor)
+        if born is None:
+            raise RunError("no task host is started: the process that this worker came from is gone")
         process = subprocess.Popen(  # noqa: S603  (our own program)
-            [sys.executable, "-m", "millstream.runtime.host", str(path), str(executor)],
+            [sys.executable, "-m", "millstream.runtime.host", str(path), str(executor), born],
             stdin=subprocess.DEVNULL,
             stdout=sys.__stderr__,
             start_new_session=True,

@@ -21,6 +21,7 @@ from pathlib import Path
 from millstream.errors import MillstreamError, RunError
 from millstream.failpoints import declare, reach
 from millstream.runtime.capture import captured
+from millstream.runtime.host.birth import birth
 from millstream.runtime.host.runner import FetchValues, TaskRunner
 from millstream.runtime.host.wire import Wire
 from millstream.runtime.messages import (
@@ -187,8 +188,14 @@ class _Watch:
         os._exit(1)
 
 
-def serve(path: str, parent: int) -> None:
-    """Serves at a Unix socket until there is nobody left to serve."""
+def serve(path: str, parent: int, born: str) -> None:
+    """Serves at a Unix socket until there is nobody left to serve.
+
+    Args:
+        path: Of the socket.
+        parent: The process that the host ends with.
+        born: What `birth` said of that process when the host was started: it may be gone by now.
+    """
     gc.set_threshold(*_COLLECT_AFTER)
     host = Host()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -215,25 +222,9 @@ def serve(path: str, parent: int) -> None:
             threading.Thread(target=handle, args=(connection,), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
-    born = _birth(parent)
-    while not done.wait(1.0):
-        if _birth(parent) != born or time.monotonic() - host.last_used > _IDLE:
+    while birth(parent) == born and time.monotonic() - host.last_used <= _IDLE:
+        if done.wait(1.0):
             break
     with contextlib.suppress(OSError):
         Path(path).unlink()
     os._exit(0)
-
-
-def _birth(pid: int) -> str | None:
-    """Something that changes when a process ends, even if another one gets its number."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:  # noqa: PTH123
-            return stat.read().rpartition(")")[2].split()[19]
-    except FileNotFoundError:
-        if sys.platform == "linux":
-            return None
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return None
-    return "alive"

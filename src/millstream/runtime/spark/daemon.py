@@ -11,10 +11,13 @@ import sys
 
 from pyspark import daemon
 
+from millstream.runtime.spark.worker import be_daemon
+
 if __name__ == "__main__":
     if sys.argv[1:] == ["pyspark.worker"]:
         for name in ("pandas", "pyarrow", "millstream.runtime.spark.proxy", "millstream.runtime.spark.source"):
             importlib.import_module(name)
+        be_daemon()
         gc.collect()
         gc.freeze()  # see millstream.runtime.spark.worker
     daemon.manager()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ from millstream.runtime.messages import Done, Fetch, Fetched, NeedProgram, Progr
 from millstream.runtime.reading import RESULT
 from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.state_map import StateMap
-from millstream.runtime.spark.worker import begin_task
+from millstream.runtime.spark.worker import begin_task, executor
 
 OUTPUT = "payload binary"
 
@@ -56,7 +55,7 @@ class TaskProxy(StatefulProcessor):
         task = self._numbers[key[0]]
         state = self._state
         token = state.get_many([TOKEN_KEY])[0] or b""
-        wire = connect(self._run, os.getppid(), task % self._hosts)
+        wire = connect(self._run, executor(), task % self._hosts)
         try:
             wire.send(Run(self._program.digest, task, token, deliveries))
             while True:

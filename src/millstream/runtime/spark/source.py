@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from millstream.runtime.planner import Mark, Planner
 from millstream.runtime.program import unpack_program
 from millstream.runtime.reading import Range, Reader
 from millstream.runtime.spark.parcel import Parcel
-from millstream.runtime.spark.worker import begin_task
+from millstream.runtime.spark.worker import begin_task, executor
 
 SCHEMA = "slot bigint, kind int, payload binary"
 _ARROW = pa.schema([("slot", pa.int64()), ("kind", pa.int32()), ("payload", pa.binary())])
@@ -134,7 +133,7 @@ def _reader(settings: Settings) -> Reader:
     if found is None:
         loaded = unpack_program(settings.program.open())
         if loaded.placement.tasks:
-            start_hosts(settings.run, os.getppid(), settings.hosts)
+            start_hosts(settings.run, executor(), settings.hosts)
         while len(_readers) >= _MOST:
             del _readers[next(iter(_readers))]
         found = _readers[settings.program.digest] = Reader(loaded, open_place(loaded.log, create=False))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 
 _SETTLED = (2, 5)
 _tasks = 0
+_daemon: int | None = None
 
 
 def begin_task() -> None:
@@ -19,3 +21,16 @@ def begin_task() -> None:
     if _tasks in _SETTLED:
         gc.collect()
         gc.freeze()
+
+
+def be_daemon() -> None:
+    """To be called in the process that workers are forked from."""
+    global _daemon  # noqa: PLW0603  (those that are forked have it, too)
+    _daemon = os.getpid()
+
+
+def executor() -> int:
+    """The process that the workers of this executor come from, which may be gone by now: the system would then tell
+    another one.
+    """
+    return _daemon or os.getppid()
