@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from millstream.engine.chunks import Bulk
 from millstream.engine.context import Drop, Failure, Getter, TaskContext
 from millstream.errors import SerdeError
 from millstream.plan.functions import Function
@@ -19,10 +20,12 @@ from millstream.plan.walk import history
 from millstream.records import Headers
 
 Process: TypeAlias = Callable[..., None]
+BulkOperator: TypeAlias = Callable[[Any, "Build"], Bulk | None]
 Operator: TypeAlias = Callable[[Any, "Build"], "Process | tuple[Process, ...]"]
 
 _STREAM = 4  # parts of a record of a stream; a change of a table has more
 OPERATORS: dict[type[Node], Operator] = {}
+BULKS: dict[type[Node], BulkOperator] = {}
 GETTERS: dict[type[Node], Callable[[Any, Build], Getter]] = {}
 
 
@@ -46,6 +49,16 @@ def getter(kind: type[Node]) -> Callable[[Callable[[Any, Build], Getter]], Calla
     return register
 
 
+def in_bulk(kind: type[Node]) -> Callable[[BulkOperator], BulkOperator]:
+    """Registers the function that makes what an operator does with many records at once; None where it cannot."""
+
+    def register(make: BulkOperator) -> BulkOperator:
+        BULKS[kind] = make
+        return make
+
+    return register
+
+
 class Build:
     """The operators of one task, as they are being compiled, from the last of the plan to the first."""
 
@@ -54,6 +67,7 @@ class Build:
         self.facts = context.topology.facts
         self._children: dict[Node, list[tuple[Node, int]]] = {}
         self._processes: dict[Node, tuple[Process, ...]] = {}
+        self._bulks: dict[Node, Bulk | None] = {}
         self._getters: dict[Node, Getter] = {}
         nodes = context.topology.plan.nodes
         for node in nodes:
@@ -86,6 +100,17 @@ class Build:
         """Passes on what a node gives to all operators below it, in their order."""
         below = [self._port(c, p) for c, p in self._below(node) if not isinstance(c, Late | BranchOutput)]
         return fan_out(below, node.edge)
+
+    def bulk(self, node: Node) -> Bulk | None:
+        """What the operator below a node, and all below that, do with a chunk; None if they want records singly."""
+        below = self._below(node)
+        if len(below) != 1 or self.context.raw:
+            return None
+        child = below[0][0]
+        if child not in self._bulks:
+            make = BULKS.get(type(child))
+            self._bulks[child] = None if make is None else make(child, self)
+        return self._bulks[child]
 
     def only_stream(self, node: Node) -> Process | None:
         """Passes on what a table gives to what is below its stream, if there is nothing else below the table."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from millstream.config import Config
@@ -40,6 +40,17 @@ class OutputRecord(NamedTuple):
     timestamp: int
     headers: Headers
     partition: int | None = None
+
+
+class OutputBatch(NamedTuple):
+    """Records that a task wrote to a topic, by column; ``headers`` is None if none has any. See `OutputRecord`."""
+
+    topic: str
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    timestamps: Sequence[int]
+    headers: Sequence[Headers] | None
+    partition: int | None
 
 
 class DroppedRecord(NamedTuple):

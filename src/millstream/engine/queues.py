@@ -106,12 +106,9 @@ class Queue:
             valid time: such a record is dealt with when its turn comes, not before those that come first.
         """
         offsets, timestamps, keys, values, headers = columns
-        if self._plain_time and (not timestamps or min(timestamps) >= 0):
-            try:
-                read = self.node.key.deserialize_all(keys), self.node.value.deserialize_all(values)
-                return list(zip(timestamps, *read, headers, offsets, repeat(None))), {}
-            except Exception:  # noqa: S110  (one by one, to find out which)
-                pass
+        read = self.read_all(columns)
+        if read is not None:
+            return list(zip(timestamps, *read, headers, offsets, repeat(None))), {}
         entries: list[Entry] = []
         wrong: dict[int, Process] = {}
         for record in map(InputRecord, offsets, timestamps, keys, values, headers):
@@ -129,6 +126,15 @@ class Queue:
                 wrong[len(entries)] = failed
             entries.append((time or 0, key, value, record.headers, record.offset, record))
         return entries, wrong
+
+    def read_all(self, columns: Columns) -> tuple[Sequence[Any], Sequence[Any]] | None:
+        """The keys and the values, if all of them can be read and all records have a valid time of their own."""
+        if not self._plain_time or (columns.timestamps and min(columns.timestamps) < 0):
+            return None
+        try:
+            return self.node.key.deserialize_all(columns.keys), self.node.value.deserialize_all(columns.values)
+        except Exception:
+            return None
 
     def _failed(self, record: InputRecord, error: Exception) -> Process:
         def process(*_record: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import millstream.engine.operators  # noqa: F401  (registers the operators)
 from millstream.config import Config
+from millstream.engine.chunks import read_chunk
 from millstream.engine.compile import Build
 from millstream.engine.context import DroppedRecord, OutputRecord, TaskContext
 from millstream.engine.errors import Fatal
@@ -205,6 +206,8 @@ class Task:
         self._guard(self._take, inputs, order)
 
     def _take(self, inputs: list[tuple[Queue, Columns]], order: Sequence[int] | None) -> None:
+        if self._take_chunk(inputs, order):
+            return
         read = [(queue, *queue.read(columns)) for queue, columns in inputs]
         simple = not self.context.punctuators.any("stream")
         if simple and (order is None or len(read) == 1) and not any(wrong for _, _, wrong in read):
@@ -225,6 +228,28 @@ class Task:
             if not simple:
                 context.punctuators.run("stream", context.stream_time)
 
+    def _take_chunk(self, inputs: list[tuple[Queue, Columns]], order: Sequence[int] | None) -> bool:
+        """Takes all records at once, if they are of one source whose operators can; returns whether they could."""
+        context = self.context
+        sources = {queue.node for queue, columns in inputs if columns.offsets}
+        if len(sources) != 1 or context.punctuators.any("stream"):
+            return False
+        bulk = self._build.bulk(sources.pop())
+        chunk = None if bulk is None else read_chunk(inputs, order, self._look)
+        if bulk is None or chunk is None:
+            return False
+        bulk.take(chunk)
+        chunk.settle()
+        latest = max(chunk.timestamps)
+        if latest > context.stream_time:
+            context.stream_time = latest
+        return True
+
+    def _look(self, queue: Queue, timestamp: int, offset: int) -> None:
+        """Makes a record the current one, whose key and value nobody asks for."""
+        self.context.source = queue
+        self._entry = (timestamp, None, None, (), offset, None)
+
     @staticmethod
     def _in_turn(queue: Queue, entries: Iterable[Any], wrong: dict[int, Any]) -> Iterator[tuple[Queue, Any, Any]]:
         process = queue.process
@@ -239,8 +264,8 @@ class Task:
 
     # ----- what comes out --------------------------------------------------------------------------------------
 
-    def take_outputs(self) -> list[OutputRecord]:
-        """Returns what was written since the last call, in order."""
+    def take_outputs(self) -> list[Any]:
+        """Returns what was written since the last call, in order: `OutputRecord`, after `take` also `OutputBatch`."""
         outputs = self.context.outputs[:]
         self.context.outputs.clear()
         return outputs

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.engine.context import OutputBatch
 from millstream.log.blocks import Block, decode, encode, encode_batch, to_batch
 from millstream.partitioning_arrow import partitions_for
+from millstream.records import Headers
 from millstream.runtime.messages import OutputBlock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _TOPIC = itemgetter(0)
+
 
 UNKNOWN = -1
 """The partition of records whose topic is not known where they were written; below it, what `OutputRecord` says."""
@@ -27,22 +31,63 @@ def blocks_of(records: Sequence[Any], partitions: Callable[[str], int | None], k
     """Makes blocks of output records, in the order of the first record of each topic.
 
     Args:
-        records: (topic, key, value, timestamp, headers, partition or None), as a task gives them; see `OutputRecord`.
+        records: As a task gives them: `OutputRecord` and `OutputBatch`.
         partitions: How many partitions a topic has; None if that is not known.
         keyless: Decides the partition of records without a key.
     """
-    names = dict.fromkeys(map(_TOPIC, records))
-    for topic in names:
-        found = records if len(names) == 1 else [record for record in records if record[0] == topic]
-        _names, keys, values, timestamps, headers, chosen = zip(*found, strict=True)
+    for topic in dict.fromkeys(map(_TOPIC, records)):
+        keys, values, timestamps, headers, chosen = columns_for(topic, records)
         count = partitions(topic)
         if count is None:
-            by_part = chosen[0] is not None and chosen[0] < 0
-            yield block(topic, chosen[0] if by_part else UNKNOWN, timestamps, keys, values, headers)
+            first = chosen[0]
+            by_part = first if first is not None and first < 0 else UNKNOWN
+            yield block(topic, by_part, timestamps, keys, values, headers)
         elif count == 1:
             yield block(topic, 0, timestamps, keys, values, headers)
         else:
             yield from _dealt(topic, count, (timestamps, keys, values, headers), chosen, keyless)
+
+
+class OutputColumns(NamedTuple):
+    """What was written to a topic, by column; ``headers`` is None if no record has any."""
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    timestamps: Sequence[int]
+    headers: Sequence[Headers] | None
+    partitions: Sequence[int | None]
+
+
+def columns_for(topic: str, records: Sequence[Any]) -> OutputColumns:
+    """What of the given `OutputRecord` and `OutputBatch` is for a topic, in their order."""
+    if len(set(map(_TOPIC, records))) > 1:
+        records = [record for record in records if record[0] == topic]
+    if OutputBatch not in set(map(type, records)):
+        _topics, *columns = zip(*records, strict=True)
+        return OutputColumns(*columns)
+    parts: list[OutputColumns] = []
+    for kind, some in groupby(records, type):
+        if kind is OutputBatch:
+            parts += [
+                OutputColumns(one.keys, one.values, one.timestamps, one.headers, [one.partition] * len(one.keys))
+                for one in some
+            ]
+        else:
+            parts.append(columns_for(topic, list(some)))
+    if len(parts) == 1:
+        return parts[0]
+    headers = [[()] * len(part.keys) if part.headers is None else part.headers for part in parts]
+    return OutputColumns(
+        _joined([part.keys for part in parts]),
+        _joined([part.values for part in parts]),
+        _joined([part.timestamps for part in parts]),
+        _joined(headers),
+        _joined([part.partitions for part in parts]),
+    )
+
+
+def _joined(columns: Iterable[Iterable[Any]]) -> list[Any]:
+    return list(chain.from_iterable(columns))
 
 
 def merged(blocks: Sequence[Block]) -> Block:
@@ -57,10 +102,10 @@ def merged(blocks: Sequence[Block]) -> Block:
 
 
 def _dealt(
-    topic: str, count: int, columns: tuple[Sequence[Any], ...], chosen: Sequence[int | None], keyless: int
+    topic: str, count: int, columns: tuple[Any, ...], chosen: Sequence[int | None], keyless: int
 ) -> Iterator[OutputBlock]:
     timestamps, keys, values, headers = columns
-    batch = to_batch(timestamps, keys, values, headers if any(headers) else None)
+    batch = to_batch(timestamps, keys, values, headers if headers is not None and any(headers) else None)
     numbers = _partitions(batch.column(1), chosen, count)
     numbers = np.where(numbers < 0, keyless % count, numbers)
     order = np.argsort(numbers, kind="stable")

@@ -23,7 +23,7 @@ from millstream.plan.stateless import Repartition
 from millstream.runtime.capture import captured
 from millstream.runtime.columns import columns_of, finder
 from millstream.runtime.messages import PIECE, Delivery, Drop, End, Piece, Written, failure_of, pack
-from millstream.runtime.outputs import blocks_of
+from millstream.runtime.outputs import blocks_of, columns_for
 from millstream.runtime.program import Program
 
 DELIVERY, RESULT = 0, 1
@@ -177,14 +177,16 @@ class Reader:
             if not found:
                 self._deal(one, topic, code, _NO_RECORDS, _NO_ORDERS, deliveries)
                 continue
-            _topic, keys, values, timestamps, headers, partitions = zip(*found, strict=True)
+            keys, values, timestamps, headers, partitions = columns_for(topic, found)
             records = pa.record_batch(
                 [
-                    pa.array(np.arange(one.start, one.start + len(found))),
+                    pa.array(np.arange(one.start, one.start + len(keys))),
                     pa.array(timestamps, pa.int64()),
                     pa.array(keys, pa.binary()),
                     pa.array(values, pa.binary()),
-                    pa.array([encode_headers(h) if h else None for h in headers], pa.binary()),
+                    pa.nulls(len(keys), pa.binary())
+                    if headers is None
+                    else pa.array(map(encode_headers, headers), pa.binary()),
                 ],
                 schema=_READ,
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -35,7 +35,7 @@ class MemoryKeyValueStore:
     order at once), so that the read finds them.
     """
 
-    __slots__ = ("_codec", "_dirty", "_index", "_rows", "absent", "get", "put", "spec")
+    __slots__ = ("_codec", "_dirty", "_index", "_mark", "_rows", "absent", "get", "put", "spec")
 
     get: Callable[[Any], Any]
     put: Callable[[Any, Any], None]
@@ -48,7 +48,8 @@ class MemoryKeyValueStore:
         self._index: SortedKeys | None = None
         self._dirty: dict[Any, None] = {}
         self.get = self._rows.get
-        self.put = putter(self._rows, self._delete, self._dirty.setdefault if spec.logged else discard())
+        self._mark: Callable[[Any], Any] = self._dirty.setdefault if spec.logged else discard()
+        self.put = putter(self._rows, self._delete, self._mark)
 
     def __len__(self) -> int:
         return len(self._rows) if self.absent is None else len(self._rows) + self.absent.rows
@@ -56,6 +57,26 @@ class MemoryKeyValueStore:
     def _delete(self, key: Any) -> None:
         if self._rows.pop(key, None) is not None and self._index is not None:
             self._index.discard(self._codec.key_out(key))
+
+    def count_all(self, keys: Sequence[Any], times: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Adds one to the rows of keys, for each time that a key is there.
+
+        Returns:
+            The counts, and the greatest times, after each.
+        """
+        rows, get, mark = self._rows, self.get, self._mark
+        made: list[tuple[int, int]] = []
+        for key, time in zip(keys, times, strict=True):
+            row = get(key)
+            if row is None:
+                row = (1, time)
+            else:
+                count, before = row
+                row = (count + 1, max(before, time))
+            rows[key] = row
+            mark(key)
+            made.append(row)
+        return zip(*made, strict=True)
 
     def range(self, low: Any = None, high: Any = None, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
         if self.absent is not None:

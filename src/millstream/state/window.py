@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import add
 from typing import Any
 
@@ -99,6 +99,39 @@ class MemoryWindowStore:
                 self._add_to_index(self._index, key, start)
             rows[key] = row
         self._mark((key, start), row)
+
+    def count_all(self, keys: Sequence[Any], start: int, times: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Adds one to the rows of keys in a window that is not past the retention, for each time that a key is there.
+
+        Returns:
+            The counts, and the greatest times, after each.
+        """
+        if start > self._time:
+            self._set_time(start)
+        mark = self._mark
+        made: list[tuple[int, int]] = []
+        rows = self._rows_of(start)
+        for key, time in zip(keys, times, strict=True):
+            row = rows.get(key)
+            if row is None:
+                if self.absent is not None:
+                    row = self.get(key, start)
+                    rows = self._rows_of(start)  # others may have gone for it, and with the last one this
+                if self._index is not None and row is None:
+                    self._add_to_index(self._index, key, start)
+            if row is None:
+                row = (1, time)
+            else:
+                count, before = row
+                row = (count + 1, max(before, time))
+            rows[key] = row
+            mark((key, start), row)
+            made.append(row)
+        return zip(*made, strict=True)
+
+    def _rows_of(self, start: int) -> dict[Any, Any]:
+        rows = self._rows.get(start)
+        return self._add_start(start) if rows is None else rows
 
     def _add_start(self, start: int) -> dict[Any, Any]:
         starts = self._starts

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.engine.compile import Build, Process, getter, operator
+from millstream.engine.chunks import Bulk, Chunk
+from millstream.engine.compile import Build, Process, getter, in_bulk, operator
 from millstream.engine.context import Getter
 from millstream.engine.tables import table_store, value_check
 from millstream.errors import ProcessingError
@@ -123,6 +124,24 @@ def _count(node: plan.Aggregate, build: Build, store: Any) -> Process:
         forward(key, old + 1, old, timestamp, headers, True)
 
     return process
+
+
+@in_bulk(plan.Aggregate)
+def count_all(node: plan.Aggregate, build: Build) -> Bulk | None:
+    """Counting of which only the stream is wanted."""
+    below = None if build.only_stream(node) is None else build.bulk(node)
+    store = build.context.store(node.store)
+    if below is None or node.aggregation.kind != "count" or not hasattr(store, "count_all"):
+        return None
+    process = build.entry(node)
+
+    def take(chunk: Chunk) -> None:
+        if any(key is None for key in chunk.keys) or any(value is None for value in chunk.values):
+            chunk.one_by_one(process)
+            return
+        below.take(chunk.counted(*store.count_all(chunk.keys, chunk.timestamps)))
+
+    return Bulk(take, calls=below.calls)
 
 
 def _drop_nulls(node: plan.Aggregate, build: Build) -> Process:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from millstream.engine.compile import Build, Process, operator
-from millstream.engine.context import OutputRecord, size_of
+from millstream.engine.chunks import Bulk, Chunk, results
+from millstream.engine.compile import Build, Process, in_bulk, operator
+from millstream.engine.context import OutputBatch, OutputRecord, size_of
 from millstream.errors import ProcessingError, ProductionError, SerializationError
 from millstream.names import check_name
 from millstream.plan import stateless as plan
@@ -68,6 +69,35 @@ def _negated(holds: Callable[..., Any]) -> Callable[..., bool]:
     return lambda *arguments: not holds(*arguments)
 
 
+@in_bulk(plan.Filter)
+def filter_all(node: plan.Filter, build: Build) -> Bulk | None:
+    """Passes the records for which the predicate holds."""
+    below = build.bulk(node)
+    if below is None or below.calls:
+        return None
+    fail, columns = build.failure(node, node.predicate), _columns(node.predicate)
+    holds, wanted = node.predicate.bare(), not node.negate
+
+    def take(chunk: Chunk) -> None:
+        found, wrong = results(lambda *given: bool(holds(*given)), columns(chunk), chunk, fail)
+        chosen = [one is wanted for one in found]
+        for number in wrong:
+            chosen[number] = False
+        if any(chosen):
+            below.take(chunk if all(chosen) else chunk.where(chosen))
+
+    return Bulk(take, calls=True, copies=below.copies)
+
+
+def _columns(function: Function) -> Callable[[Chunk], tuple[Any, ...]]:
+    """The columns that a function of key and value takes."""
+    if function.timed:
+        return lambda chunk: (chunk.keys, chunk.values, chunk.timestamps)
+    if function.takes_key:
+        return lambda chunk: (chunk.keys, chunk.values)
+    return lambda chunk: (chunk.values,)
+
+
 @operator(plan.MapValues)
 def map_values(node: plan.MapValues, build: Build) -> Process:
     """Gives each record a new value."""
@@ -107,6 +137,26 @@ def map_values(node: plan.MapValues, build: Build) -> Process:
         forward(key, result, timestamp, headers)
 
     return process
+
+
+@in_bulk(plan.MapValues)
+def map_all_values(node: plan.MapValues, build: Build) -> Bulk | None:
+    """Gives each record a new value."""
+    below = build.bulk(node)
+    if below is None or below.calls or not below.copies:
+        return None
+    fail, columns, function = build.failure(node, node.function), _columns(node.function), node.function.bare()
+
+    def take(chunk: Chunk) -> None:
+        found, wrong = results(function, columns(chunk), chunk, fail)
+        chunk = chunk.with_values(found)
+        if wrong:
+            left = set(wrong)
+            chunk = chunk.where(number not in left for number in range(len(found)))
+        if len(chunk):
+            below.take(chunk)
+
+    return Bulk(take, calls=True)
 
 
 @operator(plan.SelectKey)
@@ -259,6 +309,34 @@ def sink(node: plan.Sink, build: Build) -> Process:
     if isinstance(node.topic, Function):
         return _dynamic_sink(node, node.topic, build)
     return _writer(node, build, node.topic, node.key, node.value, node.partitioner)
+
+
+@in_bulk(plan.Sink)
+def write_all(node: plan.Sink, build: Build) -> Bulk | None:
+    """Writes records to a topic; what cannot be written is found by writing them singly."""
+    if isinstance(node.topic, Function) or node.partitioner is not None:
+        return None
+    topic, key_serde, value_serde = node.topic, node.key, node.value
+    write = _writer(node, build, topic, key_serde, value_serde, None)
+    context, partition = build.context, -window_bytes(key_serde) or None
+
+    def take(chunk: Chunk) -> None:
+        try:
+            names, values = chunk.names_for(key_serde), value_serde.serialize_all(chunk.values)
+        except Exception:
+            chunk.one_by_one(write)
+            return
+        largest = context.largest
+        if largest is not None and (chunk.headers is not None or _longest(names) + _longest(values) > largest):
+            chunk.one_by_one(write)
+        else:
+            context.outputs.append(OutputBatch(topic, names, values, chunk.timestamps, chunk.headers, partition))
+
+    return Bulk(take, copies=value_serde.immutable)
+
+
+def _longest(data: Sequence[bytes | None]) -> int:
+    return max([len(one) for one in data if one is not None], default=0)
 
 
 @operator(plan.Repartition)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.engine.compile import Build, Process, getter, operator
+from millstream.engine.chunks import Bulk
+from millstream.engine.compile import Build, Process, getter, in_bulk, operator
 from millstream.engine.context import Getter
 from millstream.engine.tables import table_store, value_check
 from millstream.plan import tables as plan
@@ -120,6 +121,12 @@ def to_stream(node: plan.ToStream, build: Build) -> Process:
         forward(key, new, timestamp, headers)
 
     return process
+
+
+@in_bulk(plan.ToStream)
+def all_to_stream(node: plan.ToStream, build: Build) -> Bulk | None:
+    """Passes on the new values as records."""
+    return build.bulk(node)
 
 
 def _kept(node: plan.TableFilter | plan.TableMapValues | plan.TableTransformValues, build: Build) -> Process:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from millstream.engine.compile import Build, Process, operator
+from millstream.engine.chunks import Bulk
+from millstream.engine.compile import Build, Process, in_bulk, operator
 from millstream.engine.operators.session_windows import session_windows
 from millstream.engine.operators.sliding_windows import sliding_windows
-from millstream.engine.operators.time_windows import time_windows
+from millstream.engine.operators.time_windows import count_tumbling, time_windows
 from millstream.plan.aggregates import WindowAggregate
 from millstream.plan.windows import SessionWindow, SlidingWindow
 
@@ -18,3 +19,9 @@ def window_aggregate(node: WindowAggregate, build: Build) -> Process:
     if isinstance(node.window, SessionWindow):
         return session_windows(node, build)
     return time_windows(node, build)
+
+
+@in_bulk(WindowAggregate)
+def window_aggregate_in_bulk(node: WindowAggregate, build: Build) -> Bulk | None:
+    """Of windows, those that are counted most often."""
+    return count_tumbling(node, build)

@@ -56,7 +56,8 @@ class PagedKeyValueStore(Pending, MemoryKeyValueStore):
         self._records = []
         self._rows = LoadingRows(self)
         self.get = self._rows.__getitem__
-        self.put = putter(self._rows, self._delete, self._dirty.setdefault)
+        self._mark = self._dirty.setdefault
+        self.put = putter(self._rows, self._delete, self._mark)
 
     def resume(self, time: int, counter: int, /) -> None:
         pass  # it has no time

@@ -1,0 +1,261 @@
+"""Records that are taken many at a time give what they give one by one, whatever is wrong with some of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.local import LocalRun
+
+from millstream import App, Materialized, tumbling
+from millstream.engine.chunks import Chunk
+from millstream.engine.compile import Build
+from millstream.errors import ProcessingError, RunError
+from millstream.log import Log, ProducerRecord, open_log
+from millstream.records import Headers
+from millstream.state.paged import PagedState
+
+DEAD = "dead"
+
+
+def number(value: int) -> bytes:
+    return value.to_bytes(8, "big", signed=True)
+
+
+def counts(app: App) -> None:
+    app.stream("in", value=int).group_by_key().count(store="counts").to_stream().to("out")
+
+
+def windows(app: App) -> None:
+    minutes = tumbling(100, grace=60)
+    app.stream("in", value=int).group_by_key().windowed_by(minutes).count(store="windows").to_stream().to("out")
+
+
+def unlogged_windows(app: App) -> None:
+    minutes = tumbling(100, grace=30)
+    stream = app.stream("in", value=int).group_by_key().windowed_by(minutes).count().to_stream()
+    stream.map_values(lambda key, count: f"{key.key}@{key.start}={count}", value=str).to("out")
+
+
+def long_retention(app: App) -> None:
+    kept = Materialized("kept", retention="1h")
+    app.stream("in", value=int).group_by_key().windowed_by(tumbling(50, grace=0)).count(store=kept).to_stream().to(
+        "out"
+    )
+
+
+def fails_at_seven(value: int) -> str:
+    if value % 7 == 0:
+        raise ValueError(f"{value} is a multiple of seven")
+    if value % 11 == 0:
+        raise StopIteration
+    return f"v{value}"
+
+
+def mapped(app: App) -> None:
+    app.stream("in", value=int).map_values(fails_at_seven, value=str).to("out")
+
+
+def mapped_with_key(app: App) -> None:
+    app.stream("in", value=int).map_values(lambda key, value: f"{key}{value}" if value % 5 else value).to(
+        "out", value=str
+    )
+
+
+def filtered(app: App) -> None:
+    app.stream("in", value=int).filter(lambda value: 10 / (value % 9) > 2).to("out")
+
+
+def filtered_not(app: App) -> None:
+    app.stream("in", value=int).filter_not(lambda key, value: value % 3 == 0 or key == "k1").to("out")
+
+
+def filtered_counts(app: App) -> None:
+    app.stream("in", value=int).filter(lambda value: value % 3 > 0).group_by_key().count().to_stream().to("out")
+
+
+def copied(app: App) -> None:
+    app.stream("in", value=int).to("out")
+
+
+def two_functions(app: App) -> None:
+    app.stream("in", value=int).filter(lambda v: v % 2 == 0).map_values(fails_at_seven, value=str).to("out")
+
+
+SHAPES = [
+    counts, windows, unlogged_windows, long_retention, mapped, mapped_with_key, filtered, filtered_not,
+    filtered_counts, copied, two_functions,
+]  # fmt: skip
+
+
+def fill(log: Log, seed: int, *, wild: bool) -> None:
+    """Records of two partitions: in order and whole, or with all that can be wrong with some."""
+    dice = random.Random(seed)
+    log.create_topic("in", 2)
+    records = []
+    for place in range(600):
+        key: bytes | None = f"k{dice.randrange(12)}".encode()
+        value: bytes | None = number(place)
+        time = place
+        headers: Headers = ()
+        if wild:
+            time = max(0, place + dice.choice([0, 0, 0, -3, -40, -300, 25]))
+            what = dice.random()
+            key = None if what < 0.02 else key
+            value = None if 0.02 <= what < 0.04 else b"short" if what > 0.985 else value
+            headers = (("h", b"1"),) if 0.5 < what < 0.6 else ()
+        records.append(ProducerRecord(key, value, time, headers, partition=dice.randrange(2)))
+    log.produce("in", records)
+
+
+def run(directory: Path, shape: Callable[[App], None], batch: int, tasks: int, **config: Any) -> dict[str, Any]:
+    app = App("chunks", config={"state.dir": str(directory), "num.tasks": tasks, "status": "none", **config})
+    shape(app)
+    with open_log(directory) as log:
+        log.create_topic("out", 3)
+        log.create_topic(DEAD, 1)
+    drops: dict[Any, int] = {}
+    with LocalRun(app, records=batch) as local:
+        while local.batch():
+            for result in local.results:
+                for drop in result.drops:
+                    drops[drop.operator, drop.reason] = drops.get((drop.operator, drop.reason), 0) + drop.count
+        topics = sorted(topic.name for topic in local.log.topics() if topic.name != "in")
+        found: dict[str, Any] = {
+            f"{topic}-{partition}": [
+                (row["key"], row["value"], row["timestamp"], _without_trace(row["headers"]))
+                for row in local.log.read(topic, partition, 0, end).to_pylist()
+            ]
+            for topic in topics
+            for partition, end in enumerate(local.log.ends([topic])[topic])
+        }
+    return {**found, "drops": {where: count for where, count in drops.items() if count}}
+
+
+def _without_trace(headers: Any) -> Any:
+    from millstream.log.blocks import decode_headers
+
+    given = decode_headers(headers) if isinstance(headers, bytes) else headers or ()
+    return [(name, data) for name, data in given if "stacktrace" not in name]
+
+
+@pytest.fixture
+def chunks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many records were in each chunk that was taken."""
+    seen: list[int] = []
+    made = Chunk.__init__
+
+    def note(self: Chunk, *columns: Any) -> None:
+        made(self, *columns)
+        seen.append(len(self))
+
+    monkeypatch.setattr(Chunk, "__init__", note)
+    return seen
+
+
+@pytest.mark.parametrize("wild", [False, True])
+@pytest.mark.parametrize(("batch", "tasks"), [(10_000, 1), (170, 2)])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+def test_chunks_give_what_single_records_give(
+    shape: Callable[[App], None],
+    batch: int,
+    tasks: int,
+    wild: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    chunks: list[int],
+) -> None:
+    lenient = {
+        "deserialization.exception.handler": "continue",
+        "processing.exception.handler": "continue",
+        "production.exception.handler": "continue",
+        "errors.dead.letter.queue.topic.name": DEAD,
+    }
+    found = []
+    for name in ("chunks", "singly"):
+        directory = tmp_path / name
+        with open_log(directory) as log:
+            fill(log, seed=len(shape.__name__), wild=wild)
+        found.append(run(directory, shape, batch, tasks, **lenient))
+        if name == "chunks":
+            assert wild or bool(chunks) != (shape is two_functions)
+            monkeypatch.setattr(Build, "bulk", lambda _self, _node: None)
+    assert found[0] == found[1]
+    assert len(found[0]["out-0"]) > 20
+
+
+@pytest.mark.parametrize("shape", [counts, windows], ids=lambda shape: shape.__name__)
+def test_rows_that_are_not_in_memory_are_counted_on(
+    shape: Callable[[App], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_memory(fetch: Any, *, memory_limit: int) -> PagedState:
+        assert memory_limit
+        return PagedState(fetch, memory_limit=0, log_limit=0, page_bytes=64)
+
+    monkeypatch.setattr("millstream.runtime.host.runner.PagedState", without_memory)
+    found = []
+    for name in ("chunks", "singly"):
+        directory = tmp_path / name
+        with open_log(directory) as log:
+            fill(log, seed=1, wild=False)
+        found.append(run(directory, shape, 40, 2))
+        monkeypatch.setattr(Build, "bulk", lambda _self, _node: None)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("shape", [mapped, filtered], ids=lambda shape: shape.__name__)
+def test_the_first_record_that_fails_is_told(shape: Callable[[App], None], tmp_path: Path) -> None:
+    with open_log(tmp_path) as log:
+        log.create_topic("in", 1)
+        log.produce("in", [ProducerRecord(b"k", number(value), value) for value in (1, 2, 9, 14, 18)])
+    with pytest.raises(RunError) as raised:
+        run(tmp_path, shape, 100, 1)
+    assert isinstance(raised.value, ProcessingError)
+    offset = 3 if shape is mapped else 2
+    assert f"offset {offset}" in raised.value.message, raised.value.message
+
+
+def test_a_function_is_called_once_for_each_record_and_in_their_order(tmp_path: Path, chunks: list[int]) -> None:
+    called = []
+
+    def told(value: int) -> str:
+        called.append(value)
+        if value in {3, 4, 9}:
+            raise ValueError("no")
+        return str(value)
+
+    with open_log(tmp_path) as log:
+        log.create_topic("in", 1)
+        log.produce("in", [ProducerRecord(b"k", number(value), value) for value in range(10)])
+    found = run(
+        tmp_path,
+        lambda app: app.stream("in", value=int).map_values(told, value=str).to("out"),
+        100,
+        1,
+        **{"processing.exception.handler": "continue"},
+    )
+    assert chunks
+    assert called == list(range(10))
+    values = [row[1] for partition in range(3) for row in found[f"out-{partition}"]]
+    assert values == [b"0", b"1", b"2", b"5", b"6", b"7", b"8"]
+
+
+def test_a_record_that_is_too_large_does_not_stop_the_others(tmp_path: Path) -> None:
+    with open_log(tmp_path) as log:
+        log.create_topic("in", 1)
+        values = [b"x" * 10, b"y" * 5000, b"z" * 10]
+        log.produce("in", [ProducerRecord(b"k", value, place) for place, value in enumerate(values)])
+    app = App(
+        "large", config={"state.dir": str(tmp_path), "status": "none", "production.exception.handler": "continue"}
+    )
+    app.stream("in", value=bytes).to("out")
+    with open_log(tmp_path) as log:
+        log.create_topic("out", 1)
+    with LocalRun(app) as local:
+        for task in local._reader._tasks:
+            task.context.largest = 1000
+        local.run()
+        assert [row["value"] for row in local.log.read("out", 0, 0, 2).to_pylist()] == [values[0], values[2]]
