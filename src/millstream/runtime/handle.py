@@ -314,7 +314,9 @@ class Handle:
         self._upkeep.batch({(t, p): end for written in results for t, p, end in written.offsets})
         self._metrics.add(batch, results, seconds, took, cores)
         metrics = self._metrics
-        self._pacing.learn(metrics.last_records, metrics.last_seconds, metrics.last_work, metrics.last_bytes)
+        is_full = metrics.last_records >= self._pacing.records // 2  # else there is no backlog
+        unread = sum(metrics.lag().values()) if is_full else 0
+        self._pacing.learn(metrics.last_records, metrics.last_seconds, metrics.last_work, metrics.last_bytes, unread)
         self._order(records=self._pacing.records, due=_due(results))
         self._status.batch(results)
 

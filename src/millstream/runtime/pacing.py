@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import math
 
+_BACKLOG = 0.1
+_LONGEST = 4.0
+"""A batch may take this part of the time that it will take to work off a backlog, up to so many times its usual time:
+who waits anyway does not wait longer, and fewer batches do more."""
+
 _SHARE = 3.0
 """A full batch takes at least so many times as long as one that has nothing to do: else that would be most of it."""
 
@@ -47,8 +52,15 @@ class Pacing:
         """How many records the next batch may have. However few there should be: their bytes decide."""
         return max(1, int(min(self._wanted, self._most_bytes / max(self._each, 1.0))))
 
-    def learn(self, records: int, seconds: float, work: float, size: int = 0) -> None:
-        """Takes note of a batch: how long it took, how much of that went to records, and how many bytes they had.
+    def learn(self, records: int, seconds: float, work: float, size: int = 0, unread: int = 0) -> None:
+        """Takes note of a batch.
+
+        Args:
+            records: How many it had.
+            seconds: How long it took.
+            work: How much of that went to records.
+            size: How many bytes they had.
+            unread: How many are left to be read.
 
         What is measured of the work is not all of it, so the rest is an upper bound of what a batch takes whatever it
         has to do. It may have become more: a small batch tells how much, or one that has fewer records than the one
@@ -66,7 +78,9 @@ class Pacing:
             each = max(0.0, (self._before[1] - seconds) / (self._before[0] - records))
             self._fixed = max(self._fixed, min(rest, seconds - each * records))
         self._before = self._before if is_small else (records, seconds)
-        goal = max(self._target, _SHARE * self._fixed)
+        usual = max(self._target, _SHARE * self._fixed)
+        backlog = unread / records * seconds if records else 0.0
+        goal = min(max(usual, _BACKLOG * backlog), _LONGEST * usual)
         if is_small and seconds <= goal:
             return
         factor = min(4.0, max(0.5, (goal - self._fixed) / max(seconds - self._fixed, 0.001)))

@@ -63,6 +63,15 @@ def test_batches_are_not_small_while_java_is_new() -> None:
     assert pacing.records == pytest.approx(20_000, rel=0.15)
 
 
+@pytest.mark.parametrize(("unread", "seconds"), [(0, 0.5), (100_000, 0.5), (400_000, 1.0), (10_000_000, 2.0)])
+def test_batches_are_longer_while_there_is_a_backlog(unread: int, seconds: float) -> None:
+    pacing = Pacing(target_ms=500, least=100, most=1_000_000)
+    pacing.learn(10, 0.1005, 0.0005)
+    for _ in range(40):
+        pacing.learn(pacing.records, 0.1 + pacing.records * 20e-6, pacing.records * 20e-6, unread=unread)
+    assert 0.1 + pacing.records * 20e-6 == pytest.approx(seconds, rel=0.15)
+
+
 def test_large_records_make_batches_of_few() -> None:
     pacing = Pacing(target_ms=500, least=1_000, most=500_000, most_bytes=64_000_000, each=100_000)
     assert pacing.records == 640  # even fewer than there should be at least
