@@ -186,6 +186,12 @@ KEYS: dict[str, Key] = {
         "The brokers of a Kafka cluster: `host:port,host:port`. Without it, the embedded log is used, unless the "
         "environment's `MILLSTREAM_BOOTSTRAP_SERVERS` or `MILLSTREAM_PROFILE` names a cluster.",
     ),
+    "kafka.source": Key(
+        "client",
+        _one_of("client", "connector"),
+        "What reads topics of a Kafka cluster: the client that comes with Millstream, or Spark's own connector, in "
+        "Java, whose jars `spark.jars` or `spark.jars.packages` must name.",
+    ),
     "security.protocol": Key(
         None,
         _optional(_one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),

@@ -58,6 +58,10 @@ class Planner:
         """Where the first batch begins."""
         return self._first
 
+    def close(self) -> None:
+        """Closes the log."""
+        self._log.close()
+
     def next(self, start: Mark) -> Mark:
         """Where the batch that begins at a mark ends; the same mark if there is no reason for a batch.
 

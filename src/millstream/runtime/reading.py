@@ -67,8 +67,15 @@ class Reader:
         self._has_tasks = bool(placement.tasks)
         self._inputs = TaskInputs(program)
 
-    def read(self, batch: int, now: int, ranges: Sequence[Range]) -> Iterator[Row]:
-        """Reads the ranges of a batch; gives a delivery for every task, and what was written without one."""
+    def read(self, batch: int, now: int, ranges: Sequence[Range], records: pa.Table | None = None) -> Iterator[Row]:
+        """Reads the ranges of a batch; gives a delivery for every task, and what was written without one.
+
+        Args:
+            batch: The number of the batch.
+            now: Its time.
+            ranges: What it reads.
+            records: Those of the only range, if somebody has read them already.
+        """
         deliveries = [
             Delivery(batch, now, [], [], [], []) for _ in range(self._program.tasks if self._has_tasks else 0)
         ]
@@ -77,7 +84,7 @@ class Reader:
             started = time.perf_counter()
             try:
                 with captured(printed):
-                    written = self._read_range(one, now, deliveries)
+                    written = self._read_range(one, now, deliveries, records)
             except MillstreamError as error:
                 written = Written((0, one.topic, one.partition), failure=failure_of(error))
             figures = {"read": time.perf_counter() - started, "planned": now / 1000, **written.figures}
@@ -87,8 +94,8 @@ class Reader:
         for task, delivery in enumerate(deliveries):
             yield Row(task, DELIVERY, pack(delivery))
 
-    def _read_range(self, one: Range, now: int, deliveries: list[Delivery]) -> Written:
-        table, lost = self._records(one)
+    def _read_range(self, one: Range, now: int, deliveries: list[Delivery], given: pa.Table | None) -> Written:
+        table, lost = self._records(one, given)
         records = _one_batch(table)
         offsets = [(one.topic, one.partition, one.end)]
         origin = (0, one.topic, one.partition)
@@ -119,8 +126,10 @@ class Reader:
         blocks = list(blocks_of(outputs, self._program.counts.get, one.partition))
         return Written(origin, blocks=blocks, drops=drops, offsets=offsets, figures=figures)
 
-    def _records(self, one: Range) -> tuple[pa.Table, list[Drop]]:
+    def _records(self, one: Range, given: pa.Table | None) -> tuple[pa.Table, list[Drop]]:
         """The records of a range; and those that are gone, if the application goes on without them."""
+        if given is not None and not self._may_be_gone(one, given):
+            return given, []
         try:
             return self._log.read(one.topic, one.partition, one.start, one.end), []
         except OffsetOutOfRangeError:
@@ -129,6 +138,12 @@ class Reader:
                 raise
         lost = [Drop(one.topic, LOST, first - one.start)]
         return self._log.read(one.topic, one.partition, first, one.end), lost
+
+    def _may_be_gone(self, one: Range, given: pa.Table) -> bool:
+        """Whether the first records of a range are not among those that somebody read: they may never have been."""
+        if one.start == one.end or (len(given) and given.column("offset")[0].as_py() == one.start):
+            return False
+        return self._log.starts([one.topic])[one.topic][one.partition] > one.start
 
     # ----- dealing ---------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -45,6 +46,81 @@ def check_names(settings: Mapping[str, Any]) -> None:
         instead = next((text for start, text in _JAVA.items() if name.startswith(start)), None)
         if instead is not None and name not in _KNOWN_KEYSTORE:
             raise ConfigError(f"{name} is a setting of Java's clients, which this one does not have", hint=instead)
+
+
+_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+_SAME = ("bootstrap.servers", "client.id", "ssl.key.password", "ssl.keystore.location", "ssl.keystore.password")
+_TEXTS = {"ca": "truststore.certificates", "certificate": "keystore.certificate.chain", "key": "keystore.key"}
+_INSTEAD = "read with kafka.source=client, which takes all of these settings"
+
+
+def for_java(settings: Mapping[str, Any], consumer: Mapping[str, Any]) -> dict[str, str]:
+    """The settings of all clients, as Java's have them.
+
+    Args:
+        settings: Of all clients.
+        consumer: More of consumers, which only ours know.
+
+    Raises:
+        ConfigError: One has no counterpart in Java.
+    """
+    if consumer:
+        name = next(iter(consumer))
+        raise ConfigError(f"consumer.{name} is not a setting of Spark's connector", hint=_INSTEAD)
+    left = {name: str(value) for name, value in settings.items()}
+    found = {name: left.pop(name) for name in _SAME if name in left}
+    if "ssl.keystore.location" in found:
+        found["ssl.keystore.type"] = "PKCS12"
+    if "security.protocol" in left:
+        found["security.protocol"] = left.pop("security.protocol").upper()
+    found |= _java_login(left) | _java_certificates(left)
+    match left.pop("ssl.endpoint.identification.algorithm", None):
+        case "none":
+            found["ssl.endpoint.identification.algorithm"] = ""
+        case str(algorithm):
+            found["ssl.endpoint.identification.algorithm"] = algorithm
+    if left:
+        raise ConfigError(f"{next(iter(left))} has no counterpart in Spark's connector", hint=_INSTEAD)
+    return found
+
+
+def _java_login(left: dict[str, str]) -> dict[str, str]:
+    mechanism = left.pop("sasl.mechanism", None) or left.pop("sasl.mechanisms", None)
+    if mechanism is None:
+        return {}
+    module = _MODULES.get(mechanism)
+    if module is None:
+        raise ConfigError(f"sasl.mechanism {mechanism} is not known to Spark's connector here", hint=_INSTEAD)
+    user, password = (_quoted(left.pop(f"sasl.{name}", "")) for name in ("username", "password"))
+    login = f"{module} required username={user} password={password};"
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _java_certificates(left: dict[str, str]) -> dict[str, str]:
+    """Certificates and keys, which Java takes as text, too."""
+    found = {}
+    for ours, java in _TEXTS.items():
+        path, text = left.pop(f"ssl.{ours}.location", None), left.pop(f"ssl.{ours}.pem", None)
+        if path is not None:
+            try:
+                text = Path(path).read_text(encoding="utf-8")
+            except OSError as error:
+                raise ConfigError(f"ssl.{ours}.location: {path} cannot be read: {error.strerror}", hint=_PEM) from None
+        if text is not None:
+            found[f"ssl.{java}"] = text
+            found[f"ssl.{java.partition('.')[0]}.type"] = "PEM"
+    if "BEGIN RSA PRIVATE KEY" in found.get("ssl.keystore.key", ""):
+        raise ConfigError("Java takes no private key in PKCS#1", hint="openssl pkcs8 -topk8 -in key.pem -out new.pem")
+    return found
 
 
 def refused(error: Exception, settings: Mapping[str, Any]) -> ConfigError:

@@ -48,9 +48,7 @@ class Query:
         keys = slots(program.tasks)
         hosts = _hosts(session, cores)
         settings = Settings(packed, str(control), first, cores, keys, self.run, hosts, skipped)
-        source = source_for(settings)
-        session.dataSource.register(source)
-        rows = session.readStream.format(source.name()).load()
+        rows = _source(session, program, settings)
         if program.placement.tasks:
             proxy = TaskProxy(self.run, packed, hosts, {key: task for task, key in enumerate(keys)})
             rows = rows.groupBy("slot").transformWithState(proxy, OUTPUT, "Update", "None")
@@ -63,6 +61,16 @@ class Query:
         writer = rows.writeStream.outputMode("update").foreachBatch(on_batch)
         writer = writer.queryName(program.topology.application_id).option("checkpointLocation", checkpoint)
         self.spark: StreamingQuery = writer.start()
+
+
+def _source(session: SparkSession, program: Program, settings: Settings) -> DataFrame:
+    if program.log.cluster is not None and program.config["kafka.source"] == "connector":
+        from millstream.runtime.spark.connector import connector_rows  # noqa: PLC0415  (few want it)
+
+        return connector_rows(session, program, settings)
+    source = source_for(settings)
+    session.dataSource.register(source)
+    return session.readStream.format(source.name()).load()
 
 
 def _hosts(session: SparkSession, cores: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from millstream.runtime.control import Control
 from millstream.runtime.host.client import start_hosts
 from millstream.runtime.planner import Mark, Planner
 from millstream.runtime.program import unpack_program
-from millstream.runtime.reading import Range, Reader
+from millstream.runtime.reading import Range, Reader, Row
 from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.worker import begin_task, executor
 
@@ -98,9 +98,7 @@ class MillstreamReader(DataSourceStreamReader):
 
     def partitions(self, start: Mark, end: Mark) -> list[InputPartition]:
         """Deals the ranges of a batch to workers: whole partitions, about as many records to each."""
-        ranges = self.planner.ranges(start, end)
-        if end == self._settings.skipped:
-            ranges = [one._replace(start=one.end) for one in ranges]
+        ranges = ranges_of(self.planner, self._settings, start, end)
         count = max(1, min(self._settings.readers, len(ranges)))
         parts: list[list[Range]] = [[] for _ in range(count)]
         sizes = [0] * count
@@ -114,20 +112,30 @@ class MillstreamReader(DataSourceStreamReader):
         """Reads what one worker has to read."""
         assert isinstance(partition, Part)
         begin_task()
-        reader = _reader(self._settings)
-        slots = self._settings.slots
-        for row in reader.read(partition.batch, partition.now, partition.ranges):
-            yield pa.record_batch([[slots[row.task]], pa.array([row.kind], pa.int32()), [row.payload]], schema=_ARROW)
+        rows = reader_for(self._settings).read(partition.batch, partition.now, partition.ranges)
+        yield from packed_rows(rows, self._settings.slots)
 
     def commit(self, end: Mark) -> None:
         """The commit of a batch is not the source's business."""
+
+
+def ranges_of(planner: Planner, settings: Settings, start: Mark, end: Mark) -> list[Range]:
+    """What a batch reads; nothing of a batch that was begun and must not be read again."""
+    ranges = planner.ranges(start, end)
+    return [one._replace(start=one.end) for one in ranges] if end == settings.skipped else ranges
+
+
+def packed_rows(rows: Iterable[Row], slots: list[int]) -> Iterator[pa.RecordBatch]:
+    """Rows of a read stage as Spark takes them."""
+    for row in rows:
+        yield pa.record_batch([[slots[row.task]], pa.array([row.kind], pa.int32()), [row.payload]], schema=_ARROW)
 
 
 _MOST = 8
 _readers: dict[bytes, Reader] = {}
 
 
-def _reader(settings: Settings) -> Reader:
+def reader_for(settings: Settings) -> Reader:
     """The reader of a program, made once in each worker."""
     found = _readers.get(settings.program.digest)
     if found is None:
