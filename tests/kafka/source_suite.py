@@ -1,0 +1,201 @@
+"""What any source of a cluster's records must do, on Spark; run by `test_sources.py` for each of them.
+
+A process has one Spark, with the jars of the connector or without; so each source has a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from tests.kafka import independent
+from tests.kafka.test_security import PASSWORDS, SCRAM_PASSWORD, Secure, secure
+
+from millstream import App, GlobalTable, tumbling
+from millstream.dev.broker import Broker
+from millstream.errors import OffsetOutOfRangeError
+from millstream.log import ProducerRecord, open_log
+from millstream.log.kafka import KafkaLog
+from millstream.partitioning import partition_for
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
+
+SOURCE, JARS = os.environ["MILLSTREAM_TEST_SOURCE"], os.environ["MILLSTREAM_TEST_JARS"]
+NOW = int(time.time() * 1000)
+
+__all__ = ["secure"]
+
+Make = Callable[..., App]
+
+
+@pytest.fixture
+def make(broker: Broker, tmp_path: Path) -> Make:
+    def app(name: str = "shop", **config: Any) -> App:
+        usual = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "state.dir": str(tmp_path / "data"),
+            "status": "none",
+            "spark.jars": JARS,
+            "kafka.source": SOURCE,
+        }
+        return App(name, config={**usual, **config})
+
+    return app
+
+
+def copying(app: App) -> App:
+    app.stream("in", key=str, value=str).to("out")
+    return app
+
+
+def values(broker: Broker, topic: str = "out") -> list[str]:
+    return [(message.value() or b"").decode() for message in independent.messages(broker.bootstrap_servers, topic)]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_all_that_a_record_has_comes_through(broker: Broker, log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 3)
+    log.create_topic("out", 3)
+    keys = ["a", "bb", "ccc", "ключ", ""]
+    headers = (("trace", b"7"), ("empty", None), ("trace", b"\x00\xff"))
+    log.produce("in", [ProducerRecord(key.encode(), b"v", NOW + n, headers) for n, key in enumerate(keys)])
+    log.produce("in", [ProducerRecord(b"gone", None, NOW), ProducerRecord(None, b"nobody", 1)])
+    copying(make()).run(until_caught_up=True)
+    found = {message.key(): message for message in independent.messages(broker.bootstrap_servers, "out")}
+    assert set(found) == {*(key.encode() for key in keys), b"gone", None}
+    for number, key in enumerate(keys):
+        message = found[key.encode()]
+        assert message.value() == b"v"
+        assert message.headers() == list(headers)
+        assert message.timestamp()[1] == NOW + number
+        assert message.partition() == partition_for(key.encode(), 3)
+    assert found[b"gone"].value() is None
+    assert not found[b"gone"].headers()
+    assert (found[None].value(), found[None].timestamp()[1]) == (b"nobody", 1)
+
+
+def test_what_transactions_leave_is_passed_over(broker: Broker, log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t", "log_level": 0})
+    producer.init_transactions()
+    for number in range(6):
+        producer.begin_transaction()
+        for each in range(3):
+            producer.produce("in", f"{number}{each}", "k")
+        producer.flush()
+        (producer.abort_transaction if number % 2 else producer.commit_transaction)()
+    for _round in range(2):  # the second has nothing to read but what the last one left
+        copying(make(**{"max.batch.records": 4, "min.batch.records": 4})).run(until_caught_up=True)
+    assert values(broker) == [f"{number}{each}" for number in (0, 2, 4) for each in range(3)]
+    assert log.committed("shop") == {("in", 0): log.ends(["in"])["in"][0]}
+
+
+def test_state_goes_on_after_a_stop_and_with_the_other_source(broker: Broker, log: KafkaLog, make: Make) -> None:
+    def counting(**config: Any) -> App:
+        app = make(**config)
+        counts = app.stream("in", key=str, value=str).group_by_key().count(store="counts")
+        counts.to_stream().map_values(str, value=str).to("out")
+        return app
+
+    log.create_topic("in", 2)
+    for source in (SOURCE, SOURCE, "client", "connector"):
+        log.produce("in", [ProducerRecord(b"k", b"x", NOW), ProducerRecord(b"k", b"y", NOW)])
+        counting(**{"kafka.source": source}).run(until_caught_up=True)
+    assert values(broker) == [str(number) for number in range(1, 9)]
+    assert counting().store("counts").get("k") == 8
+
+
+def test_topics_and_partitions_that_come_while_it_runs(broker: Broker, log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 1)
+    log.create_topic("out", 1)
+    app = make()
+    app.stream(pattern="in.*", key=str, value=str).to("out")
+    with app.start():
+        log.produce("in", [ProducerRecord(b"k", b"a")])
+        wait_for(lambda: values(broker) == ["a"])
+        log.create_topic("in-2", 2)
+        log.produce("in-2", [ProducerRecord(b"k", b"b")], partition=1)
+        log.add_partitions("in", 3)
+        log.produce("in", [ProducerRecord(b"k", b"c")], partition=2)
+        wait_for(lambda: sorted(values(broker)) == ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(("reset", "expected"), [("latest", []), ("by_duration:1h", ["new"])])
+def test_where_an_application_begins(
+    broker: Broker, log: KafkaLog, make: Make, reset: str, expected: list[str]
+) -> None:
+    log.create_topic("in", 1)
+    log.create_topic("out", 1)
+    log.produce("in", [ProducerRecord(b"k", b"old", NOW - 86_400_000), ProducerRecord(b"k", b"new", NOW)])
+    copying(make(**{"auto.offset.reset": reset})).run(until_caught_up=True)
+    assert values(broker) == expected
+
+
+def test_records_that_are_deleted_before_they_are_read(broker: Broker, log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 1)
+    for value in "abcd":
+        log.produce("in", [ProducerRecord(b"k", value.encode(), NOW)])
+        if value == "a":
+            copying(make()).run(until_caught_up=True)
+    end = log.ends(["in"])["in"][0]
+    log.delete_records({("in", 0): end - 2})
+    with pytest.raises(OffsetOutOfRangeError, match=rf"begins at offset {end - 2}: the records from 2 to"):
+        copying(make()).run(until_caught_up=True)
+    app = copying(make(**{"data.loss.handler": "continue"}))
+    with app.start() as handle:
+        wait_for(lambda: values(broker) == ["a", "d"])
+        wait_for(lambda: handle.metrics()["dropped"] != {})
+        assert handle.metrics()["dropped"] == {"in: lost": end - 4}
+
+
+def test_windows_close_when_no_record_comes(broker: Broker, log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 1)
+    log.create_topic("out", 1)
+    app = make()
+    windows = app.stream("in", key=str, value=str).group_by_key().windowed_by(tumbling("1s", idle="1s"), emit="close")
+    windows.count().to_stream(lambda key, _value: key.key).map_values(str, value=str).to("out")
+    with app.start():
+        log.produce("in", [ProducerRecord(b"k", b"a", 500), ProducerRecord(b"k", b"b", 600)])
+        wait_for(lambda: values(broker) == ["2"])
+
+
+def test_global_tables_come_first(broker: Broker, log: KafkaLog, make: Make) -> None:
+    log.create_topic("in", 2)
+    log.create_topic("names", 1)
+    log.produce("in", [ProducerRecord(b"k", b"%d" % number, NOW - 1000) for number in range(3)])
+    log.produce("names", [ProducerRecord(b"%d" % number, b"name-%d" % number, NOW) for number in range(3)])
+    app = make()
+    names: GlobalTable[str, str] = app.global_table("names", key=str, value=str)
+    stream = app.stream("in", key=str, value=str)
+    stream.join(names, lambda _value, name: name, on=lambda value: value).to("out", value=str)
+    app.run(until_caught_up=True)
+    assert values(broker) == ["name-0", "name-1", "name-2"]
+
+
+@pytest.mark.parametrize("how", ["PLAIN", "SCRAM-SHA-256", "mutual"])
+def test_a_cluster_that_lets_in_only_whom_it_knows(how: str, secure: Secure, tmp_path: Path) -> None:
+    password = PASSWORDS["admin"] if how == "PLAIN" else SCRAM_PASSWORD
+    settings = secure.mutual() if how == "mutual" else secure.sasl(how, password, listener="SASL_SSL")
+    config = {"state.dir": str(tmp_path / "data"), "status": "none", "spark.jars": JARS, "kafka.source": SOURCE}
+    name = f"shop-{how.lower()}"
+    app = App(name, config={**config, **settings})
+    app.stream(f"{name}-in", key=str, value=str).to(f"{name}-out")
+    with open_log(config={**settings, "state.dir": config["state.dir"]}) as log:
+        log.create_topic(f"{name}-in", 1)
+        log.produce(f"{name}-in", [ProducerRecord(b"k", b"told", NOW)])
+        app.run(until_caught_up=True)
+        assert log.read(f"{name}-out", 0, 0, 1).column("value").to_pylist() == [b"told"]
+    for path in (tmp_path / "data").rglob("*"):
+        if path.is_file():
+            assert password.encode() not in path.read_bytes(), path

@@ -1,0 +1,71 @@
+"""The two ways to read a cluster's topics, on Spark: both pass the same tests."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.fault import model, smoke
+from tests.fault.killing import Instance
+from tests.kafka import independent
+from tests.kafka.conftest import running
+from tests.kafka.connector import connector_jars
+
+from millstream.dev.broker import Broker
+from millstream.failpoints import EXIT_STATUS
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1200)]
+
+SEED, PER_KEY = 77, 60
+
+
+@pytest.fixture(scope="module")
+def jars() -> str:
+    """The paths of the connector's jars, with commas between them."""
+    found = connector_jars()
+    if isinstance(found, str):
+        pytest.skip(found)
+    return ",".join(map(str, found))
+
+
+@pytest.mark.parametrize("source", ["client", "connector"])
+def test_a_source_does_what_all_sources_must(source: str, jars: str, tmp_path: Path) -> None:
+    suite = Path(__file__).with_name("source_suite.py")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path}", str(suite)]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    given = {"MILLSTREAM_TEST_SOURCE": source, "MILLSTREAM_TEST_JARS": jars}
+    done = subprocess.run(command, env={**environment, **given}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert re.search(r"^12 passed", done.stdout, re.MULTILINE), done.stdout[-500:]
+
+
+def test_with_the_connector_nothing_is_lost_or_doubled(
+    jars: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, dice = tmp_path / "data", random.Random(SEED)
+    options = ("--batch", "150", "--set", "kafka.source=connector", "--set", f"spark.jars={jars}")
+    with running(Broker(tmp_path / "broker", properties={"log.retention.ms": "-1"})) as broker:
+        monkeypatch.setenv("MILLSTREAM_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+        smoke.fill(directory, SEED, PER_KEY)
+        with Instance(directory, *options) as instance:
+            instance.wait_for(lambda: instance.done > 0, "its first batch")
+            instance.wait_for(lambda: instance.in_batch, "a batch")
+            broker.kill()
+            time.sleep(dice.random())
+            broker.start()
+            instance.wait_for_batches(2)
+            instance.wait_for(lambda: instance.in_batch, "a batch")
+            assert instance.kill(java=True)
+        with Instance(directory, *options, point="kafka.publish.during-commit:3") as instance:
+            assert instance.wait() == EXIT_STATUS, instance.output()
+        with Instance(directory, *options) as instance:
+            assert instance.wait() == 0, instance.output()
+            instance.seconds_until_gone()
+        findings = model.verify(directory, SEED, PER_KEY, read=independent.reader(broker.bootstrap_servers))
+        assert not findings, str(findings)
