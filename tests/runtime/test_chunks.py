@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,8 +116,8 @@ def run(directory: Path, shape: Callable[[App], None], batch: int, tasks: int, *
     app = App("chunks", config={"state.dir": str(directory), "num.tasks": tasks, "status": "none", **config})
     shape(app)
     with open_log(directory) as log:
-        log.create_topic("out", 3)
-        log.create_topic(DEAD, 1)
+        log.create_topic("out", 3, exist_ok=True)
+        log.create_topic(DEAD, 1, exist_ok=True)
     drops: dict[Any, int] = {}
     with LocalRun(app, records=batch) as local:
         while local.batch():
@@ -259,3 +260,107 @@ def test_a_record_that_is_too_large_does_not_stop_the_others(tmp_path: Path) -> 
             task.context.largest = 1000
         local.run()
         assert [row["value"] for row in local.log.read("out", 0, 0, 2).to_pylist()] == [values[0], values[2]]
+
+
+def test_keys_are_written_as_their_serde_writes_them_however_they_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks: list[int]
+) -> None:
+    def shape(app: App) -> None:
+        app.stream("in", key=uuid.UUID, value=int).group_by_key().count().to_stream().to("out")
+
+    found = []
+    for name in ("chunks", "singly"):
+        with open_log(tmp_path / name) as log:
+            log.create_topic("in", 1)
+            keys = [b"ABCDEF00-0000-0000-0000-000000000001", b"abcdef00-0000-0000-0000-000000000001"]
+            log.produce("in", [ProducerRecord(key, number(1), 1) for key in keys * 3])
+        found.append(run(tmp_path / name, shape, 100, 1))
+        assert chunks
+        monkeypatch.setattr(Build, "bulk", lambda _self, _node: None)
+    assert found[0] == found[1]
+
+
+def test_a_window_store_that_is_ahead_of_its_operator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks: list[int]
+) -> None:
+    """A renamed operator begins with no time, and its store, which is kept, with that of the last record."""
+
+    def shape(name: str) -> Callable[[App], None]:
+        def build(app: App) -> None:
+            grouped = app.stream("in", value=int).group_by_key().windowed_by(tumbling(100, grace=0))
+            grouped.count(store="w", name=name).to_stream().to("out")
+
+        return build
+
+    found = []
+    for directory in (tmp_path / "chunks", tmp_path / "singly"):
+        with open_log(directory) as log:
+            log.create_topic("in", 1)
+            log.produce("in", [ProducerRecord(b"k", number(1), 10_000)])
+        run(directory, shape("first"), 100, 1)
+        with open_log(directory) as log:
+            log.produce("in", [ProducerRecord(b"k", number(1), 50)] * 40)
+        found.append(run(directory, shape("second"), 100, 1))
+        monkeypatch.setattr(Build, "bulk", lambda _self, _node: None)
+    assert chunks
+    assert found[0] == found[1]
+    assert len(found[0]["out-0"] + found[0]["out-1"] + found[0]["out-2"]) == 41
+
+
+def test_a_grace_without_end(tmp_path: Path) -> None:
+    def shape(app: App) -> None:
+        grouped = app.stream("in", value=int).group_by_key().windowed_by(tumbling(100, grace=2**63 - 1))
+        grouped.count().to_stream().to("out")
+
+    with open_log(tmp_path) as log:
+        fill(log, 1, wild=False)
+    found = run(tmp_path, shape, 1000, 1)
+    assert sum(len(found[f"out-{partition}"]) for partition in range(3)) == 600
+
+
+def test_nothing_of_a_batch_that_failed_is_in_the_next_one(tmp_path: Path) -> None:
+    called: list[int] = []
+
+    def fails_once(value: int) -> str:
+        called.append(value)
+        if value == 3 and called.count(3) == 1:
+            raise ValueError("not yet")
+        return str(value)
+
+    with open_log(tmp_path) as log:
+        log.create_topic("in", 1)
+        log.create_topic("out", 1)
+        log.produce("in", [ProducerRecord(b"k", number(value), value) for value in range(6)])
+    app = App("chunks", config={"state.dir": str(tmp_path), "status": "none"})
+    app.stream("in", value=int).map_values(fails_once, value=str).to("out")
+    with LocalRun(app) as local:
+        with pytest.raises(ProcessingError, match="not yet"):
+            local.batch()
+        assert called == [0, 1, 2, 3], "no record behind the one that fails is seen"
+        assert local.batch()
+        rows = local.log.read("out", 0, 0, local.log.ends(["out"])["out"][0]).to_pylist()
+    assert [row["value"] for row in rows] == [b"%d" % value for value in range(6)]
+
+
+def test_a_handler_that_stops_the_application_is_asked_in_the_turn_of_each_record(tmp_path: Path) -> None:
+    called: list[int] = []
+
+    def picky(value: int) -> str:
+        called.append(value)
+        raise ValueError(str(value))
+
+    def handler(context: Any, error: BaseException) -> str:
+        return "fail" if context.offset == 3 else "continue"
+
+    with open_log(tmp_path) as log:
+        log.create_topic("in", 1)
+        log.produce("in", [ProducerRecord(b"k", number(value), value) for value in range(10)])
+    with pytest.raises(ProcessingError, match="offset 3"):
+        run(
+            tmp_path,
+            lambda app: app.stream("in", value=int).map_values(picky, value=str).to("out"),
+            100,
+            1,
+            **{"processing.exception.handler": handler},
+        )
+    assert called == [0, 1, 2, 3]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, chain, compress, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -108,9 +108,11 @@ class Chunk:
         """Gives each record to an operator that takes them singly."""
         headers = self.headers or repeat((), len(self))
         records = zip(self.keys, self.values, self.timestamps, headers, strict=True)
+        look, failed = self.origin.look, self.origin.failed
         for place, record in zip(self.origin.places, records, strict=True):
-            self.settle(place)
-            self.origin.look(place)
+            if failed:
+                self.settle(place)
+            look(place)
             process(*record)
 
     def with_values(self, values: Sequence[Any]) -> Chunk:
@@ -125,9 +127,8 @@ class Chunk:
         """The same records with other keys."""
         return Chunk(keys, self.values, self.timestamps, self.headers, names, self.origin)
 
-    def where(self, holds: Iterable[Any]) -> Chunk:
-        """Those of the records for which something holds."""
-        chosen = [bool(one) for one in holds]
+    def where(self, chosen: Sequence[Any]) -> Chunk:
+        """Those of the records that are chosen; what is behind the last choice is not."""
 
         def those(column: Sequence[Any]) -> list[Any]:
             return list(compress(column, chosen))
@@ -151,10 +152,13 @@ def read_chunk(
         None if not all of them can be read, and have a valid time.
     """
     used = [(queue, columns) for queue, columns in inputs if columns.offsets]
-    read = [queue.read_all(columns) for queue, columns in used]
-    if any(found is None for found in read):
-        return None
-    keys, values = (_joined(column) for column in zip(*filter(None, read), strict=True))
+    read = []
+    for queue, columns in used:
+        found = queue.read_all(columns)
+        if found is None:
+            return None
+        read.append(found)
+    keys, values = _joined([keys for keys, _ in read]), _joined([values for _, values in read])
     timestamps = _joined([columns.timestamps for _queue, columns in used])
     names = _joined([columns.keys for _queue, columns in used])
     headers = None
@@ -177,7 +181,7 @@ def read_chunk(
         look(queue, columns.timestamps[within], columns.offsets[within])
 
     serde = used[0][0].node.key
-    known = Names(serde, names) if serde.hashable else None  # else other bytes may stand for the same key
+    known = Names(serde, names) if serde.exact else None
     return Chunk(keys, values, timestamps, headers, known, Origin(range(len(taken)), look_at, deque()))
 
 
@@ -204,26 +208,29 @@ def results(
     columns: Sequence[Sequence[Any]],
     chunk: Chunk,
     fail: Callable[..., None],
-) -> tuple[list[Any], list[int]]:
-    """Calls a function of the user's for each record, once and in their order.
+    *,
+    goes_on: bool,
+) -> tuple[Chunk, list[Any]]:
+    """Calls a function of the user's for each record, once and in their order; until it fails, unless it goes on.
 
     Returns:
-        What it gave, and the numbers of the records for which it failed.
+        The records for which it did not fail, and what it gave.
     """
     found: list[Any] = []
     wrong: list[int] = []
-    rest = map(function, *columns)
-    while True:
-        failed: Exception | None = None
+    append = found.append
+    for given in zip(*columns, strict=True):
         try:
-            found.extend(rest)  # what came before an error is kept, and the rest goes on behind it
+            append(function(*given))
         except Exception as error:
-            failed = error
-        if failed is None:
-            if len(found) == len(chunk):
-                return found, wrong
-            failed = StopIteration()  # raised by the function itself
-        number = len(found)
-        found.append(None)
-        wrong.append(number)
-        chunk.fail(number, fail, failed)
+            wrong.append(len(found))
+            chunk.fail(len(found), fail, error)
+            append(None)
+            if not goes_on:
+                break
+    if not wrong:
+        return chunk, found
+    chosen = [True] * len(found)
+    for number in wrong:
+        chosen[number] = False
+    return chunk.where(chosen), list(compress(found, chosen))

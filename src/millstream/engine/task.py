@@ -187,14 +187,16 @@ class Task:
         context.source = queue
         latest = context.stream_time
         watched = bool(context.processors)  # which may ask for the time
-        for entry in entries:
-            timestamp, key, value, headers, _offset, _raw = entry
-            if timestamp > latest:
-                latest = timestamp
-                if watched:
-                    context.stream_time = latest
-            process(key, value, timestamp, headers)
-        context.stream_time, context.current = latest, usual
+        try:
+            for entry in entries:
+                timestamp, key, value, headers, _offset, _raw = entry
+                if timestamp > latest:
+                    latest = timestamp
+                    if watched:
+                        context.stream_time = latest
+                process(key, value, timestamp, headers)
+        finally:
+            context.stream_time, context.current = latest, usual
 
     def take(self, inputs: list[tuple[Queue, Columns]], order: Sequence[int] | None = None) -> None:
         """Takes records of several inputs at once, in an order that the host has decided.

@@ -63,8 +63,7 @@ def columns_for(topic: str, records: Sequence[Any]) -> OutputColumns:
     if len(set(map(_TOPIC, records))) > 1:
         records = [record for record in records if record[0] == topic]
     if OutputBatch not in set(map(type, records)):
-        _topics, *columns = zip(*records, strict=True)
-        return OutputColumns(*columns)
+        return OutputColumns(*([record[place] for record in records] for place in range(1, 6)))
     parts: list[OutputColumns] = []
     for kind, some in groupby(records, type):
         if kind is OutputBatch:

@@ -120,6 +120,7 @@ class Reader:
             task.context.now = now
             queue, columns = task.input(one.topic, one.partition), columns_of(records)
             queue.find = finder(columns)
+            task.take_outputs()  # of a batch that failed half-way
             task.take([(queue, columns)])
             drops += [Drop(*where, count - before.get(where, 0)) for where, count in task.context.dropped.items()]
             outputs += self._send_on(one, task, deliveries)

@@ -38,12 +38,15 @@ class Serde(ABC, Generic[T]):
             that nobody can tell from it. The engine may then keep the value itself instead of its bytes.
         hashable: Values are hashable, and two of them are equal exactly when their bytes are equal. The engine
             may then use the values themselves as keys of a dict.
+        exact: There is but one way to write a value: bytes that can be read are those that ``serialize`` gives for what
+            was read. The engine may then pass them on as they came.
     """
 
     name: str
     python_type: object = object
     immutable: bool = False
     hashable: bool = False
+    exact: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)

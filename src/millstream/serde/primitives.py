@@ -42,6 +42,7 @@ class _String(_Primitive[str]):
     python_type = str
     immutable = True
     hashable = True
+    exact = True
 
     def serialize(self, value: str | None) -> bytes | None:
         if type(value) is str:
@@ -83,6 +84,7 @@ class _Integer(_Primitive[int]):
     python_type = int
     immutable = True
     hashable = True
+    exact = True
 
     def __init__(self, name: str, layout: str) -> None:
         packer = Struct(layout)
@@ -170,6 +172,7 @@ class _Boolean(_Primitive[bool]):
     python_type = bool
     immutable = True
     hashable = True
+    exact = True
 
     def serialize(self, value: bool | None) -> bytes | None:
         if value is True:
@@ -199,6 +202,7 @@ class _Bytes(_Primitive[bytes]):
     python_type = bytes
     immutable = True
     hashable = True
+    exact = True
 
     def serialize(self, value: bytes | None) -> bytes | None:
         if value is None or type(value) is bytes:
@@ -254,6 +258,7 @@ class _Void(_Primitive[None]):
     python_type = None
     immutable = True
     hashable = True
+    exact = True
 
     def serialize(self, value: None) -> None:
         if value is not None:

@@ -65,6 +65,7 @@ class TimeWindowedSerde(_WindowedSerde[K], Generic[K]):
         # Without a size, what is read has not always the end that was written.
         self.immutable = inner.immutable and size_ms is not None
         self.hashable = inner.hashable and size_ms is not None
+        self.exact = inner.exact and size_ms is not None
 
     def serialize(self, value: Windowed[K] | None) -> bytes | None:
         if type(value) is Windowed:
@@ -107,6 +108,7 @@ class SessionWindowedSerde(_WindowedSerde[K], Generic[K]):
         super().__init__("session-windowed", inner)
         self.immutable = inner.immutable
         self.hashable = inner.hashable
+        self.exact = inner.exact
 
     def serialize(self, value: Windowed[K] | None) -> bytes | None:
         if value is None:

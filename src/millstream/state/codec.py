@@ -140,7 +140,7 @@ class Codec:
         if not self._timestamped:
             return list(map(self.record, keys, rows, repeat(NO_TIMESTAMP) if times is None else times))
         try:
-            values, timestamps = zip(*rows, strict=True) if rows else ((), ())
+            values, timestamps = [row[0] for row in rows], [row[1] for row in rows]
         except TypeError:  # rows that were deleted are among them
             return list(map(self.record, keys, rows, repeat(NO_TIMESTAMP) if times is None else times))
         made = zip(keys, self.values_out(values), timestamps, strict=True)

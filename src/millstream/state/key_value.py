@@ -58,7 +58,7 @@ class MemoryKeyValueStore:
         if self._rows.pop(key, None) is not None and self._index is not None:
             self._index.discard(self._codec.key_out(key))
 
-    def count_all(self, keys: Sequence[Any], times: Sequence[int]) -> Iterator[Sequence[int]]:
+    def count_all(self, keys: Sequence[Any], times: Sequence[int]) -> tuple[list[int], list[int]]:
         """Adds one to the rows of keys, for each time that a key is there.
 
         Returns:
@@ -76,7 +76,7 @@ class MemoryKeyValueStore:
             rows[key] = row
             mark(key)
             made.append(row)
-        return zip(*made, strict=True)
+        return [count for count, _ in made], [time for _, time in made]
 
     def range(self, low: Any = None, high: Any = None, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
         if self.absent is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import add
 from typing import Any
 
@@ -100,7 +100,7 @@ class MemoryWindowStore:
             rows[key] = row
         self._mark((key, start), row)
 
-    def count_all(self, keys: Sequence[Any], start: int, times: Sequence[int]) -> Iterator[Sequence[int]]:
+    def count_all(self, keys: Sequence[Any], start: int, times: Sequence[int]) -> tuple[list[int], list[int]]:
         """Adds one to the rows of keys in a window that is not past the retention, for each time that a key is there.
 
         Returns:
@@ -127,7 +127,7 @@ class MemoryWindowStore:
             rows[key] = row
             mark((key, start), row)
             made.append(row)
-        return zip(*made, strict=True)
+        return [count for count, _ in made], [time for _, time in made]
 
     def _rows_of(self, start: int) -> dict[Any, Any]:
         rows = self._rows.get(start)
@@ -258,7 +258,7 @@ class MemoryWindowStore:
     def changes(self) -> list[ChangelogRecord]:
         if not self._dirty:
             return []
-        keys, starts = zip(*self._dirty, strict=True)
+        keys, starts = [key for key, _ in self._dirty], [start for _, start in self._dirty]
         rows = list(self._dirty.values())
         self._dirty.clear()
         suffixes = {start: window_key(b"", start) for start in set(starts)}

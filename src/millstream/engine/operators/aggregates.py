@@ -136,7 +136,7 @@ def count_all(node: plan.Aggregate, build: Build) -> Bulk | None:
     process = build.entry(node)
 
     def take(chunk: Chunk) -> None:
-        if any(key is None for key in chunk.keys) or any(value is None for value in chunk.values):
+        if None in chunk.keys or any(value is None for value in chunk.values):
             chunk.one_by_one(process)
             return
         below.take(chunk.counted(*store.count_all(chunk.keys, chunk.timestamps)))

@@ -73,20 +73,32 @@ def _negated(holds: Callable[..., Any]) -> Callable[..., bool]:
 def filter_all(node: plan.Filter, build: Build) -> Bulk | None:
     """Passes the records for which the predicate holds."""
     below = build.bulk(node)
-    if below is None or below.calls:
+    call = None if below is None else _caller(node, build, node.predicate, below)
+    if below is None or call is None:
         return None
-    fail, columns = build.failure(node, node.predicate), _columns(node.predicate)
-    holds, wanted = node.predicate.bare(), not node.negate
+    wanted = not node.negate
 
     def take(chunk: Chunk) -> None:
-        found, wrong = results(lambda *given: bool(holds(*given)), columns(chunk), chunk, fail)
-        chosen = [one is wanted for one in found]
-        for number in wrong:
-            chosen[number] = False
+        chunk, found = call(chunk)
+        chosen = [bool(one) is wanted for one in found]
         if any(chosen):
             below.take(chunk if all(chosen) else chunk.where(chosen))
 
-    return Bulk(take, calls=True, copies=below.copies)
+    return Bulk(take, calls=True)
+
+
+def _caller(
+    node: Node, build: Build, function: Function, below: Bulk
+) -> Callable[[Chunk], tuple[Chunk, list[Any]]] | None:
+    """Calls a function for all records; None if somebody could tell that from calling it for each in its turn.
+
+    A handler of the user's own may stop the application at any record, and none behind it must be seen by the function.
+    """
+    handler = build.context.config["processing.exception.handler"]
+    if below.calls or not below.copies or handler not in ("fail", "continue"):
+        return None
+    fail, columns, bare = build.failure(node, function), _columns(function), function.bare()
+    return lambda chunk: results(bare, columns(chunk), chunk, fail, goes_on=handler == "continue")
 
 
 def _columns(function: Function) -> Callable[[Chunk], tuple[Any, ...]]:
@@ -143,18 +155,14 @@ def map_values(node: plan.MapValues, build: Build) -> Process:
 def map_all_values(node: plan.MapValues, build: Build) -> Bulk | None:
     """Gives each record a new value."""
     below = build.bulk(node)
-    if below is None or below.calls or not below.copies:
+    call = None if below is None else _caller(node, build, node.function, below)
+    if below is None or call is None:
         return None
-    fail, columns, function = build.failure(node, node.function), _columns(node.function), node.function.bare()
 
     def take(chunk: Chunk) -> None:
-        found, wrong = results(function, columns(chunk), chunk, fail)
-        chunk = chunk.with_values(found)
-        if wrong:
-            left = set(wrong)
-            chunk = chunk.where(number not in left for number in range(len(found)))
-        if len(chunk):
-            below.take(chunk)
+        chunk, found = call(chunk)
+        if found:
+            below.take(chunk.with_values(found))
 
     return Bulk(take, calls=True)
 
@@ -314,7 +322,8 @@ def sink(node: plan.Sink, build: Build) -> Process:
 @in_bulk(plan.Sink)
 def write_all(node: plan.Sink, build: Build) -> Bulk | None:
     """Writes records to a topic; what cannot be written is found by writing them singly."""
-    if isinstance(node.topic, Function) or node.partitioner is not None:
+    dead = build.context.config["errors.dead.letter.queue.topic.name"]
+    if isinstance(node.topic, Function) or node.partitioner is not None or node.topic == dead:
         return None
     topic, key_serde, value_serde = node.topic, node.key, node.value
     write = _writer(node, build, topic, key_serde, value_serde, None)

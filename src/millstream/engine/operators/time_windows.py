@@ -165,6 +165,7 @@ def count_tumbling(node: plan.WindowAggregate, build: Build) -> Bulk | None:
         or node.aggregation.kind != "count"
         or not hasattr(store, "count_all")
         or (node.store.retention_ms or 0) < window.size + window.grace  # it would forget what is not late
+        or window.size + window.grace > END_OF_TIME
     ):
         return None
     process, too_late = build.entry(node), build.drop(node, "late")
@@ -174,10 +175,13 @@ def count_tumbling(node: plan.WindowAggregate, build: Build) -> Bulk | None:
     windowed = TimeWindowedSerde(key_serde, size)
 
     def take(chunk: Chunk) -> None:
+        if store.time > time[0]:  # somebody else has moved it: it may have forgotten what is not late
+            chunk.one_by_one(process)
+            return
         times = np.array(chunk.timestamps, np.int64)
         starts = times - times % size
         edges = [0, *(np.flatnonzero(np.diff(starts)) + 1).tolist(), len(times)]
-        if len(edges) > _FEWEST + len(times) // _SHORTEST or any(key is None for key in chunk.keys):
+        if len(edges) > _FEWEST + len(times) // _SHORTEST or None in chunk.keys:
             chunk.one_by_one(process)
             return
         latest = np.maximum(np.maximum.accumulate(times), time[0])

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from millstream.errors import ConfigError, suggestion
-from millstream.hidden import Secret
+from millstream.hidden import reveal
 
 _JAVA = {
     "ssl.truststore.": "ssl.ca.location, the path of a PEM file with the certificates of the CAs",
@@ -72,7 +72,7 @@ def for_java(settings: Mapping[str, Any], consumer: Mapping[str, Any]) -> dict[s
     if consumer:
         name = next(iter(consumer))
         raise ConfigError(f"consumer.{name} is not a setting of Spark's connector", hint=_INSTEAD)
-    left = {name: value.reveal() if isinstance(value, Secret) else str(value) for name, value in settings.items()}
+    left = {name: str(reveal(value)) for name, value in settings.items()}
     found = {name: left.pop(name) for name in _SAME if name in left}
     if "ssl.keystore.location" in found:
         found["ssl.keystore.type"] = "PKCS12"

@@ -248,7 +248,7 @@ class TaskRunner:
             topic = self._program.changelog_of(self._specs[name])
             if topic is None or not self._owns(name):
                 continue
-            keys, values, timestamps = zip(*records, strict=True)
+            keys, values, timestamps = _columns(records)
             latest = max((part.task.context.stream_time for part in self._parts), default=0)
             times = [latest if time == NO_TIMESTAMP else time for time in timestamps]
             found.append(block(topic, self._number, times, keys, values, None))
@@ -262,9 +262,8 @@ class TaskRunner:
         for name in names:
             if self._program.has_view(self._specs[name]) and self._owns(name):
                 records = changes.get(name, [])
-                keys, values, timestamps = zip(*records, strict=True) if records else ((), (), ())
                 time = getattr(self.state.open(self._specs[name]), "time", None)
-                found.append(StoreChange(name, self._number, list(keys), list(values), list(timestamps), time))
+                found.append(StoreChange(name, self._number, *_columns(records), time))
         return found
 
     def _owns(self, store: str) -> bool:
@@ -310,6 +309,11 @@ class _Part:
 # ----- columns -----------------------------------------------------------------------------------------------------
 
 _NONE = pa.array([], pa.int64()).to_numpy()
+
+
+def _columns(records: list[ChangelogRecord]) -> tuple[list[bytes], list[bytes | None], list[int]]:
+    """Records by column; for many of them, this is several times as quick as ``zip(*records)``."""
+    return [one[0] for one in records], [one[1] for one in records], [one[2] for one in records]
 
 
 def _records(piece: Piece) -> pa.RecordBatch:

@@ -129,8 +129,8 @@ def encoded(spec: StoreSpec, codec: Codec, keys: Iterable[bytes], rows: Collecti
         return []
     if not spec.timestamped:
         return list(zip(keys, codec.values_out(rows), repeat(NO_TIMESTAMP)))
-    values, timestamps = zip(*rows, strict=True)
-    return list(zip(keys, codec.values_out(values), timestamps, strict=True))
+    values = codec.values_out([row[0] for row in rows])
+    return list(zip(keys, values, [row[1] for row in rows], strict=True))
 
 
 def merged(rows: list[Row], overlay: dict[Any, Any] | None) -> list[Row]:
