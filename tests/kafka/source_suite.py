@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from tests.kafka import independent
+from tests.kafka.copies import check_copies, produce_originals
 from tests.kafka.test_security import PASSWORDS, SCRAM_PASSWORD, Secure, secure
 
 from millstream import App, GlobalTable, tumbling
@@ -21,7 +22,6 @@ from millstream.dev.broker import Broker
 from millstream.errors import OffsetOutOfRangeError
 from millstream.log import ProducerRecord, open_log
 from millstream.log.kafka import KafkaLog
-from millstream.partitioning import partition_for
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -65,24 +65,9 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def test_all_that_a_record_has_comes_through(broker: Broker, log: KafkaLog, make: Make) -> None:
-    log.create_topic("in", 3)
-    log.create_topic("out", 3)
-    keys = ["a", "bb", "ccc", "ключ", ""]
-    headers = (("trace", b"7"), ("empty", None), ("trace", b"\x00\xff"))
-    log.produce("in", [ProducerRecord(key.encode(), b"v", NOW + n, headers) for n, key in enumerate(keys)])
-    log.produce("in", [ProducerRecord(b"gone", None, NOW), ProducerRecord(None, b"nobody", 1)])
+    produce_originals(log)
     copying(make()).run(until_caught_up=True)
-    found = {message.key(): message for message in independent.messages(broker.bootstrap_servers, "out")}
-    assert set(found) == {*(key.encode() for key in keys), b"gone", None}
-    for number, key in enumerate(keys):
-        message = found[key.encode()]
-        assert message.value() == b"v"
-        assert message.headers() == list(headers)
-        assert message.timestamp()[1] == NOW + number
-        assert message.partition() == partition_for(key.encode(), 3)
-    assert found[b"gone"].value() is None
-    assert not found[b"gone"].headers()
-    assert (found[None].value(), found[None].timestamp()[1]) == (b"nobody", 1)
+    check_copies(broker.bootstrap_servers)
 
 
 def test_what_transactions_leave_is_passed_over(broker: Broker, log: KafkaLog, make: Make) -> None:

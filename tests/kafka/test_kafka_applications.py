@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from tests.examples.test_on_spark import dumped
 from tests.kafka import independent
+from tests.kafka.copies import check_copies, produce_originals
 from tests.runtime.local import LocalRun
 
 from millstream import App, Materialized, session, tumbling
@@ -76,23 +77,9 @@ def run(app: App) -> int:
 
 
 def test_everybody_can_read_what_an_application_writes(broker: Broker, log: KafkaLog, make: Make) -> None:
-    log.create_topic("in", 3)
-    log.create_topic("out", 3)
-    keys = ["a", "bb", "ccc", "ключ", ""]
-    headers = (("trace", b"7"), ("empty", None), ("trace", b"\x00\xff"))
-    log.produce("in", [ProducerRecord(key.encode(), b"v", NOW + n, headers) for n, key in enumerate(keys)])
-    log.produce("in", [ProducerRecord(b"gone", None, NOW), ProducerRecord(None, b"nobody", NOW)])
+    produce_originals(log)
     run(copying(make()))
-    found = {message.key(): message for message in independent.messages(broker.bootstrap_servers, "out")}
-    assert set(found) == {*(key.encode() for key in keys), b"gone", None}
-    for number, key in enumerate(keys):
-        message = found[key.encode()]
-        assert message.value() == b"v"
-        assert message.headers() == list(headers)
-        assert message.timestamp()[1] == NOW + number
-        assert message.partition() == partition_for(key.encode(), 3)
-    assert found[b"gone"].value() is None
-    assert found[None].value() == b"nobody"
+    check_copies(broker.bootstrap_servers)
 
 
 def test_state_offsets_and_views_go_on_after_a_stop(broker: Broker, log: KafkaLog, make: Make) -> None:
