@@ -206,7 +206,11 @@ KEYS: dict[str, Key] = {
         _number(-1),
         "How many replicas the topics of a cluster have that belong to the application; -1: as the brokers say.",
     ),
-    "target.batch.ms": Key(500, _number(10), "How long a batch should take; how many records it has follows from it."),
+    "target.batch.ms": Key(
+        500,
+        _number(10),
+        "How long a batch should take; how many records it has follows from it. Longer, up to four times, with a backlog.",
+    ),
     "min.batch.records": Key(1_000, _number(1), "A batch has no fewer records than this because of its target time."),
     "max.batch.records": Key(500_000, _number(1), "A batch has no more records than this."),
     "max.batch.bytes": Key(

@@ -86,9 +86,18 @@ def two_functions(app: App) -> None:
     app.stream("in", value=int).filter(lambda v: v % 2 == 0).map_values(fails_at_seven, value=str).to("out")
 
 
+class Unsure:
+    def __bool__(self) -> bool:
+        raise ValueError("neither true nor false")
+
+
+def filtered_by_who_knows(app: App) -> None:
+    app.stream("in", value=int).filter(lambda value: Unsure() if value % 50 == 0 else value % 2).to("out")
+
+
 SHAPES = [
     counts, windows, unlogged_windows, long_retention, mapped, mapped_with_key, filtered, filtered_not,
-    filtered_counts, copied, two_functions,
+    filtered_by_who_knows, filtered_counts, copied, two_functions,
 ]  # fmt: skip
 
 

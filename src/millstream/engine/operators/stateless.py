@@ -72,33 +72,39 @@ def _negated(holds: Callable[..., Any]) -> Callable[..., bool]:
 @in_bulk(plan.Filter)
 def filter_all(node: plan.Filter, build: Build) -> Bulk | None:
     """Passes the records for which the predicate holds."""
+    holds, wanted = node.predicate.bare(), not node.negate
+
+    def choose(chunk: Chunk, found: list[bool]) -> Chunk:
+        chosen = [one is wanted for one in found]
+        return chunk if all(chosen) else chunk.where(chosen)
+
+    return _calling(node, build, node.predicate, lambda *given: bool(holds(*given)), choose)
+
+
+def _calling(
+    node: Node,
+    build: Build,
+    function: Function,
+    call: Callable[..., Any],
+    use: Callable[[Chunk, list[Any]], Chunk],
+) -> Bulk | None:
+    """Calls a function for all records, and passes on what comes of it.
+
+    None if somebody could tell that from calling it for each in its turn: a handler of the user's own may stop the
+    application at any record, and none behind it must be seen by the function.
+    """
     below = build.bulk(node)
-    call = None if below is None else _caller(node, build, node.predicate, below)
-    if below is None or call is None:
+    handler = build.context.config["processing.exception.handler"]
+    if below is None or below.calls or not below.copies or handler not in ("fail", "continue"):
         return None
-    wanted = not node.negate
+    fail, columns = build.failure(node, function), _columns(function)
 
     def take(chunk: Chunk) -> None:
-        chunk, found = call(chunk)
-        chosen = [bool(one) is wanted for one in found]
-        if any(chosen):
-            below.take(chunk if all(chosen) else chunk.where(chosen))
+        passed = use(*results(call, columns(chunk), chunk, fail, goes_on=handler == "continue"))
+        if len(passed):
+            below.take(passed)
 
     return Bulk(take, calls=True)
-
-
-def _caller(
-    node: Node, build: Build, function: Function, below: Bulk
-) -> Callable[[Chunk], tuple[Chunk, list[Any]]] | None:
-    """Calls a function for all records; None if somebody could tell that from calling it for each in its turn.
-
-    A handler of the user's own may stop the application at any record, and none behind it must be seen by the function.
-    """
-    handler = build.context.config["processing.exception.handler"]
-    if below.calls or not below.copies or handler not in ("fail", "continue"):
-        return None
-    fail, columns, bare = build.failure(node, function), _columns(function), function.bare()
-    return lambda chunk: results(bare, columns(chunk), chunk, fail, goes_on=handler == "continue")
 
 
 def _columns(function: Function) -> Callable[[Chunk], tuple[Any, ...]]:
@@ -154,17 +160,7 @@ def map_values(node: plan.MapValues, build: Build) -> Process:
 @in_bulk(plan.MapValues)
 def map_all_values(node: plan.MapValues, build: Build) -> Bulk | None:
     """Gives each record a new value."""
-    below = build.bulk(node)
-    call = None if below is None else _caller(node, build, node.function, below)
-    if below is None or call is None:
-        return None
-
-    def take(chunk: Chunk) -> None:
-        chunk, found = call(chunk)
-        if found:
-            below.take(chunk.with_values(found))
-
-    return Bulk(take, calls=True)
+    return _calling(node, build, node.function, node.function.bare(), Chunk.with_values)
 
 
 @operator(plan.SelectKey)
