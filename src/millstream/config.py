@@ -209,7 +209,8 @@ KEYS: dict[str, Key] = {
     "target.batch.ms": Key(
         500,
         _number(10),
-        "How long a batch should take; how many records it has follows from it. Up to four times as long, with a backlog.",
+        "How long a batch should take; how many records it has follows from it. With a backlog it may take up to four "
+        "times as long.",
     ),
     "min.batch.records": Key(1_000, _number(1), "A batch has no fewer records than this because of its target time."),
     "max.batch.records": Key(500_000, _number(1), "A batch has no more records than this."),
