@@ -14,7 +14,7 @@ from millstream.state.paged.format import Numbers, Row, SegmentEntry, StoreEntry
 from millstream.state.paged.key_value import group_of
 from millstream.state.paged.pages import Page, Segment, bucket_of
 from millstream.state.paged.residence import GROWN
-from millstream.state.paged.rows import PagedRows
+from millstream.state.paged.rows import PagedRows, merged
 from millstream.state.spec import ChangelogRecord
 
 if TYPE_CHECKING:
@@ -105,23 +105,30 @@ class Pager:
 
     def load(self, pages: list[Page]) -> None:
         """Brings pages into memory that are not there."""
+        for page, data in self._fetched(pages):
+            self._admit(page, data)
+
+    def _fetched(self, pages: list[Page]) -> Iterator[tuple[Page, bytes | None]]:
         for start in range(0, len(pages), _AT_ONCE):
             some = pages[start : start + _AT_ONCE]
-            for page, data in zip(some, self._residence.fetch_pages(some), strict=True):
-                self._admit(page, data)
+            yield from zip(some, self._residence.fetch_pages(some), strict=True)
 
-    def _admit(self, page: Page, data: bytes | None) -> None:
+    def _decoded(self, page: Page, data: bytes | None) -> tuple[int, list[Row]]:
+        """Reads a page that is not in memory: the last change that it has, and its rows."""
         sequence: int = 0
         rows: list[Row] = []
-        segment = page.segment
-        if segment.bytes:
-            what = f"page {page.bucket} of segment {segment.number} of store {self.name!r}"
+        if page.segment.bytes:
+            what = f"page {page.bucket} of segment {page.segment.number} of store {self.name!r}"
             sequence, rows = decode_page(data, what)
         page.stored = 0 if data is None else len(data)
         page.stored_rows = self.store.count(rows)
+        return sequence, rows
+
+    def _admit(self, page: Page, data: bytes | None) -> None:
+        sequence, rows = self._decoded(page, data)
         page.members = self.store.insert(rows, page.overlay, sequence)
         page.overlay = None
-        segment.resident += 1
+        page.segment.resident += 1
         self._note_absent(-1)
         self._charge(page, used=True)
 
@@ -293,21 +300,34 @@ class Pager:
     # ----- pages out to the remote map -------------------------------------------------------------------------------
 
     def fold(self, segment: Segment, pages: list[Page], sequence: int) -> tuple[dict[bytes, bytes], list[bytes]]:
-        """Writes pages of a segment, which are in memory, and others if the number of buckets must change.
+        """Writes pages of a segment, and others if the number of buckets must change.
+
+        Pages that are not in memory are written from their bytes and what has changed since, and do not come into it:
+        unless a change must be applied to the rows to know what it does, or there are no bytes yet.
 
         Returns:
             What to put, and which keys to delete.
         """
         first = not segment.bytes
-        collected = {page.bucket: self._collect(page) for page in pages}
-        puts = {page.key: self._write(page, sequence, *collected[page.bucket]) for page in pages}
+        absent = [page for page in pages if page.members is None]
+        if first or self.store.replayed:
+            self.load(absent)
+            absent = []
+        here = [page for page in pages if page.members is not None]
+        collected = {page.bucket: self._collect(page) for page in here}
+        puts = {
+            page.key: self._rewrite(page, sequence, self._decoded(page, data)[1])
+            for page, data in self._fetched(absent)
+        }
+        for page in here:
+            puts[page.key] = self._write(page, sequence, *collected[page.bucket])
         if first:
             return self._write_others(segment, puts), []
         buckets = self._buckets_for(segment, len(pages))
         if buckets == segment.buckets:
             return puts, []
         moved = segment.moved_by(buckets)
-        self.load([page for page in map(segment.page, moved) if page.members is None])
+        self._admit_all([page for page in map(segment.page, moved) if page.members is None], puts)
         marks: dict[int, list[Any]] = {bucket: [] for bucket in moved if bucket < buckets}
         marks.update({bucket: [] for bucket in range(segment.buckets, buckets)})
         rows: dict[int, list[Row]] = {bucket: [] for bucket in marks}
@@ -326,6 +346,13 @@ class Pager:
         for key in deletes:
             puts.pop(key, None)
         return puts, deletes
+
+    def _admit_all(self, pages: list[Page], puts: dict[bytes, bytes]) -> None:
+        """Brings pages into memory that are not there, some of which are about to be written."""
+        for page in pages:
+            if page.key in puts:
+                self._admit(page, puts[page.key])
+        self.load([page for page in pages if page.members is None])
 
     def _write_others(self, segment: Segment, puts: dict[bytes, bytes]) -> dict[bytes, bytes]:
         """With the first pages of a segment, all are written, so that each is there: those whose turn it is not, empty.
@@ -353,16 +380,28 @@ class Pager:
         return self.store.collect(page.members, page.segment.low, page.segment.high)
 
     def _write(self, page: Page, sequence: int, marks: list[Any], rows: list[Row]) -> bytes:
-        data, count = encode_page(sequence, rows), self.store.count(rows)
+        data = self._written(page, sequence, rows)
+        page.stored, page.stored_rows = len(data), self.store.count(rows)
+        page.members = self.store.members(marks)
+        self._charge(page, used=False)
+        return data
+
+    def _rewrite(self, page: Page, sequence: int, rows: list[Row]) -> bytes:
+        """Writes a page that is not in memory, and has these rows in the remote map."""
+        data = self._written(page, sequence, merged(rows, page.overlay))
+        page.overlay = None
+        del page.segment.pages[page.bucket]
+        self._residence.left(page)
+        return data
+
+    def _written(self, page: Page, sequence: int, rows: list[Row]) -> bytes:
+        data = encode_page(sequence, rows)
         segment = page.segment
         segment.bytes += len(data) - page.stored
-        segment.rows += count - page.stored_rows
+        segment.rows += self.store.count(rows) - page.stored_rows
         segment.pending -= page.pending
-        page.stored, page.stored_rows = len(data), count
         page.pending = page.records = 0
-        page.members = self.store.members(marks)
         self._residence.cleaned(page)
-        self._charge(page, used=False)
         return data
 
     def _buckets_for(self, segment: Segment, folded: int) -> int:

@@ -266,7 +266,6 @@ class PagedState:
         return pages
 
     def _fold(self, pages: dict[Page, None], sequence: int) -> tuple[dict[bytes, bytes], list[bytes]]:
-        absent: dict[Pager, list[Page]] = {}
         segments: dict[Segment, list[Page]] = {}
         for segment in {page.segment for page in pages if not page.segment.bytes}:
             before = segment.buckets
@@ -276,10 +275,6 @@ class PagedState:
                 pages.update({page: None for page in segment.pages.values() if page.dirty})
         for page in pages:
             segments.setdefault(page.segment, []).append(page)
-            if page.members is None:
-                absent.setdefault(page.segment.pager, []).append(page)
-        for pager, some in absent.items():
-            pager.load(some)
         puts: dict[bytes, bytes] = {}
         deletes: list[bytes] = []
         for segment, some in segments.items():

@@ -261,6 +261,44 @@ def test_pages_become_fewer_with_their_rows() -> None:
     assert list(remote.state().open(ROWS).range()) == list(store.range())  # type: ignore[union-attr]
 
 
+def change(store: Any, n: int, value: int | None) -> None:
+    """Changes a row of `filled`, deletes it, or adds a duplicate of it."""
+    if store.spec.kind == "key-value":
+        store.put(f"key{n}", value)
+    elif store.spec.kind == "window":
+        store.put(f"key{n}", n * 10, value)
+    elif value is None:
+        store.remove(f"key{n}", n * 10, n * 10 + 5)
+    else:
+        store.put(f"key{n}", n * 10, n * 10 + 5, value)
+
+
+@pytest.mark.parametrize("spec", [ROWS, WINDOWS, PAIRS, SESSIONS], ids=lambda spec: spec.name)
+def test_pages_that_nobody_uses_are_written_without_coming_into_memory(spec: StoreSpec) -> None:
+    remote = Remote()
+    few: dict[str, Any] = {"page_bytes": 500, "memory_limit": 50_000}
+    filled(remote, [spec], 2_000, log_limit=0, **few)
+    state = remote.state(**few)
+    store: Any = state.open(spec)
+    for n in range(0, 2_000, 2):
+        change(store, n, None if n % 6 == 0 else n + 1)
+    remote.apply(state.commit(b""))
+    expected = rows_of(store)
+
+    state = remote.state(log_limit=20_000, **few)
+    store = state.open(spec)
+    assert state.figures()["pages-dirty"] > 50
+    for batch in range(100):
+        change(store, 1_999, 1_999)
+        remote.apply(state.commit(b"%d" % batch))
+    figures = state.figures()
+    assert figures["pages-folded"] > 50
+    assert figures["pages-dirty"] <= 1
+    assert figures["pages-resident"] <= figures["pages"] // 3  # those that were split
+    again = remote.state().open(spec)
+    assert list(dict.fromkeys(rows_of(again))) == list(dict.fromkeys(expected))
+
+
 def test_the_log_stays_within_its_limit() -> None:
     remote = Remote()
     state = remote.state(log_limit=100_000)
