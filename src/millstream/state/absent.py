@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
+
+AHEAD = 1_000
+"""For how many keys rows are brought at once: what they take must not matter, and a request for each would."""
 
 
 class Absent(Protocol):
@@ -14,6 +18,9 @@ class Absent(Protocol):
 
     def load_key(self, key: Any, low: int, high: int, /) -> None:
         """Brings the rows of a key from ``low`` to ``high``, in the store's own time."""
+
+    def load_keys(self, keys: Iterable[Any], low: int, high: int, /) -> None:
+        """Brings the rows of several keys from ``low`` to ``high``, with few requests."""
 
     def load_between(self, low: int, high: int, /) -> None:
         """Brings the rows of all keys from ``low`` to ``high``, in the store's own time."""

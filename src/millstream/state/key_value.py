@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from millstream.state.absent import Absent
+from millstream.state.absent import AHEAD, Absent
 from millstream.state.codec import Codec, discard
 from millstream.state.ordered import SortedKeys, after_prefix
 from millstream.state.spec import ChangelogRecord, StoreSpec
@@ -64,7 +64,18 @@ class MemoryKeyValueStore:
         Returns:
             The counts, and the greatest times, after each.
         """
-        rows, get, mark = self._rows, self.get, self._mark
+        if self.absent is None or len(keys) <= AHEAD:
+            made = self._count(keys, times)
+        else:
+            made = []
+            for begin in range(0, len(keys), AHEAD):
+                made += self._count(keys[begin : begin + AHEAD], times[begin : begin + AHEAD])
+        return [count for count, _ in made], [time for _, time in made]
+
+    def _count(self, keys: Sequence[Any], times: Sequence[int]) -> list[tuple[int, int]]:
+        rows, get, mark = self._rows, self._rows.get, self._mark
+        if self.absent is not None and any(key not in rows for key in keys):
+            self.absent.load_keys(keys, 0, 0)  # all, so that none goes for another
         made: list[tuple[int, int]] = []
         for key, time in zip(keys, times, strict=True):
             row = get(key)
@@ -76,7 +87,7 @@ class MemoryKeyValueStore:
             rows[key] = row
             mark(key)
             made.append(row)
-        return [count for count, _ in made], [time for _, time in made]
+        return made
 
     def range(self, low: Any = None, high: Any = None, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
         if self.absent is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import add
 from typing import Any
 
-from millstream.state.absent import Absent
+from millstream.state.absent import AHEAD, Absent
 from millstream.state.codec import FOREVER, Codec, expiry_width, ignore, segment_width, split_window_key, window_key
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
@@ -108,18 +108,26 @@ class MemoryWindowStore:
         """
         if start > self._time:
             self._set_time(start)
+        if self.absent is None or len(keys) <= AHEAD:
+            made = self._count(keys, start, times)
+        else:
+            made = []
+            for begin in range(0, len(keys), AHEAD):
+                made += self._count(keys[begin : begin + AHEAD], start, times[begin : begin + AHEAD])
+        return [count for count, _ in made], [time for _, time in made]
+
+    def _count(self, keys: Sequence[Any], start: int, times: Sequence[int]) -> list[tuple[int, int]]:
         mark = self._mark
         made: list[tuple[int, int]] = []
         rows = self._rows_of(start)
+        if self.absent is not None and any(key not in rows for key in keys):
+            self.absent.load_keys(keys, start, start)  # all, so that none goes for another
+            rows = self._rows_of(start)  # others may have gone, and this with the last one
         for key, time in zip(keys, times, strict=True):
             row = rows.get(key)
             if row is None:
-                if self.absent is not None:
-                    row = self.get(key, start)
-                    rows = self._rows_of(start)  # others may have gone for it, and with the last one this
-                if self._index is not None and row is None:
+                if self._index is not None:
                     self._add_to_index(self._index, key, start)
-            if row is None:
                 row = (1, time)
             else:
                 count, before = row
@@ -127,7 +135,7 @@ class MemoryWindowStore:
             rows[key] = row
             mark((key, start), row)
             made.append(row)
-        return [count for count, _ in made], [time for _, time in made]
+        return made
 
     def _rows_of(self, start: int) -> dict[Any, Any]:
         rows = self._rows.get(start)

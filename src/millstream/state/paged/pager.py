@@ -79,6 +79,16 @@ class Pager:
         name = self._key_out(key)
         self._load_name(group_of(name) if self._grouped else name, low, high)
 
+    def load_keys(self, keys: Iterable[Any], low: int, high: int, /) -> None:
+        names = list(map(self._key_out, keys))
+        hashes = np.fromiter(map(crc32, map(group_of, names) if self._grouped else names), np.int64, len(names))
+        found = [
+            segment.page(bucket)
+            for segment in self._between(low, high)
+            for bucket in np.unique(segment.buckets_of(hashes)).tolist()
+        ]
+        self._load_absent(found)
+
     def load_between(self, low: int, high: int, /) -> None:
         for segment in self._between(low, high):
             if segment.resident < segment.buckets:
@@ -93,7 +103,9 @@ class Pager:
 
     def _load_name(self, name: bytes, low: int, high: int) -> None:
         value = crc32(name)
-        pages = [segment.page_of(value) for segment in self._between(low, high)]
+        self._load_absent([segment.page_of(value) for segment in self._between(low, high)])
+
+    def _load_absent(self, pages: list[Page]) -> None:
         absent = [page for page in pages if page.members is None]
         if absent:
             self.load(absent)

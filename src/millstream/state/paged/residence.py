@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -82,10 +82,11 @@ class Residence:
         page.dirty = 0
         self.dirty.pop(page, None)
 
-    def relieve(self, kept: list[Page]) -> None:
+    def relieve(self, kept: Collection[Page]) -> None:
         """Makes room in memory, if need be, in the middle of a batch, but not of some pages, nor of what it changed."""
         if self.memory <= self._ceiling:
             return
+        kept = set(kept)
         changed: dict[Pager, Callable[[Any], bool]] = {}
 
         def may_go(page: Page) -> bool:

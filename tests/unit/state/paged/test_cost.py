@@ -11,6 +11,7 @@ from tests.unit.state.paged.remote import (
     SESSIONS,
     WINDOWS,
     Remote,
+    Twins,
     filled,
     rows_of,
 )
@@ -331,3 +332,24 @@ def test_the_pages_of_a_store_that_is_no_more_go_a_few_at_a_time() -> None:
     assert remote.wrongly_deleted == []
     assert rows_of(store) == rows
     assert rows_of(remote.state().open(ROWS)) == []
+
+
+COUNTS = StoreSpec("counts", "key-value", STRING, LONG, timestamped=True)
+WINDOW_COUNTS = StoreSpec("counts", "window", STRING, LONG, timestamped=True, retention_ms=40_000)
+
+
+@pytest.mark.parametrize("spec", [COUNTS, WINDOW_COUNTS], ids=lambda spec: spec.kind)
+def test_many_keys_are_counted_with_few_requests_whatever_fits_into_memory(spec: StoreSpec) -> None:
+    twins = Twins(spec, page_bytes=500, memory_limit=100_000, log_limit=20_000)
+    start = () if spec is COUNTS else (1_000,)
+    for batch in range(6):
+        keys = [f"key{(n * 7 + batch) % 4_000}" for n in range(5_000)]
+        twins.crash()
+        before = twins.remote.fetches
+        twins.call("count_all", keys, *start, list(range(batch, 5_000 + batch)))
+        assert twins.remote.fetches - before <= 12
+        twins.commit()
+    assert twins.state.figures()["pages"] > 100
+    assert twins.state.memory <= 100_000
+    for n in range(0, 4_000, 100):
+        twins.read("get", f"key{n}", *start)
