@@ -25,7 +25,7 @@ from millstream.log.kafka import KafkaLog
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
 
-SOURCE, JARS = os.environ["MILLSTREAM_TEST_SOURCE"], os.environ["MILLSTREAM_TEST_JARS"]
+SOURCE, JARS = os.environ.get("MILLSTREAM_TEST_SOURCE", ""), os.environ.get("MILLSTREAM_TEST_JARS", "")
 NOW = int(time.time() * 1000)
 
 __all__ = ["secure"]
@@ -40,8 +40,8 @@ def make(broker: Broker, tmp_path: Path) -> Make:
             "bootstrap.servers": broker.bootstrap_servers,
             "state.dir": str(tmp_path / "data"),
             "status": "none",
-            "spark.jars": JARS,
             "kafka.source": SOURCE,
+            **({"spark.jars": JARS} if JARS else {}),
         }
         return App(name, config={**usual, **config})
 

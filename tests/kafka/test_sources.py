@@ -35,7 +35,8 @@ def jars() -> str:
 
 
 @pytest.mark.parametrize("source", ["client", "connector"])
-def test_a_source_does_what_all_sources_must(source: str, jars: str, tmp_path: Path) -> None:
+def test_a_source_does_what_all_sources_must(source: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    jars = request.getfixturevalue("jars") if source == "connector" else ""
     suite = Path(__file__).with_name("source_suite.py")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path}", str(suite)]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
