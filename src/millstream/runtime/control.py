@@ -20,6 +20,7 @@ class Orders(msgspec.Struct, frozen=True):
         paused: Plan no batch.
         due: When the wall clock is next waited for, in milliseconds; None if it is not.
         until: How far input topics are to be read, by topic; None for ever.
+        bounds: (topic, partition, time) of inputs that have more, as tasks say (`Written`): where they stand.
         number: The number of the orders, for `Control.acknowledge`.
     """
 
@@ -27,6 +28,7 @@ class Orders(msgspec.Struct, frozen=True):
     paused: bool = False
     due: int | None = None
     until: dict[str, list[int]] | None = None
+    bounds: list[tuple[str, int, int]] = []
     number: int = 0
 
 

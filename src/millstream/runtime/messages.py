@@ -111,6 +111,7 @@ class Written(Message, array_like=True, frozen=True):
         offsets: (topic, partition, end) that were read.
         due: When a wall-clock punctuator is due next, None if there is none.
         waiting: How many records the task could not take yet.
+        bounds: (topic, partition, time) of inputs that have more: no record that is still to come counts as earlier.
         printed: What the user's functions printed.
         figures: Measurements, by name.
         cells: What the operators of a task remember beside its stores.
@@ -127,6 +128,7 @@ class Written(Message, array_like=True, frozen=True):
     figures: dict[str, float] = {}
     cells: bytes = b""
     failure: Failure | None = None
+    bounds: list[tuple[str, int, int]] = []
 
 
 def failure_of(error: MillstreamError) -> Failure:

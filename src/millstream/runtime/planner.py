@@ -18,7 +18,7 @@ from millstream.errors import BrokerError, MillstreamError, OffsetOutOfRangeErro
 from millstream.log.api import Log
 from millstream.runtime.control import Control, Orders
 from millstream.runtime.program import Program
-from millstream.runtime.reading import Range
+from millstream.runtime.reading import Dealing, Range
 from millstream.runtime.subscription import Subscription
 
 Offsets = dict[str, list[int]]
@@ -51,6 +51,8 @@ class Planner:
         self._control = control
         self._first = first
         self._subscription = Subscription(program, log)
+        self._dealing = Dealing(program)
+        self._bounds: dict[tuple[str, int], int] = {}
         self._patience = program.log.patience
         self._silent: float | None = None
 
@@ -84,6 +86,7 @@ class Planner:
 
     def _next(self, start: Mark) -> Mark:
         orders = self._control.read()
+        self._bounds = {(topic, partition): bound for topic, partition, bound in orders.bounds}
         if orders.paused:
             self._control.acknowledge(orders)
             time.sleep(_WAIT)
@@ -211,7 +214,8 @@ class Planner:
     def _keep_pace(self, offsets: Offsets, chosen: Offsets, ends: Offsets) -> Offsets:
         """Cuts back inputs that would get ahead in time of others that are read together with them.
 
-        One record of each is read all the same: a task can then tell from when on it has to wait for that input.
+        One record of each is read all the same, because a task can then tell from when on it has to wait for that
+        input; but none of one that is ahead already, whatever the times of its records: to tasks, time never goes back.
         """
         kept = {topic: list(stops) for topic, stops in chosen.items()}
         for group in self._subscription.groups:
@@ -229,15 +233,23 @@ class Planner:
             times = self._log.latest_times(cut)
             if not times:
                 continue
-            limit, slowest = min((latest, place) for place, latest in times.items())
+            before = {(topic, part): self._bound(topic, part) for topic, part, *_ in together}
+            limit, slowest = min((_latest(time, before[place]), place) for place, time in times.items())
             # Of what is of the same time, tasks take that of the first partition first: see `ordering`.
-            bounds = {(topic, part): limit + ((topic, part) < slowest) for topic, part, *_ in together}
-            del bounds[slowest]
+            edge = (limit, slowest)
+            ahead = {place for place, bound in before.items() if bound is not None and (bound, place) > edge}
+            bounds = {place: limit + (place < slowest) for place in before.keys() - ahead - {slowest}}
             found = self._log.offsets_for_times(bounds)
             for topic, partition, begin, stop, end in together:
-                later = found.get((topic, partition), stop)
-                kept[topic][partition] = max(min(begin + 1, end), min(stop, later))
+                place = (topic, partition)
+                least, later = (begin, begin) if place in ahead else (min(begin + 1, end), found.get(place, stop))
+                kept[topic][partition] = max(least, min(stop, later))
         return kept
+
+    def _bound(self, topic: str, partition: int) -> int | None:
+        """The time before which, as tasks count, no record of a partition can be that was not read; None: unknown."""
+        known = [self._bounds.get(place) for place in self._dealing.places(topic, partition)]
+        return min((bound for bound in known if bound is not None), default=None)
 
     # ----- time ------------------------------------------------------------------------------------------------
 
@@ -258,6 +270,10 @@ class Planner:
             if topic not in self._subscription.restores  # what comes there later is not read
             for partition, offset in enumerate(offsets.get(topic, [0]))
         }
+
+
+def _latest(time: int, before: int | None) -> int:
+    return time if before is None else max(time, before)
 
 
 def _padded(numbers: list[int], length: int) -> list[int]:

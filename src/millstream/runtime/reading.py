@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,6 +25,7 @@ from millstream.runtime.columns import columns_of, finder
 from millstream.runtime.messages import PIECE, Delivery, Drop, End, Piece, Written, failure_of, pack
 from millstream.runtime.outputs import blocks_of, columns_for
 from millstream.runtime.program import Program
+from millstream.stages import Topology
 
 DELIVERY, RESULT = 0, 1
 
@@ -65,7 +66,7 @@ class Reader:
             task.context.partition_counts = lambda topic: program.counts.get(topic, program.tasks)
             task.context.largest = program.log.largest
         self._has_tasks = bool(placement.tasks)
-        self._inputs = TaskInputs(program)
+        self._inputs = Inputs(placement.tasks)
 
     def read(self, batch: int, now: int, ranges: Sequence[Range], records: pa.Table | None = None) -> Iterator[Row]:
         """Reads the ranges of a batch; gives a delivery for every task, and what was written without one.
@@ -184,7 +185,7 @@ class Reader:
         """Deals what goes through a direct repartition to the tasks; returns the rest."""
         nodes = task.topology.plan.of_type(Repartition)
         topics: dict[str, list[Any]] = {task.topology.topic_of(node): [] for node in nodes}
-        code = self._code(task, one)
+        code = _code(task.topology, one.topic, one.partition)
         rest: list[Any] = []
         for record in task.take_outputs():
             found = topics.get(record[0])
@@ -212,29 +213,46 @@ class Reader:
             self._deal(one, topic, code, records, _running(records), deliveries, chosen)
         return rest
 
-    @staticmethod
-    def _code(task: Task, one: Range) -> int:
-        """A number for the partition that tells apart those of several topics behind one repartition."""
-        sources = list(task.topology.plan.of_type(Source))
-        if len(sources) == 1 and len(sources[0].topics) == 1:
-            return one.partition
-        return (zlib.crc32(one.topic.encode()) << 24) + one.partition
 
-
-class TaskInputs:
-    """Which topics the tasks of a program read."""
+class Dealing:
+    """Knows under which names the records of a partition come to the tasks."""
 
     def __init__(self, program: Program) -> None:
+        self._tasks = Inputs(program.placement.tasks)
+        self._readers = [(topology, Inputs([topology])) for topology in program.placement.readers]
+
+    def places(self, topic: str, partition: int) -> list[tuple[str, int]]:
+        """Its own, and those of the repartitions that are dealt at once."""
+        found = [(topic, partition)] if self._tasks.source(topic) is not None else []
+        for topology, inputs in self._readers:
+            if inputs.source(topic) is not None:
+                code = _code(topology, topic, partition)
+                found += [(topology.topic_of(node), code) for node in topology.plan.of_type(Repartition)]
+        return found
+
+
+def _code(topology: Topology, topic: str, partition: int) -> int:
+    """A number for the partition that tells apart those of several topics behind one repartition."""
+    sources = list(topology.plan.of_type(Source))
+    if len(sources) == 1 and len(sources[0].topics) == 1:
+        return partition
+    return (zlib.crc32(topic.encode()) << 24) + partition
+
+
+class Inputs:
+    """Which topics some topologies read."""
+
+    def __init__(self, topologies: Iterable[Topology]) -> None:
         self._by_topic: dict[str, Source | Repartition] = {}
         self._patterns: list[tuple[re.Pattern[str], Source]] = []
-        for topology in program.placement.tasks:
+        for topology in topologies:
             for source in (source for part in topology.parts for source in part.sources):
                 self._by_topic.update(dict.fromkeys(topology.topics(source), source))
                 if isinstance(source, Source) and source.pattern is not None:
                     self._patterns.append((re.compile(source.pattern), source))
 
     def source(self, topic: str) -> Source | Repartition | None:
-        """The node whose records a topic has; None if no task reads it."""
+        """The node whose records a topic has; None if none reads it."""
         found = self._by_topic.get(topic)
         if found is None:
             found = next((source for pattern, source in self._patterns if pattern.fullmatch(topic)), None)

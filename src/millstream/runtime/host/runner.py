@@ -158,6 +158,7 @@ class TaskRunner:
             drops=[drop for part in self._parts for drop in part.drops()],
             due=min((due for part in self._parts if (due := part.due()) is not None), default=None),
             waiting=sum(len(batch) for batch in self._waiting.values()),
+            bounds=self._behind(ends) if self._number == 0 else [],  # all tasks say the same
         )
         return written, self._extra()
 
@@ -203,6 +204,10 @@ class TaskRunner:
             queue.find = finder(columns)
             taken.append((queue, columns))
         task.take(taken, order)
+
+    def _behind(self, ends: dict[Place, End]) -> list[tuple[str, int, int]]:
+        """Where inputs stand in time that have more records than the batch."""
+        return [(*place, self._bounds[place]) for place, end in ends.items() if end.more and place in self._bounds]
 
     def _restore(self, piece: Piece) -> None:
         """Puts the records of a changelog into their store."""
