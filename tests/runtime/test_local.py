@@ -391,18 +391,19 @@ def test_records_of_the_same_time_do_not_pile_up_in_the_state(tmp_path: Path, at
     assert {app.store("counts").get(f"k{n}") for n in range(60)} == {30}
 
 
-@pytest.mark.parametrize("way", ["by key", "by value", "two topics"])
+@pytest.mark.parametrize("way", ["by key", "by value", "two topics", "a pattern"])
 def test_late_records_do_not_pile_up_in_the_state(tmp_path: Path, way: str) -> None:
     """To a task, time never goes back: of partitions that stand at different times, the earliest is read first."""
     log = open_log(tmp_path)
-    topics = ["in", "other"] if way == "two topics" else ["in"]
+    topics = ["in", "in-too"] if way in {"two topics", "a pattern"} else ["in"]
     for rank, topic in enumerate(topics):
         log.create_topic(topic, 3)
         log.produce(topic, [ProducerRecord(b"k%d" % n, b"1", 10**6 - n - rank, partition=n % 3) for n in range(6)])
         for number in range(20):  # all of it late
             log.produce(topic, [ProducerRecord(b"k%d" % n, b"1", number, partition=n % 3) for n in range(60)])
     app = App("late", config={"state.dir": str(tmp_path), "status": "none"})
-    stream = app.stream(*topics, key=str, value=str)
+    named: Any = {"pattern": "in.*"} if way == "a pattern" else {}
+    stream = app.stream(*(() if named else topics), key=str, value=str, **named)
     grouped = stream.group_by(lambda key, _value: key) if way == "by value" else stream.group_by_key()
     grouped.count(store="counts").to_stream().to("out")
     with LocalRun(app, records=60) as local:

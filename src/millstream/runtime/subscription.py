@@ -9,6 +9,7 @@ from millstream.log.api import Log
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
 from millstream.runtime.program import Program
+from millstream.runtime.reading import Dealing, Inputs
 
 
 class Subscription:
@@ -33,9 +34,10 @@ class Subscription:
         self._named = sorted(named | self.internal | self.globals | self.restores)
         patterns = (source.pattern for source in topology.plan.of_type(Source))
         self._patterns = [re.compile(pattern) for pattern in patterns if pattern is not None]
-        self.groups = _groups(program)
+        self._program = program
         self._checked = 0.0
         self.topics = self._named
+        self.groups = _groups(program, self.topics)
         self.refresh(0)
 
     def refresh(self, age: float) -> None:
@@ -48,20 +50,22 @@ class Subscription:
             for topic in self._log.topics()
             if not topic.internal and any(pattern.fullmatch(topic.name) for pattern in self._patterns)
         ]
-        self.topics = self._named + sorted(set(matching) - set(self._named))
+        topics = self._named + sorted(set(matching) - set(self._named))
+        if topics != self.topics:
+            self.topics = topics
+            self.groups = _groups(self._program, topics)
 
 
-def _groups(program: Program) -> list[set[str]]:
-    placement = program.placement
+def _groups(program: Program, topics: list[str]) -> list[set[str]]:
+    dealing = Dealing(program)
     groups: list[set[str]] = []
-    feeds: dict[str, set[str]] = {}
-    for reader in placement.readers:
-        topics = {topic for source in reader.plan.of_type(Source) for topic in source.topics}
-        for node in reader.plan.of_type(Repartition):
-            feeds.setdefault(program.topology.topic_of(node), set()).update(topics)
-    for task in placement.tasks:
-        topics = {topic for part in task.parts for source in part.sources for topic in task.topics(source)}
-        group = {above for topic in topics for above in feeds.get(topic, {topic})}
+    for task in program.placement.tasks:
+        inputs = Inputs([task])
+        group = {
+            topic
+            for topic in topics
+            if any(inputs.source(name) is not None for name, _partition in dealing.places(topic, 0))
+        }
         touching = [other for other in groups if other & group]
         groups = [other for other in groups if not other & group]
         groups.append(group.union(*touching))
