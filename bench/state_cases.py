@@ -32,7 +32,7 @@ def large_state(bench: Bench) -> list[Figure]:
     batches = _WARM + bench.size(60, 12)
     small = _with_state(bench, _HOT, [_HOT], batches)[0]
     over_large, evenly = _with_state(bench, keys, [_HOT, keys], batches)
-    raw = _raw_with_state(bench, keys, uniform(batches * _BATCH, keys, seed=8, start=1))
+    raw = _raw_with_state(bench, keys, uniform(batches * _BATCH, keys, seed=8, start=keys))
 
     def milliseconds(progress: Progress) -> float:
         return statistics.median(progress.intervals(_WARM))
@@ -99,7 +99,8 @@ def _settle(bench: Bench, handle: Any, log: Log, keys: int) -> list[float]:
 
 def _batches(bench: Bench, handle: Any, log: Log, keys: int, batches: int) -> Progress:
     watch = Watch(handle, log, ["in"])
-    preload(log, "in", uniform(batches * _BATCH, keys, seed=sum(log.ends(["in"])["in"]), start=1), bench.tasks)
+    before = sum(log.ends(["in"])["in"])  # one record a millisecond, from the first one on
+    preload(log, "in", uniform(batches * _BATCH, keys, seed=before, start=before), bench.tasks)
     return watch.until(batches * _BATCH)
 
 

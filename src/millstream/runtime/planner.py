@@ -10,6 +10,7 @@ time of the batch, and which partitions had more records. Two rules decide how f
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -189,7 +190,7 @@ class Planner:
         """
         kept = self._keep_pace(offsets, chosen, ends)
         for _round in range(_ROUNDS):
-            spare = records - sum(sum(_minus(stops, offsets.get(topic, []))) for topic, stops in kept.items())
+            spare = records - _count(offsets, kept)
             behind = {
                 topic: [
                     end - stop if stop == wanted else 0
@@ -206,8 +207,10 @@ class Planner:
                 for topic in kept
             }
             more = self._keep_pace(offsets, chosen, ends)
-            if sum(sum(_minus(stops, offsets.get(topic, []))) for topic, stops in more.items()) > records:
-                break
+            excess = _count(offsets, more) - records
+            if excess > 0:
+                fitting = self._keep_pace(offsets, _reduced(kept, more, ends, excess), ends)
+                return max(kept, fitting, key=lambda stops: _count(offsets, stops))
             kept = more
         return kept
 
@@ -274,6 +277,30 @@ class Planner:
 
 def _latest(time: int, before: int | None) -> int:
     return time if before is None else max(time, before)
+
+
+def _count(offsets: Offsets, stops: Offsets) -> int:
+    """How many records there are from where a batch begins to where it stops."""
+    return sum(sum(_minus(each, offsets.get(topic, []))) for topic, each in stops.items())
+
+
+def _reduced(kept: Offsets, more: Offsets, ends: Offsets, excess: int) -> Offsets:
+    """Takes so many records back of what was added, but not from inputs that were to be read to their end.
+
+    Others could be waiting for just that end.
+    """
+    added = {
+        topic: [
+            stop - before if stop < end else 0
+            for before, stop, end in zip(kept[topic], more[topic], ends[topic], strict=True)
+        ]
+        for topic in more
+    }
+    part = min(1.0, excess / max(1, sum(sum(counts) for counts in added.values())))
+    return {
+        topic: [stop - math.ceil(count * part) for stop, count in zip(more[topic], added[topic], strict=True)]
+        for topic in more
+    }
 
 
 def _padded(numbers: list[int], length: int) -> list[int]:
