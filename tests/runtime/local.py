@@ -102,7 +102,8 @@ class LocalRun:
         self.results = self._committer.commit(number, payloads)
         reach(AFTER_PUBLISH)
         self._write("commits", number, b"")
-        self.order(bounds=[bound for written in self.results for bound in written.bounds])
+        bounds = [bound for written in self.results for bound in written.bounds]
+        self.order(bounds=bounds, waiting=sum(written.waiting for written in self.results))
         for old in (self.directory / "state").glob("*"):
             if int(old.name) < number:
                 old.unlink()

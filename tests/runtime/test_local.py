@@ -415,6 +415,26 @@ def test_late_records_do_not_pile_up_in_the_state(tmp_path: Path, way: str) -> N
     assert {app.store("counts").get(f"k{n}") for n in range(6, 60)} == {20 * len(topics)}
 
 
+def test_records_whose_own_times_differ_do_not_pile_up_in_the_state(tmp_path: Path) -> None:
+    """Of which the times in the log say nothing."""
+    log = open_log(tmp_path)
+    log.create_topic("in", 3)
+    for number in range(40):
+        times = (number * 60 + n + 10_000 * (n % 3) for n in range(60))
+        now = 10**9 + number
+        log.produce("in", [ProducerRecord(b"k%d" % n, b"%d" % t, now, partition=n % 3) for n, t in enumerate(times)])
+    app = App("own", config={"state.dir": str(tmp_path), "status": "none"})
+    stream = app.stream("in", key=str, value=str, timestamp=lambda _key, value: int(value))
+    stream.group_by_key().count(store="counts").to_stream().to("out")
+    with LocalRun(app, records=60) as local:
+        batches = 0
+        while local.batch():
+            batches += 1
+            assert sum(written.waiting for written in local.results) <= 3 * 60
+    assert batches < 1.5 * 2_400 / 60
+    assert {app.store("counts").get(f"k{n}") for n in range(60)} == {40}
+
+
 def test_a_checkpoint_that_is_older_than_the_results_is_noticed(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)

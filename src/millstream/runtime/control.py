@@ -21,6 +21,7 @@ class Orders(msgspec.Struct, frozen=True):
         due: When the wall clock is next waited for, in milliseconds; None if it is not.
         until: How far input topics are to be read, by topic; None for ever.
         bounds: (topic, partition, time) of inputs that have more, as tasks say (`Written`): where they stand.
+        waiting: How many records tasks have that they cannot take yet.
         number: The number of the orders, for `Control.acknowledge`.
     """
 
@@ -29,6 +30,7 @@ class Orders(msgspec.Struct, frozen=True):
     due: int | None = None
     until: dict[str, list[int]] | None = None
     bounds: list[tuple[str, int, int]] = []
+    waiting: int = 0
     number: int = 0
 
 

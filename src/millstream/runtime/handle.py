@@ -318,7 +318,7 @@ class Handle:
         unread = sum(metrics.lag().values()) if is_full else 0
         self._pacing.learn(metrics.last_records, metrics.last_seconds, metrics.last_work, metrics.last_bytes, unread)
         bounds = [bound for written in results for bound in written.bounds]
-        self._order(records=self._pacing.records, due=_due(results), bounds=bounds)
+        self._order(records=self._pacing.records, due=_due(results), bounds=bounds, waiting=metrics.waiting)
         self._status.batch(results)
 
     def _order(self, **changes: Any) -> None:

@@ -54,6 +54,7 @@ class Planner:
         self._subscription = Subscription(program, log)
         self._dealing = Dealing(program)
         self._bounds: dict[tuple[str, int], int] = {}
+        self._crowded = False
         self._patience = program.log.patience
         self._silent: float | None = None
 
@@ -88,6 +89,7 @@ class Planner:
     def _next(self, start: Mark) -> Mark:
         orders = self._control.read()
         self._bounds = {(topic, partition): bound for topic, partition, bound in orders.bounds}
+        self._crowded = orders.waiting > orders.records
         if orders.paused:
             self._control.acknowledge(orders)
             time.sleep(_WAIT)
@@ -237,12 +239,17 @@ class Planner:
             if not times:
                 continue
             before = {(topic, part): self._bound(topic, part) for topic, part, *_ in together}
-            limit, slowest = min((_latest(time, before[place]), place) for place, time in times.items())
+            latest = {place: _latest(time, before[place]) for place, time in times.items()}
+            known = {place: bound for place in cut if (bound := before[place]) is not None}
+            blind = self._crowded and bool(known)  # the log's times have told too little of those that tasks see
+            if blind:
+                latest = known
+            limit, slowest = min((time, place) for place, time in latest.items())
             # Of what is of the same time, tasks take that of the first partition first: see `ordering`.
             edge = (limit, slowest)
             ahead = {place for place, bound in before.items() if bound is not None and (bound, place) > edge}
             bounds = {place: limit + (place < slowest) for place in before.keys() - ahead - {slowest}}
-            found = self._log.offsets_for_times(bounds)
+            found = {} if blind else self._log.offsets_for_times(bounds)
             for topic, partition, begin, stop, end in together:
                 place = (topic, partition)
                 least, later = (begin, begin) if place in ahead else (min(begin + 1, end), found.get(place, stop))
