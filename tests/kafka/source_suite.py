@@ -86,6 +86,7 @@ def test_what_transactions_leave_is_passed_over(broker: Broker, log: KafkaLog, m
     assert log.committed("shop") == {("in", 0): log.ends(["in"])["in"][0]}
 
 
+@pytest.mark.skipif(not JARS, reason="the jars of the connector could not be brought")
 def test_state_goes_on_after_a_stop_and_with_the_other_source(broker: Broker, log: KafkaLog, make: Make) -> None:
     def counting(**config: Any) -> App:
         app = make(**config)
