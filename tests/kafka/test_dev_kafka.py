@@ -120,7 +120,7 @@ def test_two_that_start_the_broker_at_once_start_one(millstream: Run, port: str)
         thread.start()
     for thread in threads:
         thread.join()
-    assert [(each.code, each.out) for each in ended] == [(0, f"127.0.0.1:{port}\n")] * 2
+    assert [(each.code, each.out) for each in ended] == [(0, f"127.0.0.1:{port}\n")] * 2, ended
 
 
 def test_a_port_that_is_taken(millstream: Run) -> None:

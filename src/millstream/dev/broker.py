@@ -25,6 +25,7 @@ from millstream.errors import SetupError
 
 _MEMORY = ("-Xms64m", "-Xmx384m", "-XX:MaxMetaspaceSize=160m")
 _PATIENCE = 120.0
+_JUST_BEGUN = 1.0
 _POLL = 0.05
 _PDEATHSIG = 1
 
@@ -315,13 +316,25 @@ def _is_broker(pid: int, directory: Path) -> bool:
     """Whether a process is the broker of this directory, and not another one that got its number."""
     try:
         if sys.platform == "linux":
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+            command = _command_on_linux(pid)
         else:
             shown = ["ps", "-ww", "-p", str(pid), "-o", "command="]
             command = subprocess.run(shown, capture_output=True, check=False).stdout  # noqa: S603
     except OSError:
         return False
     return command.rstrip().endswith(b" " + os.fsencode(directory / "server.properties"))
+
+
+def _command_on_linux(pid: int) -> bytes:
+    """The command of a process. One that has just begun has none for a moment, one that is over has none any more."""
+    deadline = time.monotonic() + _JUST_BEGUN
+    while True:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+        if command or time.monotonic() > deadline:
+            return command
+        if Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in {b"Z", b"X"}:
+            return command
+        time.sleep(_JUST_BEGUN / 100)
 
 
 def _refusal(port: int) -> str | None:
