@@ -138,9 +138,9 @@ def processor_seconds() -> float:
         pid = int(stat.parent.name)
         ticks[pid] = sum(int(number) for number in fields[11:15])
         parents[pid] = int(fields[1])
-        if b"millstream.runtime.host" in arguments and arguments[-2].isdigit():
+        if b"millstream.runtime.host" in arguments:
             # A host is nobody's child once the worker that started it has ended; it names whose it is.
-            parents[pid] = int(arguments[-2])
+            parents[pid] = int(arguments[arguments.index(b"millstream.runtime.host") + 2])
     own = os.getpid()
     return sum(ticks[pid] for pid in ticks if _descends(pid, own, parents)) / _TICKS
 

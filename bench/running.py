@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from millstream.runtime.handle import Handle
 
 APPLICATION = "bench"
-MAINTENANCE = {
-    "spark.sql.streaming.stateStore.maintenanceInterval": "15s",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",  # raw Spark has much to compile
-}
+MAINTENANCE = {"spark.sql.streaming.stateStore.maintenanceInterval": "15s"}
 """So that a run of some minutes shows what Spark's housekeeping costs and gains. It counts for all queries alike."""
+
+_COMPILER = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"}
+"""What Java does by default. Raw Spark has much to compile; applications start Java with its quick compiler alone."""
 
 _POLL = 0.002
 _PATIENCE = 1800.0
@@ -46,17 +46,31 @@ class Bench:
         self.directory = directory
         self.scale = scale
         self.tasks = tasks
+        self._raw: bool | None = None
 
     def size(self, full: int, least: int = 1) -> int:
         """A size at this scale."""
         return max(least, int(full * self.scale))
 
     def session(self) -> SparkSession:
-        """A session with the settings that applications have."""
-        return open_session(Config(MAINTENANCE), self.directory)[0]
+        """A session in the Java that applications have."""
+        return self._java(raw=False)
+
+    def raw_session(self) -> SparkSession:
+        """A session for a query of Spark's own: the same settings, and Java's own compiler."""
+        return self._java(raw=True)
+
+    def _java(self, *, raw: bool) -> SparkSession:
+        """Each side has a Java that was started for it: what one has compiled or left does not count for the other."""
+        if self._raw is not raw:
+            _stop_java()
+            self._raw = raw
+        return open_session(Config({**MAINTENANCE, **(_COMPILER if raw else {})}), self.directory)[0]
 
     def app(self, directory: Path, **config: Any) -> App:
         """An application that keeps its data in a directory."""
+        if self._raw:
+            self.session()
         settings = {"state.dir": str(directory), "status": "none", "num.tasks": self.tasks, **MAINTENANCE, **config}
         return App(APPLICATION, config=settings)
 
@@ -73,6 +87,20 @@ class Bench:
     def raw_directory(self, name: str) -> Path:
         """A new directory for a query of Spark's own."""
         return Path(tempfile.mkdtemp(prefix=f"{name}-raw-", dir=self.directory))
+
+
+def _stop_java() -> None:
+    from pyspark import SparkContext  # noqa: PLC0415  (it takes a second)
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    SparkSession.active().stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # for Java, its parent has ended
+    gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 class Watch:

@@ -32,10 +32,11 @@ def large_state(bench: Bench) -> list[Figure]:
     batches = _WARM + bench.size(60, 12)
     small = _with_state(bench, _HOT, [_HOT], batches)[0]
     over_large, evenly = _with_state(bench, keys, [_HOT, keys], batches)
-    raw = _raw_with_state(bench, keys, uniform(batches * _BATCH, keys, seed=8, start=keys))
+    settled = len(evenly.settling) * _ROUND
+    raw = _raw_with_state(bench, keys, uniform((settled + batches) * _BATCH, keys, seed=8, start=keys))
 
-    def milliseconds(progress: Progress) -> float:
-        return statistics.median(progress.intervals(_WARM))
+    def milliseconds(progress: Progress, skip: int = 0) -> float:
+        return statistics.median(progress.intervals(skip + _WARM))
 
     def figure(what: str, found: _Found) -> Figure:
         notes = {
@@ -45,14 +46,14 @@ def large_state(bench: Bench) -> list[Figure]:
         return Figure("large-state", what, milliseconds(found.progress), "ms a batch", notes=notes)
 
     ratio = milliseconds(over_large.progress) / milliseconds(small.progress)
-    beside = milliseconds(raw) / milliseconds(evenly.progress)
-    notes = {"phases, ms": phases(raw)}
+    beside = milliseconds(raw, settled) / milliseconds(evenly.progress)
+    notes = {"phases, ms": phases(raw, settled)}
     return [
         figure(f"{_HOT:,} hot keys, state of {_HOT:,} keys", small),
         figure(f"{_HOT:,} hot keys, state of {keys:,} keys", over_large),
         Figure("large-state", "large / small", ratio, "times").at_most(1.5),
         figure(f"even keys, state of {keys:,} keys", evenly),
-        Figure("large-state", "even keys, raw Spark", milliseconds(raw), "ms a batch", notes=notes),
+        Figure("large-state", "even keys, raw Spark", milliseconds(raw, settled), "ms a batch", notes=notes),
         Figure("large-state", "even keys, raw Spark / ours", beside, "times").at_least(1),
     ]
 
@@ -111,7 +112,7 @@ def _count(app: App) -> None:
 def _raw_with_state(bench: Bench, keys: int, measured: Records) -> Progress:
     directory = bench.raw_directory("state")
     try:
-        session = bench.session()
+        session = bench.raw_session()
         raw_spark.RawQuery(session, directory, raw_spark.keyed_count, 500_000).run(each_once(keys, step=1))
         again = raw_spark.RawQuery(session, directory, raw_spark.keyed_count, _BATCH, written=keys)
         return again.run(measured)
@@ -164,28 +165,41 @@ def _keep_last(app: App) -> None:
 
 
 def checkpoint_size(bench: Bench) -> list[Figure]:
-    """The size of the checkpoint, as batches go by: it must level off."""
-    batches, each, keys = bench.size(1_500, 150), 1_000, 10_000
+    """The size of the checkpoint over an hour with a thousand records each second: it must level off."""
+    seconds, each, keys = bench.size(3_600, 60), 1_000, 10_000
     with bench.data("checkpoint") as (directory, log):
-        preload(log, "in", uniform(batches * each, keys), bench.tasks)
-        log.create_topic("out", bench.tasks)
-        app = bench.app(directory, **{"max.batch.records": each, "min.batch.records": each})
+        for topic in ("in", "out"):
+            log.create_topic(topic, bench.tasks)
+        app = bench.app(directory)
         _count(app)
         with app.start() as handle:
-            sizes = _sizes(handle, log, directory, batches, each)
+            sizes = _sizes(bench, handle, log, directory, seconds, each, keys)
+            batches = handle.metrics()["batches"]
     middle, last = (max(size for size, _files in part) for part in (_third(sizes, 1), _third(sizes, 2)))
-    notes = {"MB": [size / 1e6 for size, _files in sizes], "files": [files for _size, files in sizes]}
-    what = f"checkpoint after {batches} batches: last third / middle third"
+    notes = {
+        "batches": batches,
+        "MB": [size / 1e6 for size, _files in sizes],
+        "files": [files for _size, files in sizes],
+    }
+    what = f"checkpoint over {seconds} s: last third / middle third"
     return [Figure("checkpoint-size", what, last / max(middle, 1), "times", notes=notes).at_most(1.25)]
 
 
-def _sizes(handle: Any, log: Log, directory: Path, batches: int, each: int) -> list[tuple[int, int]]:
-    """Bytes and files at twelve points of a run."""
+def _sizes(
+    bench: Bench, handle: Any, log: Log, directory: Path, seconds: int, each: int, keys: int
+) -> list[tuple[int, int]]:
+    """Bytes and files at twelve points of a run, which begins with the first batch."""
     watch = Watch(handle, log, ["in"])
-    found = []
-    for point in range(1, 13):
-        watch.until(batches * each * point // 12)
-        found.append(tree_size(checkpoint_of(directory)))
+    preload(log, "in", uniform(each, keys, seed=seconds), bench.tasks)
+    watch.until(each)
+    begun = time.monotonic()
+    found: list[tuple[int, int]] = []
+    for second in range(seconds):
+        preload(log, "in", uniform(each, keys, seed=second, start=second * each), bench.tasks)
+        if handle.wait(max(0.0, begun + second + 1 - time.monotonic())):
+            raise SystemExit("the application ended")
+        if (second + 1) * 12 // seconds > len(found):
+            found.append(tree_size(checkpoint_of(directory)))
     return found
 
 

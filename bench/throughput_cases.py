@@ -121,7 +121,7 @@ def _run(
 def _raw(bench: Bench, records: Records, shape: raw_spark.Shape, batch: float) -> Progress:
     directory = bench.raw_directory("throughput")
     try:
-        return raw_spark.RawQuery(bench.session(), directory, shape, int(batch)).run(records)
+        return raw_spark.RawQuery(bench.raw_session(), directory, shape, int(batch)).run(records)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
