@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.kafka.opening import open_kafka_log
 
 from millstream.dev.broker import Broker
@@ -45,8 +47,14 @@ def log(broker: Broker, tmp_path: Path) -> Iterator[KafkaLog]:
     """The log of the broker, without any topics or groups."""
     with open_kafka_log({"bootstrap.servers": broker.bootstrap_servers}, tmp_path / "data") as log:
         yield log
-        for topic in log.topics():
-            log.delete_topic(topic.name)
+        if names := [topic.name for topic in log.topics()]:
+            admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+            for deleted in admin.delete_topics(names).values():
+                deleted.result(60)
+            deadline = time.monotonic() + 60
+            while log.topics():
+                assert time.monotonic() < deadline, "topics are still there"
+                time.sleep(0.02)
         for group in log.groups():
             log.delete_group(group)
 

@@ -1,6 +1,6 @@
-"""What any source of a cluster's records must do, on Spark; run by `test_sources.py` for each of them.
+"""What any source of a cluster's records must do, on Spark; run by `test_sources.py` in a process of its own.
 
-A process has one Spark, with the jars of the connector or without; so each source has a process of its own.
+A process has one Spark, with the jars of the connector or without.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from millstream.log.kafka import KafkaLog
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
 
-SOURCE, JARS = os.environ.get("MILLSTREAM_TEST_SOURCE", ""), os.environ.get("MILLSTREAM_TEST_JARS", "")
+JARS = os.environ.get("MILLSTREAM_TEST_JARS", "")
+SOURCES = ["client", "connector"] if JARS else ["client"]
 NOW = int(time.time() * 1000)
 
 __all__ = ["secure"]
@@ -33,14 +34,21 @@ __all__ = ["secure"]
 Make = Callable[..., App]
 
 
+@pytest.fixture(params=SOURCES)
+def source(request: pytest.FixtureRequest) -> str:
+    """The source that a test is run with."""
+    found: str = request.param
+    return found
+
+
 @pytest.fixture
-def make(broker: Broker, tmp_path: Path) -> Make:
+def make(broker: Broker, tmp_path: Path, source: str) -> Make:
     def app(name: str = "shop", **config: Any) -> App:
         usual = {
             "bootstrap.servers": broker.bootstrap_servers,
             "state.dir": str(tmp_path / "data"),
             "status": "none",
-            "kafka.source": SOURCE,
+            "kafka.source": source,
             **({"spark.jars": JARS} if JARS else {}),
         }
         return App(name, config={**usual, **config})
@@ -87,6 +95,7 @@ def test_what_transactions_leave_is_passed_over(broker: Broker, log: KafkaLog, m
 
 
 @pytest.mark.skipif(not JARS, reason="the jars of the connector could not be brought")
+@pytest.mark.parametrize("source", SOURCES[-1:], indirect=True)
 def test_state_goes_on_after_a_stop_and_with_the_other_source(broker: Broker, log: KafkaLog, make: Make) -> None:
     def counting(**config: Any) -> App:
         app = make(**config)
@@ -95,7 +104,7 @@ def test_state_goes_on_after_a_stop_and_with_the_other_source(broker: Broker, lo
         return app
 
     log.create_topic("in", 2)
-    for source in (SOURCE, SOURCE, "client", "connector"):
+    for source in ("connector", "connector", "client", "connector"):
         log.produce("in", [ProducerRecord(b"k", b"x", NOW), ProducerRecord(b"k", b"y", NOW)])
         counting(**{"kafka.source": source}).run(until_caught_up=True)
     assert values(broker) == [str(number) for number in range(1, 9)]
@@ -170,11 +179,11 @@ def test_global_tables_come_first(broker: Broker, log: KafkaLog, make: Make) -> 
 
 
 @pytest.mark.parametrize("how", ["PLAIN", "SCRAM-SHA-256", "mutual"])
-def test_a_cluster_that_lets_in_only_whom_it_knows(how: str, secure: Secure, tmp_path: Path) -> None:
+def test_a_cluster_that_lets_in_only_whom_it_knows(how: str, secure: Secure, tmp_path: Path, source: str) -> None:
     password = PASSWORDS["admin"] if how == "PLAIN" else SCRAM_PASSWORD
     settings = secure.mutual() if how == "mutual" else secure.sasl(how, password, listener="SASL_SSL")
-    config = {"state.dir": str(tmp_path / "data"), "status": "none", "spark.jars": JARS, "kafka.source": SOURCE}
-    name = f"shop-{how.lower()}"
+    config = {"state.dir": str(tmp_path / "data"), "status": "none", "spark.jars": JARS, "kafka.source": source}
+    name = f"shop-{how.lower()}-{source}"
     app = App(name, config={**config, **settings})
     app.stream(f"{name}-in", key=str, value=str).to(f"{name}-out")
     with open_log(config={**settings, "state.dir": config["state.dir"]}) as log:

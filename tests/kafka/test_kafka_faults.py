@@ -34,7 +34,7 @@ SEED = 7
 KILLS = 10
 
 BROKER_DEATHS = int(os.environ.get("BROKER_DEATHS", "5"))
-PER_KEY_ON_SPARK = int(os.environ.get("PER_KEY_ON_SPARK", "280"))
+PER_KEY_ON_SPARK = int(os.environ.get("PER_KEY_ON_SPARK", "200"))
 OPTIONS = ("--batch", "400", "--set", "producer.transaction.timeout.ms=2000", "--set", "request.timeout.ms=4000")
 
 ON_THE_WAY = ["start.acquired", "start.topics-created", "driver.batch.received", "driver.batch.published"]

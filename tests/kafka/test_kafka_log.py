@@ -57,6 +57,19 @@ def test_topics_are_made_changed_and_deleted(log: KafkaLog) -> None:
         log.topic("orders")
 
 
+def test_topics_that_are_deleted_while_all_are_listed_are_left_out(broker: Broker, log: KafkaLog) -> None:
+    names = [f"topic-{number}" for number in range(40)]
+    for name in names:
+        log.create_topic(name)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    deleted = admin.delete_topics(names)
+    deadline = time.monotonic() + 60
+    while log.topics():
+        assert time.monotonic() < deadline
+    for each in deleted.values():
+        each.result(60)
+
+
 def test_mistakes_about_topics(log: KafkaLog) -> None:
     with pytest.raises(InvalidNameError):
         log.create_topic("a b")

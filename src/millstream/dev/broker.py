@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from millstream.dev.jars import bring_jars, cache
 from millstream.errors import SetupError
+from millstream.runtime.host.birth import birth
 
 _MEMORY = ("-Xms64m", "-Xmx384m", "-XX:MaxMetaspaceSize=160m")
 _PATIENCE = 120.0
@@ -330,9 +331,7 @@ def _command_on_linux(pid: int) -> bytes:
     deadline = time.monotonic() + _JUST_BEGUN
     while True:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-        if command or time.monotonic() > deadline:
-            return command
-        if Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in {b"Z", b"X"}:
+        if command or birth(pid) is None or time.monotonic() > deadline:
             return command
         time.sleep(_JUST_BEGUN / 100)
 

@@ -31,7 +31,7 @@ def find_all(clients: Clients) -> dict[str, Topic]:
     """Returns all topics but those of the brokers themselves, by name."""
     counts = all_counts(clients)
     configs = _configs(clients, list(counts))
-    return {name: Topic(name, counts[name], configs.get(name, {}), is_internal(name)) for name in sorted(counts)}
+    return {name: Topic(name, counts[name], configs[name], is_internal(name)) for name in sorted(configs)}
 
 
 def find(clients: Clients, name: str) -> Topic:
@@ -172,13 +172,21 @@ def alter(clients: Clients, name: str, config: Mapping[str, str | None]) -> Topi
 
 
 def _configs(clients: Clients, names: list[str]) -> dict[str, dict[str, str]]:
-    """What was said about topics, by topic and key."""
+    """What was said about topics, by topic and key; those that were deleted meanwhile are left out."""
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     if not resources:
         return {}
     found = {}
     for resource, future in clients.admin.describe_configs(resources).items():
-        entries = clients.result(future, f"the configuration of topic {resource.name!r} cannot be read")
+        try:
+            entries = clients.result(future, f"the configuration of topic {resource.name!r} cannot be read")
+        except LogError as error:
+            if (
+                isinstance(error.__cause__, KafkaException)
+                and code_of(error.__cause__).code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            ):
+                continue
+            raise
         found[resource.name] = {
             key: entry.value
             for key, entry in entries.items()
