@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -128,6 +130,20 @@ def test_no_host_is_started_for_a_process_that_is_gone() -> None:
         connect(f"gone-{os.getpid()}", gone.pid, 0)
 
 
+def test_hosts_are_found_however_long_the_path_of_temporary_files_is(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A socket's path has a hundred bytes at the most."""
+    long = tmp_path / ("t" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    with HostedRun(smoke.build(directory), records=RECORDS) as run:
+        run.batch()
+        run.batch()
+    assert run.failures == 0
+    assert not list(long.iterdir())
+
+
 def test_a_host_ends_when_it_is_told(directory: Path) -> None:
     with HostedRun(smoke.build(directory), records=RECORDS) as run:
         run.batch()
@@ -136,6 +152,58 @@ def test_a_host_ends_when_it_is_told(directory: Path) -> None:
         host = process_of(wire)
         wire.close()
     assert wait_for_end(host)
+
+
+LIMIT = 1024**2
+
+
+def counting(directory: Path, keys: int, rounds: int) -> App:
+    """Counts keys that come in another order each time, so that whatever is not in memory is asked for."""
+    with open_log(directory) as log:
+        log.create_topic("in")
+        for number in range(rounds):
+            order = [(n * 7919 + number) % keys for n in range(keys)]
+            log.produce("in", [ProducerRecord(b"key-%06d" % n, b"x" * 20, number) for n in order])
+    config = {"state.dir": str(directory), "status": "none", "num.tasks": 4, "host.memory.max.bytes": LIMIT}
+    app = App("counting", config=config)
+    app.stream("in", value=str).group_by_key().count(store="counts")
+    return app
+
+
+def memory(run: HostedRun) -> dict[int, float]:
+    """What the state of each task takes in memory."""
+    return {one.origin[2]: one.figures["state.memory"] for one in run.results if "state.memory" in one.figures}
+
+
+def test_the_tasks_of_a_host_share_its_memory(tmp_path: Path) -> None:
+    keys, rounds = 8_000, 3
+    app = counting(tmp_path, keys, rounds)
+    with HostedRun(app, records=3_000, hosts=1) as run:
+        batches = 0
+        while run.batch():
+            batches += 1
+            used = memory(run)
+            assert len(used) == 4
+            if batches > 1:  # in the first, tasks come one by one
+                assert sum(used.values()) <= LIMIT
+    figures = [one.figures for one in run.results if "state.memory" in one.figures]
+    assert all(one["state.pages-evicted"] > 0 and one["state.pages-loaded"] > 0 for one in figures)
+    assert all(one["state.memory"] > LIMIT / 8 for one in figures), "what there is is used"
+    assert {app.store("counts").get(f"key-{n:06d}") for n in range(0, keys, 97)} == {rounds}
+
+
+def test_a_task_that_has_moved_to_another_host_takes_no_memory_from_those_that_have_not(tmp_path: Path) -> None:
+    app = counting(tmp_path, 8_000, 4)
+    with HostedRun(app, records=3_000, hosts=1) as run:
+        for _ in range(4):
+            assert run.batch()
+        assert max(memory(run).values()) <= LIMIT / 4
+        run.places |= {1: 1, 2: 1, 3: 1}
+        assert run.batch()  # the first that does not ask for them: nobody can know yet
+        assert memory(run)[0] <= LIMIT / 4
+        run.run()
+        assert LIMIT / 3 < memory(run)[0] <= LIMIT
+    assert {app.store("counts").get(f"key-{n:06d}") for n in range(0, 8_000, 97)} == {4}
 
 
 def hang(value: str) -> str:
@@ -156,3 +224,31 @@ def test_a_function_that_does_not_return_is_named(tmp_path: Path) -> None:
     assert "hang" in raised.value.message
     assert f"line {stuck}" in raised.value.message
     assert "300 ms" in raised.value.message
+
+
+def tell(value: str) -> str:
+    print("printed", value)
+    logging.getLogger("shop").info("info %s", value)
+    logging.getLogger("shop").debug("debug %s", value)
+    logging.getLogger("shop.detail").debug("detail %s", value)
+    logging.getLogger("quiet").warning("warning %s", value)
+    return value
+
+
+def test_what_functions_print_and_log_is_passed_on_as_the_driver_would_show_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = logging.StreamHandler()
+    shown.setFormatter(logging.Formatter("%(levelname)s of %(name)s: %(message)s"))
+    monkeypatch.setattr(logging.root, "handlers", [logging.FileHandler(tmp_path / "log", delay=True), shown])
+    for name, level in {"root": logging.INFO, "shop.detail": logging.DEBUG, "quiet": logging.ERROR}.items():
+        monkeypatch.setattr(logging.getLogger(name), "level", level)
+    with open_log(tmp_path) as log:
+        log.create_topic("in")
+        log.produce("in", [ProducerRecord(b"k", b"v")])
+    app = App("telling", config={"state.dir": str(tmp_path), "status": "none"})
+    app.stream("in", value=str).group_by_key().reduce(lambda a, _b: a).map_values(tell).to_stream().to("out")
+    with HostedRun(app, records=10) as run:
+        run.run()
+        printed = [line for written in run.results for line in written.printed]
+    assert printed == ["printed v", "INFO of shop: info v", "DEBUG of shop.detail: detail v"]

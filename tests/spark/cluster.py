@@ -17,6 +17,9 @@ import pyspark
 from tests.fault.killing import MARK
 from tests.processes import running
 
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java as it starts soonest: it does not run for long here."""
+
 
 class Cluster:
     """A running cluster.
@@ -40,17 +43,19 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[Cluster]:
-    """Starts a cluster with workers of one core each, and ends it."""
+def standalone_cluster(directory: Path, workers: int = 2, cores: int = 1, **environ: str) -> Iterator[Cluster]:
+    """Starts a cluster with workers of so many cores each, and more in their environment, and ends it."""
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_DAEMON_JAVA_OPTS": JAVA,
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_WORKER_DIR": str(directory / "work"),
         MARK: (mark := uuid.uuid4().hex),
+        **environ,
     }
     port, processes = _free_port(), []
 
@@ -74,7 +79,7 @@ def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[Cluster]:
         started = [
             start(
                 f"worker{number}", "org.apache.spark.deploy.worker.Worker",
-                "--host", "127.0.0.1", "-c", "1", "-m", "1500M", "-d", str(directory / f"worker{number}"),
+                "--host", "127.0.0.1", "-c", str(cores), "-m", "1500M", "-d", str(directory / f"worker{number}"),
                 "--webui-port", str(_free_port()), url,
             )
             for number in range(workers)

@@ -19,11 +19,22 @@ from millstream.runtime.host.wire import Wire
 from millstream.runtime.messages import Stop
 
 _START_SECONDS = 60.0
+_LONGEST = 103
+"""How many bytes the path of a Unix socket may have, on the system that allows the fewest."""
+
+_BELOW = len("/0123456789ab/1234567/h123.1234567")
+"""How many bytes the path of a host's socket has below the directory of all runs."""
 
 
 def run_directory(run: str) -> Path:
-    """The private directory of the sockets of one run of an application on this machine."""
-    base = Path(tempfile.gettempdir()) / f"millstream-{os.getuid()}"
+    """The private directory of the sockets of one run of an application on this machine.
+
+    It is where temporary files are, or in ``/tmp`` if paths of sockets would be too long there.
+    """
+    name = f"millstream-{os.getuid()}"
+    base = Path(tempfile.gettempdir()) / name
+    if len(os.fsencode(base)) + _BELOW > _LONGEST:
+        base = Path("/tmp") / name  # noqa: S108  (made for this user alone, and looked at below)
     base.mkdir(mode=0o700, exist_ok=True)
     found = base.stat()
     if found.st_uid != os.getuid() or found.st_mode & 0o077:
