@@ -6,6 +6,7 @@ order inside ``java.util.PriorityQueue``. Python's ``heapq`` sifts differently.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -21,6 +22,10 @@ class JavaHeap(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def __iter__(self) -> Iterator[T]:
+        """The items, in no order."""
+        return (item for _weight, item in self._items)
 
     @property
     def least(self) -> int:

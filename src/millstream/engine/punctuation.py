@@ -9,16 +9,24 @@ from millstream.engine.heap import JavaHeap
 
 if TYPE_CHECKING:
     from millstream.engine.context import TaskContext
+    from millstream.engine.time import StreamClock
 
 
 class Punctuator:
-    """One function that is called at intervals; its next time, and whether it was cancelled, are state of the task."""
+    """One function that is called at intervals; its next time, and whether it was cancelled, are state of the task.
 
-    __slots__ = ("_cell", "call", "interval")
+    Attributes:
+        clock: The stream time that it moves; None if it is a user's, who alone knows what it is for.
+    """
 
-    def __init__(self, call: Callable[[int], None], interval: int, cell: list[Any]) -> None:
+    __slots__ = ("_cell", "call", "clock", "interval")
+
+    def __init__(
+        self, call: Callable[[int], None], interval: int, cell: list[Any], clock: StreamClock | None = None
+    ) -> None:
         self.call = call
         self.interval = interval
+        self.clock = clock
         self._cell = cell
 
     @property
@@ -55,7 +63,14 @@ class Punctuators:
     def schedule(self, clock: str, first: int, interval: int, call: Callable[[int], None], name: str) -> Punctuator:
         """Adds a punctuator; after a restart it goes on from where it was."""
         cell = self._context.cells.setdefault(f"{name}.punctuator", [(first, False)])
-        punctuator = Punctuator(call, interval, cell)
+        return self._offer(clock, Punctuator(call, interval, cell))
+
+    def schedule_clock(self, first: int, interval: int, clock: StreamClock, name: str) -> None:
+        """Has a stream time look at the wall clock at intervals."""
+        cell = self._context.cells.setdefault(f"{name}.punctuator", [(first, False)])
+        self._offer("wall", Punctuator(clock.tick, interval, cell, clock))
+
+    def _offer(self, clock: str, punctuator: Punctuator) -> Punctuator:
         if not punctuator.cancelled:
             self._clocks[clock].offer(punctuator.next, punctuator)
         return punctuator
@@ -64,10 +79,19 @@ class Punctuators:
         """Whether there are punctuators on a clock."""
         return len(self._clocks[clock]) > 0
 
-    def due(self, clock: str) -> int | None:
-        """When the next one of a clock is due; None if there is none."""
-        heap = self._clocks[clock]
-        return heap.least if len(heap) else None
+    def due(self) -> int | None:
+        """When the wall clock is next waited for; None if it is not."""
+        found = (one.next for one in self._clocks["wall"] if one.clock is None or one.clock.is_waited_for)
+        return min(found, default=None)
+
+    def asleep(self) -> int | None:
+        """When a stream time would move next that nobody waits for; None if there is none.
+
+        No batch is needed for that. But before a record comes, it must have moved: the record may be late by now.
+        """
+        clocks = ((one.next, one.clock) for one in self._clocks["wall"] if one.clock is not None)
+        found = ((due, clock.moves_from) for due, clock in clocks if not clock.is_waited_for)
+        return min((max(due, since) for due, since in found if since is not None), default=None)
 
     def run(self, clock: str, now: int) -> bool:
         """Calls those that are due, each once; returns whether there were any."""

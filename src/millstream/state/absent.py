@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-AHEAD = 1_000
-"""For how many keys rows are brought at once: what they take must not matter, and a request for each would."""
+_AHEAD = 1_000
 
 
 class Absent(Protocol):
@@ -27,3 +26,11 @@ class Absent(Protocol):
 
     def load_prefix(self, prefix: bytes, /) -> None:
         """Brings the rows whose key bytes start with a prefix."""
+
+
+def parts(count: int, absent: Absent | None) -> list[slice]:
+    """Returns the parts of so many keys whose rows are to be brought at once: all, if all rows are here.
+
+    What the rows of a part take must not matter; and a request for each key would.
+    """
+    return [slice(0, count)] if absent is None else [slice(n, n + _AHEAD) for n in range(0, count, _AHEAD)]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from itertools import repeat
+from collections.abc import Callable, Collection
 from struct import Struct
 from typing import Any
 
-from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
+from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, Changes, StoreSpec
 
 _WINDOW = Struct(">qi")
 _SESSION = Struct(">qq")
@@ -26,12 +25,6 @@ def same(value: Any) -> Any:
 def discard() -> Callable[[Any], Any]:
     """Returns what stands in for the recording of changes in a store that is not logged: a C function, so no frame."""
     return deque[Any](maxlen=0).append
-
-
-def ignore() -> Callable[[Any, Any], Any]:
-    """Returns the same for what is recorded with its row."""
-    nothing: dict[Any, Any] = {}
-    return nothing.get
 
 
 def segment_width(retention: int) -> int:
@@ -135,16 +128,16 @@ class Codec:
         value, timestamp = self.row_out(row)
         return ChangelogRecord(key, value, time if timestamp == NO_TIMESTAMP else timestamp)
 
-    def records(self, keys: list[bytes], rows: list[Any], times: Sequence[int] | None = None) -> list[ChangelogRecord]:
-        """Returns the changelog records of many rows; ``times`` are for those without their own."""
+    def changes(self, keys: list[bytes], rows: Collection[Any], time: int = NO_TIMESTAMP) -> Changes:
+        """Returns the changes of many rows (None: deleted); ``time`` is for those without their own."""
         if not self._timestamped:
-            return list(map(self.record, keys, rows, repeat(NO_TIMESTAMP) if times is None else times))
+            return Changes(keys, self.values_out(rows), [time] * len(keys))
         try:
             values, timestamps = [row[0] for row in rows], [row[1] for row in rows]
         except TypeError:  # rows that were deleted are among them
-            return list(map(self.record, keys, rows, repeat(NO_TIMESTAMP) if times is None else times))
-        made = zip(keys, self.values_out(values), timestamps, strict=True)
-        return list(map(tuple.__new__, repeat(ChangelogRecord), made))
+            values = [None if row is None else row[0] for row in rows]
+            timestamps = [time if row is None else row[1] for row in rows]
+        return Changes(keys, self.values_out(values), timestamps)
 
     def row(self, record: ChangelogRecord) -> Any | None:
         """Returns the row of a changelog record."""

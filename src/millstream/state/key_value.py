@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from millstream.state.absent import AHEAD, Absent
+from millstream.state.absent import Absent, parts
 from millstream.state.codec import Codec, discard
+from millstream.state.counting import count
 from millstream.state.ordered import SortedKeys, after_prefix
-from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 
 
 def putter(
@@ -64,30 +66,18 @@ class MemoryKeyValueStore:
         Returns:
             The counts, and the greatest times, after each.
         """
-        if self.absent is None or len(keys) <= AHEAD:
-            made = self._count(keys, times)
-        else:
-            made = []
-            for begin in range(0, len(keys), AHEAD):
-                made += self._count(keys[begin : begin + AHEAD], times[begin : begin + AHEAD])
-        return [count for count, _ in made], [time for _, time in made]
-
-    def _count(self, keys: Sequence[Any], times: Sequence[int]) -> list[tuple[int, int]]:
-        rows, get, mark = self._rows, self._rows.get, self._mark
-        if self.absent is not None and any(key not in rows for key in keys):
-            self.absent.load_keys(keys, 0, 0)  # all, so that none goes for another
-        made: list[tuple[int, int]] = []
-        for key, time in zip(keys, times, strict=True):
-            row = get(key)
-            if row is None:
-                row = (1, time)
-            else:
-                count, before = row
-                row = (count + 1, max(before, time))
-            rows[key] = row
-            mark(key)
-            made.append(row)
-        return made
+        counts: list[int] = []
+        latest: list[int] = []
+        rows = self._rows
+        for part in parts(len(keys), self.absent):
+            some = keys[part]
+            if self.absent is not None and any(key not in rows for key in some):
+                self.absent.load_keys(some, 0, 0)  # all, so that none goes for another
+            counted = count(rows, some, times[part])
+            deque(map(self._mark, some), maxlen=0)
+            counts += counted.counts
+            latest += counted.times
+        return counts, latest
 
     def range(self, low: Any = None, high: Any = None, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
         if self.absent is not None:
@@ -116,9 +106,13 @@ class MemoryKeyValueStore:
         return index
 
     def changes(self) -> list[ChangelogRecord]:
+        return self._drained()[1].records()
+
+    def _drained(self) -> tuple[list[Any], Changes]:
+        """What has changed since the last call: the keys, and what a changelog has of them."""
         keys = list(self._dirty)
         self._dirty.clear()
-        return self._codec.records(self._codec.keys_out(keys), list(map(self._rows.get, keys)))
+        return keys, self._codec.changes(self._codec.keys_out(keys), list(map(self._rows.get, keys)))
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         codec = self._codec

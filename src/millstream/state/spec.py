@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress, repeat
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from millstream.frozen import Value
@@ -23,6 +24,23 @@ class ChangelogRecord(NamedTuple):
     key: bytes
     value: bytes | None
     timestamp: int
+
+
+class Changes(NamedTuple):
+    """Many changes of a store by column: what `ChangelogRecord` has for each."""
+
+    keys: list[bytes]
+    values: list[bytes | None]
+    timestamps: list[int]
+
+    def records(self) -> list[ChangelogRecord]:
+        """The same by row."""
+        return list(map(tuple.__new__, repeat(ChangelogRecord), zip(*self, strict=True)))
+
+    def where(self, chosen: list[bool]) -> Changes:
+        """Those that are chosen."""
+        keys, values, timestamps = self
+        return Changes(list(compress(keys, chosen)), list(compress(values, chosen)), list(compress(timestamps, chosen)))
 
 
 class StoreSpec(Value):

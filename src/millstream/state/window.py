@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Sequence
-from operator import add
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from millstream.state.absent import AHEAD, Absent
-from millstream.state.codec import FOREVER, Codec, expiry_width, ignore, segment_width, split_window_key, window_key
-from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.state.absent import Absent, parts
+from millstream.state.codec import FOREVER, Codec, expiry_width, segment_width, split_window_key, window_key
+from millstream.state.counting import Counts, count
+from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 
 _NEVER = 1 << 64
 _PROBED = 32
+
+
+class Counted(NamedTuple):
+    """Rows of a window that were counted, each once; ``names`` are the keys as bytes, if they are at hand."""
+
+    keys: Sequence[Any]
+    names: Sequence[bytes] | None
+    counts: list[int]
+    times: list[int]
+
+
+class Changed(NamedTuple):
+    """What has changed in the window of a start: the keys, and as bytes, and what a changelog has of their rows."""
+
+    start: int
+    keys: Sequence[Any]
+    names: Sequence[bytes]
+    changes: Changes
 
 
 class MemoryWindowStore:
@@ -21,12 +39,13 @@ class MemoryWindowStore:
     Tumbling and hopping windows have few starts with many keys each: a row is one entry of a large dict, and expiry
     drops the dict. Sliding windows and processors have many starts: the first fetch over many of them makes an index of
     the starts of each key, kept up to date from then on. Rows that are no longer visible are dropped now and then, when
-    time has grown by an eighth of the retention, so look-ups compare with the horizon.
+    time has grown by an eighth of the retention, so look-ups compare with the horizon. Changes are noted in the same
+    way, by start, then key.
     """
 
     __slots__ = (
-        "_codec", "_dirty", "_expire_at", "_floor", "_horizon", "_index", "_lag", "_mark", "_release_at", "_released",
-        "_rows", "_segment", "_starts", "_time", "_width", "absent", "spec",
+        "_codec", "_counted", "_dirty", "_expire_at", "_floor", "_horizon", "_index", "_lag", "_notes", "_release_at",
+        "_released", "_rows", "_segment", "_starts", "_time", "_width", "absent", "spec",
     )  # fmt: skip
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
@@ -37,8 +56,9 @@ class MemoryWindowStore:
         self._rows: dict[int, dict[Any, Any]] = {}
         self._starts: list[int] = []
         self._index: dict[Any, list[int]] | None = None
-        self._dirty: dict[tuple[Any, int], Any] = {}
-        self._mark: Callable[[Any, Any], Any] = self._dirty.__setitem__ if spec.logged else ignore()
+        self._dirty: dict[int, dict[Any, Any]] = {}
+        self._counted: dict[int, Counted] = {}
+        self._notes = spec.logged
         self._width = expiry_width(retention)
         self._segment = segment_width(retention)
         # A row is visible if start > horizon, kept if start > floor. They differ in a held store only.
@@ -85,7 +105,8 @@ class MemoryWindowStore:
         if start > self._time:
             self._set_time(start)
             if start <= self._floor:  # nothing is ever visible with a retention of 0; the time moves all the same
-                self._mark((key, start), None)
+                if self._notes:
+                    self._dirty.setdefault(start, {})[key] = None
                 return
         elif start <= self._floor:
             return
@@ -98,44 +119,64 @@ class MemoryWindowStore:
             if self._index is not None and key not in rows:
                 self._add_to_index(self._index, key, start)
             rows[key] = row
-        self._mark((key, start), row)
+        if self._notes:
+            if self._counted:
+                self._note_counted()
+            dirty = self._dirty.get(start)
+            if dirty is None:
+                dirty = self._dirty[start] = {}
+            dirty[key] = row
 
-    def count_all(self, keys: Sequence[Any], start: int, times: Sequence[int]) -> tuple[list[int], list[int]]:
+    def _note_counted(self) -> None:
+        """Notes the rows that were counted among all others that have changed."""
+        counted, self._counted = self._counted, {}
+        for start, (keys, _names, counts, times) in counted.items():
+            rows = zip(keys, zip(counts, times, strict=True), strict=True)
+            self._dirty.setdefault(start, {}).update(rows)
+
+    def count_all(
+        self, keys: Sequence[Any], start: int, times: Sequence[int], names: Sequence[bytes] | None = None
+    ) -> tuple[list[int], list[int]]:
         """Adds one to the rows of keys in a window that is not past the retention, for each time that a key is there.
+
+        Args:
+            keys: The keys.
+            start: The start of the window.
+            times: A time for each key.
+            names: The keys as bytes, if they are at hand.
 
         Returns:
             The counts, and the greatest times, after each.
         """
         if start > self._time:
             self._set_time(start)
-        if self.absent is None or len(keys) <= AHEAD:
-            made = self._count(keys, start, times)
-        else:
-            made = []
-            for begin in range(0, len(keys), AHEAD):
-                made += self._count(keys[begin : begin + AHEAD], start, times[begin : begin + AHEAD])
-        return [count for count, _ in made], [time for _, time in made]
+        counts: list[int] = []
+        latest: list[int] = []
+        for part in parts(len(keys), self.absent):
+            counted = self._count(keys[part], start, times[part], None if names is None else names[part])
+            counts += counted.counts
+            latest += counted.times
+        return counts, latest
 
-    def _count(self, keys: Sequence[Any], start: int, times: Sequence[int]) -> list[tuple[int, int]]:
-        mark = self._mark
-        made: list[tuple[int, int]] = []
+    def _count(self, keys: Sequence[Any], start: int, times: Sequence[int], names: Sequence[bytes] | None) -> Counts:
         rows = self._rows_of(start)
         if self.absent is not None and any(key not in rows for key in keys):
             self.absent.load_keys(keys, start, start)  # all, so that none goes for another
             rows = self._rows_of(start)  # others may have gone, and this with the last one
-        for key, time in zip(keys, times, strict=True):
-            row = rows.get(key)
-            if row is None:
-                if self._index is not None:
+        if self._index is not None:
+            for key in dict.fromkeys(keys):
+                if key not in rows:
                     self._add_to_index(self._index, key, start)
-                row = (1, time)
-            else:
-                count, before = row
-                row = (count + 1, max(before, time))
-            rows[key] = row
-            mark((key, start), row)
-            made.append(row)
-        return made
+        counted = count(rows, keys, times)
+        if self._notes:
+            # If nothing else has changed there, and each row once, they need not be sorted out.
+            apart = counted.distinct and not self._dirty and start not in self._counted
+            if not apart:
+                self._note_counted()
+            self._counted[start] = Counted(keys, names, counted.counts, counted.times)
+            if not apart:
+                self._note_counted()
+        return counted
 
     def _rows_of(self, start: int) -> dict[Any, Any]:
         rows = self._rows.get(start)
@@ -264,21 +305,26 @@ class MemoryWindowStore:
             self._release_at = floor + self._width
 
     def changes(self) -> list[ChangelogRecord]:
-        if not self._dirty:
-            return []
-        keys, starts = [key for key, _ in self._dirty], [start for _, start in self._dirty]
-        rows = list(self._dirty.values())
-        self._dirty.clear()
-        suffixes = {start: window_key(b"", start) for start in set(starts)}
-        ends = map(suffixes.__getitem__, starts)
-        return self._codec.records(list(map(add, self._codec.keys_out(keys), ends)), rows, starts)
+        return [record for changed in self._drained() for record in changed.changes.records()]
+
+    def _drained(self) -> Iterator[Changed]:
+        """What has changed since the last call, by start."""
+        codec = self._codec
+        counted, self._counted = self._counted, {}
+        for start, (keys, known, counts, times) in counted.items():
+            names, suffix = known or codec.keys_out(keys), window_key(b"", start)
+            yield Changed(start, keys, names, Changes([n + suffix for n in names], codec.values_out(counts), times))
+        dirty, self._dirty = self._dirty, {}
+        for start, rows in dirty.items():
+            names, suffix = codec.keys_out(rows), window_key(b"", start)
+            yield Changed(start, list(rows), names, codec.changes([n + suffix for n in names], rows.values(), start))
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
-        codec, mark = self._codec, self._mark
-        self._mark = ignore()
+        codec, notes = self._codec, self._notes
+        self._notes = False
         try:
             for record in records:
                 key, start, _ = split_window_key(record.key)
                 self.put(codec.key_in(key), start, codec.row(record))
         finally:
-            self._mark = mark
+            self._notes = notes

@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.engine.compile import Build, Process
 from millstream.engine.operators.aggregates import first_and_next
+from millstream.engine.operators.time_windows import unemitted
 from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
 from millstream.plan import aggregates as plan
@@ -22,7 +23,8 @@ def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noq
     find, put, remove = store.find, store.put, store.remove
     forward = None if node.emit_on_close else build.forward(node)
     emit = _emitter(node, build, gap + grace) if node.emit_on_close else None
-    clock = StreamClock(node, build.context, node.window.idle, emit)
+    waits = unemitted(node, build) if emit is not None else None
+    clock = StreamClock(node, build.context, node.window.idle, emit, waits)
     time = clock.cell
     no_key, too_late = build.drop(node, "null key"), build.drop(node, "late")
     late = build.late(node)

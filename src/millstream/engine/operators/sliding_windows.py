@@ -6,7 +6,7 @@ from typing import Any
 
 from millstream.engine.compile import Build, Process
 from millstream.engine.operators.aggregates import first_and_next
-from millstream.engine.operators.time_windows import close_windows
+from millstream.engine.operators.time_windows import close_windows, unemitted
 from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
 from millstream.plan import aggregates as plan
@@ -37,10 +37,11 @@ class SlidingWindows:
         self.difference = node.window.difference
         self.grace = node.window.grace
         self.store = build.context.store(node.store)
-        self.emit = None
+        self.emit = waits = None
         if node.emit_on_close:
             self.emit = close_windows(node, build, self.grace + self.difference + 1, self.difference)
-        self.clock = StreamClock(node, build.context, node.window.idle, self.emit)
+            waits = unemitted(node, build)
+        self.clock = StreamClock(node, build.context, node.window.idle, self.emit, waits)
         self.time = self.clock.cell
         self.forward = None if node.emit_on_close else build.forward(node)
         self.late = build.late(node)

@@ -48,6 +48,9 @@ class Unmatched:
         for order in self._orders.pop((timestamp, self._key_bytes(key) or b""), ()):
             self._buffer.remove(timestamp, order)
 
+    def __len__(self) -> int:
+        return len(self._buffer)
+
     def closed(self, now: int) -> list[tuple[int, bytes, Any]]:
         """Removes and returns the records whose window has closed, in order."""
         found = []
@@ -75,7 +78,7 @@ class StreamJoin:
         if node.right_unmatched is not None:
             wait = window.before + window.grace
             self.right_unmatched = Unmatched(context.store(node.right_unmatched), key_bytes, arrivals, wait)
-        self.clock = StreamClock(node, context, window.idle, self.release)
+        self.clock = StreamClock(node, context, window.idle, self.release, self._waits)
         self.time = self.clock.cell
         self.forward = build.forward(node)
         self.late = build.late(node)
@@ -164,6 +167,9 @@ class StreamJoin:
                 self.fail(error, key, value, time, headers)
                 continue
             self.forward(key, result, time, headers)
+
+    def _waits(self) -> bool:
+        return any(len(side) > 0 for side in (self.left_unmatched, self.right_unmatched) if side is not None)
 
     def _null(self, key: Any, value: Any, timestamp: int, headers: Headers, join: Joiner | None) -> None:
         """A record without a key has no partners: an outer side lets it through at once."""

@@ -47,7 +47,7 @@ class Suppressed:
         self.node = node
         self.buffer = build.context.store(node.store)
         self.exchange = _exchange(build.context.store(node.sent)) if node in build.facts.sends_old else None
-        self.clock = StreamClock(node, build.context, node.idle, self._advance)
+        self.clock = StreamClock(node, build.context, node.idle, self._advance, lambda: bool(self.times))
         self.time = self.clock.cell
         self.forward = build.forward(node)
         self.fail = build.failure(node)

@@ -53,7 +53,7 @@ def time_windows(node: plan.WindowAggregate, build: Build) -> Process:
     assert isinstance(window, TimeWindow | UnlimitedWindow)
     update = _updater(node, build)
     emit = _emitter(node, build) if node.emit_on_close else None
-    clock = StreamClock(node, build.context, window.idle, emit)
+    clock = StreamClock(node, build.context, window.idle, emit, unemitted(node, build) if emit is not None else None)
     if isinstance(window, TimeWindow) and window.advance == window.size and emit is None:
         stream = build.only_stream(node) if node.aggregation.kind == "count" else None
         if stream is not None:
@@ -200,11 +200,12 @@ def count_tumbling(node: plan.WindowAggregate, build: Build) -> Bulk | None:
         written: list[bytes] = []
         for begin, end in pairwise(edges):
             start = int(starts[begin])
-            some, reached = store.count_all(keys[begin:end], start, chunk.timestamps[begin:end])
+            own = names[begin:end]
+            some, reached = store.count_all(keys[begin:end], start, chunk.timestamps[begin:end], own)
             counts += some
             timestamps += reached
             suffix = window_key(b"", start)
-            written += [name + suffix for name in names[begin:end]]  # type: ignore[operator]  # no key is None
+            written += [name + suffix for name in own]  # type: ignore[operator]  # no key is None
 
         def make() -> list[Windowed[Any]]:
             each = zip(keys, starts.tolist(), strict=True)
@@ -285,6 +286,16 @@ def _emitter(node: plan.WindowAggregate, build: Build) -> Callable[[int, Headers
     assert isinstance(node.window, TimeWindow)
     wait = node.window.grace + node.window.size
     return close_windows(node, build, wait, node.window.size)
+
+
+def unemitted(node: plan.WindowAggregate, build: Build) -> Callable[[], bool]:
+    """Makes the function that says whether there may be windows that were not emitted: all are up to the store's time.
+
+    It does not look for them, which could be dear. If there are none after all, time goes on for nothing, for a while.
+    """
+    store = build.context.store(node.store)
+    emitted = build.context.cell(node, "emitted", -1)
+    return lambda: store.time > emitted[0]
 
 
 def close_windows(node: plan.WindowAggregate, build: Build, wait: int, length: int) -> Callable[[int, Headers], None]:

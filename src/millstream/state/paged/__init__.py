@@ -8,6 +8,6 @@ the log. `format` has the bytes.
 from __future__ import annotations
 
 from millstream.state.paged.format import MANIFEST_KEY
-from millstream.state.paged.state import PagedState, Writes
+from millstream.state.paged.state import PagedState, StoreSize, Writes
 
-__all__ = ["MANIFEST_KEY", "PagedState", "Writes"]
+__all__ = ["MANIFEST_KEY", "PagedState", "StoreSize", "Writes"]

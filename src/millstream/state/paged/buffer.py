@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappush
 from typing import Any, ClassVar
 
@@ -10,14 +10,14 @@ from millstream.state.absent import Absent
 from millstream.state.buffer import MemoryBufferStore
 from millstream.state.codec import Codec, buffer_key, split_buffer_key
 from millstream.state.paged.format import Numbers, Row
-from millstream.state.paged.rows import Cost, Pending, merged, no_times
+from millstream.state.paged.rows import Collected, Cost, Pending, Taken, merged, no_times
 from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
 
 
 class PagedBufferStore(Pending, MemoryBufferStore):
     """Members are the entries. All are in memory, because the first of all must be found."""
 
-    __slots__ = ("_marks", "_records", "absent")
+    __slots__ = ("_given", "absent")
 
     cost: ClassVar[Cost] = Cost(row=175, byte=1.5)
     floor: ClassVar[int] = -1
@@ -27,39 +27,35 @@ class PagedBufferStore(Pending, MemoryBufferStore):
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         super().__init__(spec, codec)
         self.absent: Absent | None = None
-        self._marks = []
-        self._records = []
+        self._given = []
         self._mark = self._dirty.setdefault
 
     def resume(self, time: int, counter: int, /) -> None:
         pass  # it has no time
 
-    def changes(self) -> list[ChangelogRecord]:
+    def drain(self) -> Taken:
         marks = list(self._dirty)
-        records = MemoryBufferStore.changes(self)
-        self._marks += marks
-        self._records += records
-        return records
+        return self.taken(marks, MemoryBufferStore.changes(self))
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         records = list(records)
         super().restore(records)
-        self._marks += [split_buffer_key(record.key) for record in records]
-        self._records += records
+        self._given.append(self.taken([split_buffer_key(record.key) for record in records], records))
 
     def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
         return no_times(keys), keys
 
-    def members(self, marks: Iterable[Any], /) -> list[Any]:
+    def members(self, marks: Sequence[Any], _times: Any, /) -> list[Any]:
         return list(marks)
 
-    def extend(self, members: list[Any], marks: Iterable[Any], /) -> None:
+    def extend(self, members: list[Any], marks: Sequence[Any], _times: Any, /) -> None:
         members += marks
 
-    def collect(self, members: list[Any], _low: int, _high: int, /) -> tuple[list[Any], list[Row]]:
+    def collect(self, members: list[Any], _low: int, _high: int, /) -> Collected:
         value_out, items = self._codec.value_out, self._items
         marks = [entry for entry in dict.fromkeys(members) if entry in items]
-        return marks, [(buffer_key(*entry), value_out(items[entry]), NO_TIMESTAMP) for entry in marks]
+        rows: list[Row] = [(buffer_key(*entry), value_out(items[entry]), NO_TIMESTAMP) for entry in marks]
+        return Collected(marks, marks, rows)
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         members: list[Any] = []

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from millstream.state.codec import Codec, split_window_key, window_key
 from millstream.state.duplicates import MemoryDuplicatesStore
 from millstream.state.paged.format import Numbers, Row
-from millstream.state.paged.rows import Cost, Pending, encoded, merged, times_in
+from millstream.state.paged.rows import Collected, Cost, Pending, Taken, encoded, merged, times_in
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
 
 class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
     """Members are the keys; the rows of a page are those of its keys in the time of its segment."""
 
-    __slots__ = ("_marks", "_records")
+    __slots__ = ("_given",)
 
     cost: ClassVar[Cost] = Cost(row=165, byte=1.5)
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         super().__init__(spec, codec)
-        self._marks = []
-        self._records = []
+        self._given = []
         self._mark = self._log.append
 
     @property
@@ -38,29 +37,26 @@ class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
         self._set_time(time)
         self._sequence = counter
 
-    def changes(self) -> list[ChangelogRecord]:
+    def drain(self) -> Taken:
         marks = [mark[0] for mark in self._log]
-        records = MemoryDuplicatesStore.changes(self)
-        self._marks += marks
-        self._records += records
-        return records
+        return self.taken(marks, MemoryDuplicatesStore.changes(self))
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         records = list(records)
         super().restore(records)
-        self._marks += [self._codec.key_in(split_window_key(record.key)[0]) for record in records]
-        self._records += records
+        marks = [self._codec.key_in(split_window_key(record.key)[0]) for record in records]
+        self._given.append(self.taken(marks, records))
 
     def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
         return times_in(keys, 12), [key[:-12] for key in keys]
 
-    def members(self, marks: Iterable[Any], /) -> list[Any]:
+    def members(self, marks: Sequence[Any], _times: Any, /) -> list[Any]:
         return list(dict.fromkeys(marks))
 
-    def extend(self, members: list[Any], marks: Iterable[Any], /) -> None:
+    def extend(self, members: list[Any], marks: Sequence[Any], _times: Any, /) -> None:
         members += marks
 
-    def collect(self, members: list[Any], low: int, high: int, /) -> tuple[list[Any], list[Row]]:
+    def collect(self, members: list[Any], low: int, high: int, /) -> Collected:
         key_out = self._codec.key_out
         low = max(low, self._horizon + 1)
         marks: list[Any] = []
@@ -73,7 +69,7 @@ class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
                 marks.append(key)
                 names.append(window_key(name, start, sequence))
                 found.append(row)
-        return marks, encoded(self.spec, self._codec, names, found)
+        return Collected(self.members(marks, ()), marks, encoded(self._codec, names, found))
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         key_in, row_in, horizon = self._codec.key_in, self._codec.row_in, self._horizon
@@ -87,7 +83,7 @@ class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
             held.insert(bisect_left(held, (start, sequence)), (start, sequence, row_in(value, timestamp)))
             self._index.add(start, key)
             marks.append(key)
-        return self.members(marks)
+        return self.members(marks, ())
 
     def evict(self, members: list[Any], low: int, high: int, /) -> None:
         for key in members:
@@ -99,5 +95,5 @@ class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
         self._index.forget(low, high, members)
 
     def is_changed(self) -> Callable[[Any], bool]:
-        changed = {mark[0] for mark in self._log}.union(self._marks)
+        changed = {mark[0] for mark in self._log}.union(self.given_marks())
         return lambda members: not changed.isdisjoint(members)

@@ -10,12 +10,15 @@ import msgspec
 import numpy as np
 
 from millstream.errors import StateError
-from millstream.state.spec import ChangelogRecord
+from millstream.state.spec import ChangelogRecord, Changes
 
 T = TypeVar("T")
 
 FORMAT = 1
-"""The version of everything that is written here."""
+"""The version of manifests and pages."""
+
+LOG_FORMAT = 2
+"""The version of log segments: the changes of a store by column. Version 1 had them by row, and is read, too."""
 
 MANIFEST_KEY = b"m"
 
@@ -79,7 +82,8 @@ class Manifest(msgspec.Struct, array_like=True, frozen=True):
 
 _manifest = msgspec.msgpack.Decoder(Manifest).decode
 _page = msgspec.msgpack.Decoder(tuple[int, list[Row]]).decode
-_log = msgspec.msgpack.Decoder(list[tuple[int, list[ChangelogRecord]]]).decode
+_log_by_column = msgspec.msgpack.Decoder(list[tuple[int, Changes]]).decode
+_log_by_row = msgspec.msgpack.Decoder(list[tuple[int, list[ChangelogRecord]]]).decode
 
 
 def log_key(sequence: int, piece: int) -> bytes:
@@ -120,12 +124,12 @@ def decode_page(data: bytes | None, what: str) -> tuple[int, list[Row]]:
     return _decoded(_page, data, what)
 
 
-def encode_log(sequence: int, records: Sequence[tuple[int, list[ChangelogRecord]]]) -> list[tuple[bytes, bytes]]:
+def encode_log(sequence: int, changes: Sequence[tuple[int, Changes]]) -> list[tuple[bytes, bytes]]:
     """Returns the keys and values of a log segment: the changes of one batch, by store."""
-    data = _encode(records)
+    data = _encode(changes)
     room = PIECE - _PIECES.size
     starts = range(0, len(data), room)
-    head = _PIECES.pack(FORMAT, len(starts))
+    head = _PIECES.pack(LOG_FORMAT, len(starts))
     return [(log_key(sequence, n), head + data[start : start + room]) for n, start in enumerate(starts)]
 
 
@@ -135,7 +139,7 @@ def count_pieces(data: bytes | None, sequence: int) -> int:
     Raises:
         StateError: It is missing, or not one that this version can read.
     """
-    return int(_PIECES.unpack_from(_checked(data, f"segment {sequence} of the log"))[1])
+    return int(_PIECES.unpack_from(_checked(data, f"segment {sequence} of the log", LOG_FORMAT))[1])
 
 
 def decode_log(pieces: Iterable[bytes | None], sequence: int) -> list[tuple[int, list[ChangelogRecord]]]:
@@ -145,24 +149,29 @@ def decode_log(pieces: Iterable[bytes | None], sequence: int) -> list[tuple[int,
         StateError: One is missing, or not one that this version can read.
     """
     what = f"segment {sequence} of the log"
-    data = b"".join([_checked(piece, what)[_PIECES.size :] for piece in pieces])
-    return _decoded(_log, _VERSION + data, what)
+    checked = [_checked(piece, what, LOG_FORMAT) for piece in pieces]
+    data = b"".join([checked[0][:1], *(piece[_PIECES.size :] for piece in checked)])
+    return _decoded(_log if data[0] == LOG_FORMAT else _log_by_row, data, what, LOG_FORMAT)
 
 
-def _checked(data: bytes | None, what: str) -> bytes:
+def _log(data: memoryview) -> list[tuple[int, list[ChangelogRecord]]]:
+    return [(store, changes.records()) for store, changes in _log_by_column(data)]
+
+
+def _checked(data: bytes | None, what: str, latest: int = FORMAT) -> bytes:
     if not data:
         raise StateError(f"the state of the task is damaged: {what} is missing")
-    if data[0] != FORMAT:
+    if not 1 <= data[0] <= latest:
         raise StateError(
-            f"the state of the task has {what} in format {data[0]}; this version of Millstream reads format {FORMAT}",
+            f"the state of the task has {what} in format {data[0]}; this version of Millstream reads format {latest}",
             hint="run the application with the version that wrote its state, or with a later one",
         )
     return data
 
 
-def _decoded(decode: Callable[[memoryview], T], data: bytes | None, what: str) -> T:
-    checked = _checked(data, what)
+def _decoded(decode: Callable[[memoryview], T], data: bytes | None, what: str, latest: int = FORMAT) -> T:
+    checked = _checked(data, what, latest)
     try:
         return decode(memoryview(checked)[1:])
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # msgspec's own errors are, too
         raise StateError(f"the state of the task is damaged: {what} cannot be read: {error}") from error

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
 from millstream.state.codec import Codec
 from millstream.state.key_value import MemoryKeyValueStore, putter
 from millstream.state.paged.format import Numbers, Row
-from millstream.state.paged.rows import Cost, Pending, encoded, merged, no_times
+from millstream.state.paged.rows import Collected, Cost, Pending, Taken, encoded, held_rows, merged, no_times
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
 
@@ -44,7 +44,7 @@ class LoadingRows(dict[Any, Any]):
 class PagedKeyValueStore(Pending, MemoryKeyValueStore):
     """Members are the keys."""
 
-    __slots__ = ("_marks", "_records")
+    __slots__ = ("_given",)
 
     cost: ClassVar[Cost] = Cost(row=165, byte=1.5)
     floor: ClassVar[int] = -1
@@ -52,8 +52,7 @@ class PagedKeyValueStore(Pending, MemoryKeyValueStore):
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         super().__init__(spec, codec)
-        self._marks = []
-        self._records = []
+        self._given = []
         self._rows = LoadingRows(self)
         self.get = self._rows.__getitem__
         self._mark = self._dirty.setdefault
@@ -62,32 +61,27 @@ class PagedKeyValueStore(Pending, MemoryKeyValueStore):
     def resume(self, time: int, counter: int, /) -> None:
         pass  # it has no time
 
-    def changes(self) -> list[ChangelogRecord]:
-        marks = list(self._dirty)
-        records = MemoryKeyValueStore.changes(self)
-        self._marks += marks
-        self._records += records
-        return records
+    def drain(self) -> Taken:
+        marks, changes = self._drained()
+        return Taken(marks, *self.places(changes.keys), changes)
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         records = list(records)
         super().restore(records)
-        self._marks += [self._codec.key_in(record.key) for record in records]
-        self._records += records
+        self._given.append(self.taken([self._codec.key_in(record.key) for record in records], records))
 
     def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
         return no_times(keys), [group_of(key) for key in keys] if self.spec.grouped else keys
 
-    def members(self, marks: Iterable[Any], /) -> list[Any]:
+    def members(self, marks: Sequence[Any], _times: Any, /) -> list[Any]:
         return list(marks)
 
-    def extend(self, members: list[Any], marks: Iterable[Any], /) -> None:
+    def extend(self, members: list[Any], marks: Sequence[Any], _times: Any, /) -> None:
         members += marks
 
-    def collect(self, members: list[Any], _low: int, _high: int, /) -> tuple[list[Any], list[Row]]:
-        get = self._rows.get
-        rows = {key: row for key in members if (row := get(key)) is not None}
-        return list(rows), encoded(self.spec, self._codec, self._codec.keys_out(rows), rows.values())
+    def collect(self, members: list[Any], _low: int, _high: int, /) -> Collected:
+        marks, rows = held_rows(self._rows, members)
+        return Collected(marks, marks, encoded(self._codec, self._codec.keys_out(marks), rows))
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         key_in, row_in, held, changed = self._codec.key_in, self._codec.row_in, self._rows, self._changed()
@@ -112,4 +106,4 @@ class PagedKeyValueStore(Pending, MemoryKeyValueStore):
         return lambda members: any(key in changed for key in members)
 
     def _changed(self) -> Collection[Any]:
-        return {*self._dirty, *self._marks} if self._marks else self._dirty
+        return {*self._dirty, *self.given_marks()} if self._given else self._dirty

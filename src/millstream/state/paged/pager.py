@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -14,8 +14,8 @@ from millstream.state.paged.format import Numbers, Row, SegmentEntry, StoreEntry
 from millstream.state.paged.key_value import group_of
 from millstream.state.paged.pages import Page, Segment, bucket_of
 from millstream.state.paged.residence import GROWN
-from millstream.state.paged.rows import PagedRows, merged
-from millstream.state.spec import ChangelogRecord
+from millstream.state.paged.rows import Collected, PagedRows, merged
+from millstream.state.spec import ChangelogRecord, Changes
 
 if TYPE_CHECKING:
     from millstream.state.paged.residence import Residence
@@ -35,6 +35,7 @@ class Pager:
     Attributes:
         segments: Its time segments by number.
         width: How long they are.
+        memory: About what its pages in memory take; `Residence` counts it.
     """
 
     def __init__(self, residence: Residence, entry: StoreEntry, store: PagedRows, codec: Codec) -> None:
@@ -43,6 +44,7 @@ class Pager:
         self.kind = entry.kind
         self.width = entry.width
         self.store = store
+        self.memory = 0
         self._residence = residence
         self._key_out = codec.key_out
         self._grouped = store.spec.grouped
@@ -63,6 +65,11 @@ class Pager:
     def resident(self) -> int:
         """How many pages are in memory."""
         return sum(segment.resident for segment in self.segments.values())
+
+    @property
+    def stored(self) -> int:
+        """How many bytes its pages in the remote map have."""
+        return sum(segment.bytes for segment in self.segments.values())
 
     @property
     def rows(self) -> int:
@@ -178,42 +185,38 @@ class Pager:
             self._note_absent(segment.resident - segment.buckets)
         return gone
 
-    def note(self, sequence: int) -> list[ChangelogRecord]:
+    def note(self, sequence: int) -> Changes:
         """Gives what has changed in the store to the pages; returns what must be in the log."""
-        marks, records = self.store.take()
-        if not records:
-            return []
-        store = self.store
-        times, names = store.places([record[0] for record in records])
+        marks, times, names, changes = self.store.take()
+        if not marks:
+            return changes
         numbers = times // self.width if self.width < FOREVER else np.zeros_like(times)
         hashes = np.fromiter(map(crc32, names), np.int64, len(names))
-        changed: dict[Page, list[Any]] = {}
-        gone: set[int] = set()
+        each = _average(changes)
+        there = np.ones(len(marks), np.bool_)
         for number in np.unique(numbers).tolist():
+            here = np.flatnonzero(numbers == number)
             segment = self.segments.get(number) or self._new_segment(number, sequence)
             if segment is None:
-                gone.add(number)
+                there[here] = False
                 continue
-            here = np.flatnonzero(numbers == number)
-            for bucket, places in _groups(segment.buckets_of(hashes[here]), here):
+            buckets = segment.buckets_of(hashes[here])
+            order = np.argsort(buckets, kind="stable")
+            places, own_times = here[order].tolist(), times[here[order]]
+            own_marks = list(map(marks.__getitem__, places))
+            for bucket, begin, end in _groups(buckets[order]):
                 page = segment.pages.get(bucket) or segment.page(bucket)
-                changed[page] = [marks[place] for place in places]
                 if page.members is None:
-                    for place in places:
-                        self._overlay(page, sequence, records[place])
-        if gone:
-            records = [record for record, number in zip(records, numbers.tolist(), strict=True) if number not in gone]
-        each = _average(records)
-        for page, own in changed.items():
-            if page.members is None:
-                store.evict(store.members(own), page.segment.low, page.segment.high)
-            else:
-                store.extend(page.members, own)
-            self._note_logged(page, len(own), int(each * len(own)), sequence)
-        for segment in {page.segment for page in changed}:
+                    for place in places[begin:end]:
+                        self._overlay(page, sequence, tuple(column[place] for column in changes))
+                    own = self.store.members(own_marks[begin:end], own_times[begin:end])
+                    self.store.evict(own, segment.low, segment.high)
+                else:
+                    self.store.extend(page.members, own_marks[begin:end], own_times[begin:end])
+                self._note_logged(page, end - begin, int(each * (end - begin)), sequence)
             if not segment.bytes:
                 self._deal_if_grown(segment)
-        return records
+        return changes if there.all() else changes.where(there.tolist())
 
     def replay(self, sequence: int, records: list[ChangelogRecord]) -> None:
         """Takes in what the log has for the store; its pages are not in memory yet."""
@@ -230,7 +233,7 @@ class Pager:
                 self._note_absent(1)
             self._overlay(page, sequence, record)
             changed[page] = changed.get(page, 0) + 1
-        each = _average(records)
+        each = _average(Changes([one[0] for one in records], [one[1] for one in records], []))
         for page, count in changed.items():
             self._note_logged(page, count, int(each * count), sequence)
 
@@ -241,7 +244,7 @@ class Pager:
         self._residence.soiled(page, sequence)
         self._charge(page, used=True)
 
-    def _overlay(self, page: Page, sequence: int, record: ChangelogRecord) -> None:
+    def _overlay(self, page: Page, sequence: int, record: Row) -> None:
         if page.overlay is None:
             page.overlay = {}
         page.overlay[(sequence, len(page.overlay)) if self.store.replayed else record[0]] = record
@@ -267,7 +270,7 @@ class Pager:
         """Deals the rows of a segment that is written nowhere to as many buckets as it needs, if it has far others."""
         some = list(islice(segment.pages.values(), _SAMPLED_PAGES))
         self.load([page for page in some if page.members is None])
-        collected = [rows for page in some if (rows := self._collect(page)[1])]
+        collected = [rows for page in some if (rows := self._collect(page).rows)]
         scale = len(segment.pages) / max(len(some), 1)
         size = sum(len(encode_page(0, rows)) for rows in collected) * scale
         wanted = self._wanted(int(size), int(sum(map(self.store.count, collected)) * scale))
@@ -281,9 +284,9 @@ class Pager:
         marks: list[Any] = []
         rows: list[Row] = []
         for page in old:
-            own_marks, own_rows = self._collect(page)
-            marks += own_marks
-            rows += own_rows
+            collected = self._collect(page)
+            marks += collected.marks
+            rows += collected.rows
         each = segment.pending / max(sum(page.records for page in old), 1)
         some = rows[:: len(rows) // _SAMPLE + 1]
         size = len(encode_page(0, some)) * len(rows) // max(len(some), 1)
@@ -299,14 +302,15 @@ class Pager:
         segment.resize(buckets)
         segment.resident = buckets
         segment.pending = 0
-        dealt: list[list[Any]] = [[] for _ in range(buckets)]
-        for mark, name in zip(marks, store.places([row[0] for row in rows])[1], strict=True):
-            dealt[bucket_of(crc32(name), buckets)].append(mark)
-        for bucket, own in enumerate(dealt):
-            if dirty and (own or store.replayed):  # what was there and is no more needs the whole log, too
+        times, names = store.places([row[0] for row in rows])
+        dealt: list[list[int]] = [[] for _ in range(buckets)]
+        for place, name in enumerate(names):
+            dealt[bucket_of(crc32(name), buckets)].append(place)
+        for bucket, places in enumerate(dealt):
+            if dirty and (places or store.replayed):  # what was there and is no more needs the whole log, too
                 page = segment.page(bucket)
-                page.members = store.members(own)
-                self._note_logged(page, len(own), int(each * len(own)), dirty)
+                page.members = store.members([marks[place] for place in places], times[places])
+                self._note_logged(page, len(places), int(each * len(places)), dirty)
         residence.sort_dirty()
 
     # ----- pages out to the remote map -------------------------------------------------------------------------------
@@ -332,7 +336,8 @@ class Pager:
             for page, data in self._fetched(absent)
         }
         for page in here:
-            puts[page.key] = self._write(page, sequence, *collected[page.bucket])
+            members, _marks, rows = collected[page.bucket]
+            puts[page.key] = self._write(page, sequence, members, rows)
         if first:
             return self._write_others(segment, puts), []
         buckets = self._buckets_for(segment, len(pages))
@@ -340,21 +345,19 @@ class Pager:
             return puts, []
         moved = segment.moved_by(buckets)
         self._admit_all([page for page in map(segment.page, moved) if page.members is None], puts)
-        marks: dict[int, list[Any]] = {bucket: [] for bucket in moved if bucket < buckets}
-        marks.update({bucket: [] for bucket in range(segment.buckets, buckets)})
-        rows: dict[int, list[Row]] = {bucket: [] for bucket in marks}
+        dealt: dict[int, list[tuple[Any, int, Row]]] = {bucket: [] for bucket in moved if bucket < buckets}
+        dealt.update({bucket: [] for bucket in range(segment.buckets, buckets)})
         for bucket in moved:
-            old_marks, old_rows = collected.get(bucket) or self._collect(segment.pages[bucket])
-            _times, names = self.store.places([row[0] for row in old_rows])
-            for mark, row, name in zip(old_marks, old_rows, names, strict=True):
-                new = bucket_of(crc32(name), buckets)
-                marks[new].append(mark)
-                rows[new].append(row)
+            _members, marks, old = collected.get(bucket) or self._collect(segment.pages[bucket])
+            times, names = self.store.places([row[0] for row in old])
+            for mark, time, row, name in zip(marks, times.tolist(), old, names, strict=True):
+                dealt[bucket_of(crc32(name), buckets)].append((mark, time, row))
         deletes = self._remove(segment, moved, buckets)
-        for bucket, own in marks.items():
+        for bucket, own in dealt.items():
             page = segment.page(bucket)
             segment.resident += 1
-            puts[page.key] = self._write(page, sequence, own, rows[bucket])
+            members = self.store.members([mark for mark, _, _ in own], [time for _, time, _ in own])
+            puts[page.key] = self._write(page, sequence, members, [row for _, _, row in own])
         for key in deletes:
             puts.pop(key, None)
         return puts, deletes
@@ -380,7 +383,7 @@ class Pager:
                 page = segment.pages.get(bucket)
                 if page is None and self.store.pinned:
                     page = segment.page(bucket)
-                    page.members = self.store.members(())
+                    page.members = self.store.members((), ())
                 if page is None:
                     segment.resident -= 1
                     self._note_absent(1)
@@ -388,13 +391,13 @@ class Pager:
                     page.stored = len(empty)
         return puts
 
-    def _collect(self, page: Page) -> tuple[list[Any], list[Row]]:
+    def _collect(self, page: Page) -> Collected:
         return self.store.collect(page.members, page.segment.low, page.segment.high)
 
-    def _write(self, page: Page, sequence: int, marks: list[Any], rows: list[Row]) -> bytes:
+    def _write(self, page: Page, sequence: int, members: Any, rows: list[Row]) -> bytes:
         data = self._written(page, sequence, rows)
         page.stored, page.stored_rows = len(data), self.store.count(rows)
-        page.members = self.store.members(marks)
+        page.members = members
         self._charge(page, used=False)
         return data
 
@@ -443,14 +446,15 @@ class Pager:
         return keys
 
 
-def _groups(buckets: Numbers, places: Numbers) -> Iterator[tuple[int, list[int]]]:
-    """By bucket, the places that are in it, in their order."""
-    order = np.argsort(buckets, kind="stable")
-    found, firsts = np.unique(buckets[order], return_index=True)
-    yield from zip(found.tolist(), (part.tolist() for part in np.split(places[order], firsts[1:])), strict=True)
+def _groups(buckets: Numbers) -> Iterator[tuple[int, int, int]]:
+    """Each bucket, where it begins and where it ends, if they are in order."""
+    edges = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)]
+    for begin, end in pairwise(edges):
+        yield int(buckets[begin]), begin, end
 
 
-def _average(records: list[ChangelogRecord]) -> float:
-    """About how long a record is: a few of them, as if all were so long, are good enough for an estimate."""
-    some = records[:: len(records) // _SAMPLE + 1]
-    return sum(len(key) + len(value or b"") for key, value, _ in some) / (len(some) or 1)
+def _average(changes: Changes) -> float:
+    """About how long a change is: a few of them, as if all were so long, are good enough for an estimate."""
+    step = len(changes.keys) // _SAMPLE + 1
+    some = changes.keys[::step]
+    return sum(map(len, some + [value or b"" for value in changes.values[::step]])) / (len(some) or 1)

@@ -120,7 +120,7 @@ class Segment:
         if page is None:
             page = self.pages[bucket] = Page(self, bucket)
             if not self.bytes:
-                page.members = self.pager.store.members(())
+                page.members = self.pager.store.members((), ())
         return page
 
     def moved_by(self, buckets: int) -> Collection[int]:

@@ -54,9 +54,11 @@ class Residence:
 
     def charge(self, page: Page, amount: int, *, used: bool) -> None:
         """Notes how much memory a page takes now, and whether that is because it was used."""
-        self.memory += amount - page.charge
+        pager, change = page.segment.pager, amount - page.charge
+        self.memory += change
+        pager.memory += change
         page.charge = amount
-        if not page.segment.pager.store.pinned:
+        if not pager.store.pinned:
             if used:
                 self._used[page] = None
                 self._used.move_to_end(page)
@@ -66,6 +68,7 @@ class Residence:
     def left(self, page: Page) -> None:
         """Notes that a page left memory, or is no more."""
         self.memory -= page.charge
+        page.segment.pager.memory -= page.charge
         page.charge = 0
         self._used.pop(page, None)
 

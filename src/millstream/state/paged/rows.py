@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from itertools import repeat
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain, repeat
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from millstream.state.absent import Absent
 from millstream.state.codec import Codec
 from millstream.state.paged.format import Numbers, Row
-from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
+from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 
 
 class Cost(NamedTuple):
@@ -23,6 +23,30 @@ class Cost(NamedTuple):
     row: float
     byte: float
     member: float = 0
+
+
+class Taken(NamedTuple):
+    """What has changed in a store, by column.
+
+    Attributes:
+        marks: The mark of each change.
+        times: The times that say which segments the changes belong to.
+        names: The keys proper, which say which pages.
+        changes: The changes.
+    """
+
+    marks: Sequence[Any]
+    times: Numbers
+    names: Sequence[bytes]
+    changes: Changes
+
+
+class Collected(NamedTuple):
+    """The rows of a page, each with its mark, and the members that find them and no others."""
+
+    members: Any
+    marks: list[Any]
+    rows: list[Row]
 
 
 class PagedRows(Protocol):
@@ -51,20 +75,20 @@ class PagedRows(Protocol):
     def resume(self, time: int, counter: int, /) -> None:
         """Sets what ``clock`` gave."""
 
-    def take(self) -> tuple[list[Any], list[ChangelogRecord]]:
-        """Returns what changed since the last call, mark by mark and record by record, and forgets it."""
+    def take(self) -> Taken:
+        """Returns what changed since the last call, and forgets it."""
 
     def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
         """Returns the times and the keys proper of changelog keys: they say which pages these belong to."""
 
-    def members(self, marks: Iterable[Any], /) -> Any:
-        """Returns the members of a new page."""
+    def members(self, marks: Sequence[Any], times: Sequence[int] | Numbers, /) -> Any:
+        """Returns the members of a new page, from marks and the times of their rows."""
 
-    def extend(self, members: Any, marks: Iterable[Any], /) -> None:
+    def extend(self, members: Any, marks: Sequence[Any], times: Sequence[int] | Numbers, /) -> None:
         """Adds members to a page; they may be there already."""
 
-    def collect(self, members: Any, low: int, high: int, /) -> tuple[list[Any], list[Row]]:
-        """Returns the rows of a page, each with its mark."""
+    def collect(self, members: Any, low: int, high: int, /) -> Collected:
+        """Returns the rows of a page."""
 
     def count(self, rows: list[Row], /) -> int:
         """Returns how many rows these are."""
@@ -94,23 +118,60 @@ class Pending:
 
     __slots__ = ()
 
-    _marks: list[Any]
-    _records: list[ChangelogRecord]
+    _given: list[Taken]
     pinned: ClassVar[bool] = False
     replayed: ClassVar[bool] = False
 
-    def changes(self) -> list[ChangelogRecord]:
+    def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
         raise NotImplementedError
+
+    def drain(self) -> Taken:
+        """Returns what was noted since the last call."""
+        raise NotImplementedError
+
+    def changes(self) -> list[ChangelogRecord]:
+        taken = self.drain()
+        if taken.marks:
+            self._given.append(taken)
+        return taken.changes.records()
 
     def count(self, rows: list[Row], /) -> int:
         return len(rows)
 
-    def take(self) -> tuple[list[Any], list[ChangelogRecord]]:
-        self.changes()
-        taken = self._marks[:], self._records[:]
-        self._marks.clear()
-        self._records.clear()
-        return taken
+    def take(self) -> Taken:
+        given = [*self._given, self.drain()]
+        self._given.clear()
+        return joined([taken for taken in given if taken.marks])
+
+    def given_marks(self) -> Iterable[Any]:
+        """The marks of what was given."""
+        return chain.from_iterable([taken.marks for taken in self._given])
+
+    def taken(self, marks: list[Any], records: Sequence[ChangelogRecord]) -> Taken:
+        """Makes columns of records."""
+        changes = Changes([one[0] for one in records], [one[1] for one in records], [one[2] for one in records])
+        return Taken(marks, *self.places(changes.keys), changes)
+
+
+def joined(parts: Sequence[Taken]) -> Taken:
+    """Returns one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def column(columns: Iterable[Sequence[Any]]) -> list[Any]:
+        return list(chain.from_iterable(columns))
+
+    changes = [part.changes for part in parts]
+    return Taken(
+        column(part.marks for part in parts),
+        np.concatenate([no_times([]), *(part.times for part in parts)]),
+        column(part.names for part in parts),
+        Changes(
+            column(each.keys for each in changes),
+            column(each.values for each in changes),
+            column(each.timestamps for each in changes),
+        ),
+    )
 
 
 def times_in(keys: list[bytes], end: int) -> Numbers:
@@ -123,14 +184,19 @@ def no_times(keys: list[bytes]) -> Numbers:
     return np.zeros(len(keys), np.int64)
 
 
-def encoded(spec: StoreSpec, codec: Codec, keys: Iterable[bytes], rows: Collection[Any]) -> list[Row]:
+def encoded(codec: Codec, keys: list[bytes], rows: Collection[Any]) -> list[Row]:
     """Returns rows of a page from changelog keys and rows of a store."""
-    if not rows:
-        return []
-    if not spec.timestamped:
-        return list(zip(keys, codec.values_out(rows), repeat(NO_TIMESTAMP)))
-    values = codec.values_out([row[0] for row in rows])
-    return list(zip(keys, values, [row[1] for row in rows], strict=True))
+    return list(zip(*codec.changes(keys, rows), strict=True)) if rows else []
+
+
+def held_rows(rows: dict[Any, Any], keys: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    """Returns those of the keys that have a row, each once, and their rows."""
+    there = list(dict.fromkeys(keys))
+    found = list(map(dict.get, repeat(rows), there))
+    if None in found:
+        there = [key for key, row in zip(there, found, strict=True) if row is not None]
+        found = [row for row in found if row is not None]
+    return there, found
 
 
 def merged(rows: list[Row], overlay: dict[Any, Any] | None) -> list[Row]:

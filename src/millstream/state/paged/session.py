@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
 from millstream.state.codec import Codec, session_key, split_session_key
 from millstream.state.paged.format import Numbers, Row
-from millstream.state.paged.rows import Cost, Pending, encoded, merged, times_in
+from millstream.state.paged.rows import Collected, Cost, Pending, Taken, encoded, merged, times_in
 from millstream.state.session import MemorySessionStore
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
@@ -16,14 +16,13 @@ from millstream.state.spec import ChangelogRecord, StoreSpec
 class PagedSessionStore(Pending, MemorySessionStore):
     """Members are the keys; the rows of a page are those of its keys that end in the time of its segment."""
 
-    __slots__ = ("_marks", "_records")
+    __slots__ = ("_given",)
 
     cost: ClassVar[Cost] = Cost(row=350, byte=1.5)
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         super().__init__(spec, codec)
-        self._marks = []
-        self._records = []
+        self._given = []
         self._mark = self._dirty.setdefault
 
     @property
@@ -37,31 +36,27 @@ class PagedSessionStore(Pending, MemorySessionStore):
     def resume(self, time: int, _counter: int, /) -> None:
         self._set_time(time)
 
-    def changes(self) -> list[ChangelogRecord]:
+    def drain(self) -> Taken:
         marks = list(self._dirty)
-        records = MemorySessionStore.changes(self)
-        self._marks += marks
-        self._records += records
-        return records
+        return self.taken(marks, MemorySessionStore.changes(self))
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         records = list(records)
         super().restore(records)
-        for record in records:
-            key, start, end = split_session_key(record.key)
-            self._marks.append((self._codec.key_in(key), start, end))
-        self._records += records
+        places = [split_session_key(record.key) for record in records]
+        marks = [(self._codec.key_in(name), start, end) for name, start, end in places]
+        self._given.append(self.taken(marks, records))
 
     def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
         return times_in(keys, 16), [key[:-16] for key in keys]
 
-    def members(self, marks: Iterable[Any], /) -> list[Any]:
+    def members(self, marks: Sequence[Any], _times: Any, /) -> list[Any]:
         return list(dict.fromkeys([mark[0] for mark in marks]))
 
-    def extend(self, members: list[Any], marks: Iterable[Any], /) -> None:
+    def extend(self, members: list[Any], marks: Sequence[Any], _times: Any, /) -> None:
         members += [mark[0] for mark in marks]
 
-    def collect(self, members: list[Any], low: int, high: int, /) -> tuple[list[Any], list[Row]]:
+    def collect(self, members: list[Any], low: int, high: int, /) -> Collected:
         key_out = self._codec.key_out
         low = max(low, self._floor + 1)
         marks: list[Any] = []
@@ -74,7 +69,7 @@ class PagedSessionStore(Pending, MemorySessionStore):
                 marks.append((key,))
                 names.append(session_key(name, start, end))
                 found.append(row)
-        return marks, encoded(self.spec, self._codec, names, found)
+        return Collected(self.members(marks, ()), marks, encoded(self._codec, names, found))
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         key_in, row_in, changed = self._codec.key_in, self._codec.row_in, self._changed()
@@ -88,7 +83,7 @@ class PagedSessionStore(Pending, MemorySessionStore):
             held.insert(bisect_left(held, (end, start)), (end, start, row_in(value, timestamp)))
             self._index.add(end, key)
             marks.append((key,))
-        return self.members(marks)
+        return self.members(marks, ())
 
     def evict(self, members: list[Any], low: int, high: int, /) -> None:
         exact = self.spec.held
@@ -111,4 +106,4 @@ class PagedSessionStore(Pending, MemorySessionStore):
         return lambda members: not changed.isdisjoint(members)
 
     def _changed(self) -> Collection[Any]:
-        return {*self._dirty, *self._marks} if self._marks else self._dirty
+        return {*self._dirty, *self.given_marks()} if self._given else self._dirty

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from millstream.errors import StateError
@@ -65,6 +65,20 @@ def segment_width(spec: StoreSpec) -> int:
     if spec.retention_ms is None:
         return FOREVER
     return max(spec.retention_ms // _SEGMENTS, _SHORTEST_SEGMENT)
+
+
+class StoreSize(NamedTuple):
+    """How large a store is.
+
+    Attributes:
+        rows: About how many rows it has.
+        memory: About how many bytes those take that are in memory.
+        stored: How many bytes its pages in the remote map have.
+    """
+
+    rows: int
+    memory: int
+    stored: int
 
 
 class PagedState:
@@ -182,9 +196,10 @@ class PagedState:
 
     # ----- batches ---------------------------------------------------------------------------------------------------
 
-    def changes(self) -> dict[str, list[ChangelogRecord]]:
-        """Returns what changed in the stores since the last call, by store: the records of their changelogs."""
-        found = {name: store.changes() for name, store in self._stores.items()}
+    def changes(self, stores: Collection[str] | None = None) -> dict[str, list[ChangelogRecord]]:
+        """Returns what changed in some stores, or all, since the last call: the records of their changelogs."""
+        asked = {name: store for name, store in self._stores.items() if stores is None or name in stores}
+        found = {name: store.changes() for name, store in asked.items()}
         return {name: records for name, records in found.items() if records}
 
     def commit(self, extra: bytes) -> Writes:
@@ -203,7 +218,7 @@ class PagedState:
         for pager in self._pagers.values():
             doomed += [(pager.id, gone.number, gone.buckets) for gone in pager.drop_expired() if gone.bytes]
         changed = [(pager.id, pager.note(sequence)) for pager in self._pagers.values()]
-        logged = [(store, records) for store, records in changed if records]
+        logged = [(store, changes) for store, changes in changed if changes.keys]
         stores = self._entries()
         before = self._manifest
         self._residence.new_batch()
@@ -303,6 +318,21 @@ class PagedState:
     # ----- figures ---------------------------------------------------------------------------------------------------
 
     @property
+    def memory_limit(self) -> int:
+        """About how many bytes rows in memory may take between batches. To be changed only there.
+
+        If it becomes less, what is written already goes at once, and the rest when the next batch ends.
+        """
+        return self._residence.limit
+
+    @memory_limit.setter
+    def memory_limit(self, limit: int) -> None:
+        if limit != self._residence.limit:
+            self._residence.limit = limit
+            self._residence.new_batch()
+            self._residence.evict_unused()
+
+    @property
     def memory(self) -> int:
         """About how many bytes the rows in memory take."""
         return self._residence.memory
@@ -310,14 +340,25 @@ class PagedState:
     @property
     def stored_bytes(self) -> int:
         """How many bytes the pages in the remote map have."""
-        return sum(s.bytes for pager in self._pagers.values() for s in pager.segments.values())
+        return sum(pager.stored for pager in self._pagers.values())
 
-    def figures(self) -> dict[str, int]:
-        """Returns what there is to know for metrics: what there is now, and how often what was done."""
+    def sizes(self) -> dict[str, StoreSize]:
+        """Returns how large each store is."""
+        return {
+            name: StoreSize(len(store), self._pagers[name].memory, self._pagers[name].stored)
+            for name, store in self._stores.items()
+        }
+
+    def figures(self, sizes: Mapping[str, StoreSize] | None = None) -> dict[str, int]:
+        """Returns what there is to know for metrics: what there is now, and how often what was done.
+
+        Args:
+            sizes: Those of the stores, if the caller has them already.
+        """
         pagers = self._pagers.values()
         return {
             "memory": self.memory,
-            "rows": sum(map(len, self._stores.values())),
+            "rows": sum(size.rows for size in (sizes or self.sizes()).values()),
             "pages": sum(s.buckets for pager in pagers for s in pager.segments.values()),
             "pages-resident": sum(pager.resident for pager in pagers),
             "pages-dirty": len(self._residence.dirty),

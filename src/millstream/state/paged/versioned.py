@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from millstream.state.codec import Codec, discard
 from millstream.state.paged.format import Numbers, Row
-from millstream.state.paged.rows import Cost, Pending, no_times
+from millstream.state.paged.rows import Collected, Cost, Pending, Taken, no_times
 from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.state.versioned import MemoryVersionedStore
 
@@ -21,7 +21,7 @@ class PagedVersionedStore(Pending, MemoryVersionedStore):
     a page has the number of its last change, and only later ones are put over it.
     """
 
-    __slots__ = ("_marks", "_records")
+    __slots__ = ("_given",)
 
     cost: ClassVar[Cost] = Cost(row=180, byte=1.5)
     floor: ClassVar[int] = -1
@@ -29,8 +29,7 @@ class PagedVersionedStore(Pending, MemoryVersionedStore):
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         super().__init__(spec, codec)
-        self._marks = []
-        self._records = []
+        self._given = []
         self._mark = self._log.append
 
     @property
@@ -40,12 +39,9 @@ class PagedVersionedStore(Pending, MemoryVersionedStore):
     def resume(self, time: int, _counter: int, /) -> None:
         self._set_time(time)
 
-    def changes(self) -> list[ChangelogRecord]:
+    def drain(self) -> Taken:
         marks = [mark[0] for mark in self._log]
-        records = MemoryVersionedStore.changes(self)
-        self._marks += marks
-        self._records += records
-        return records
+        return self.taken(marks, MemoryVersionedStore.changes(self))
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         log, mark = self._log, self._mark
@@ -61,13 +57,13 @@ class PagedVersionedStore(Pending, MemoryVersionedStore):
     def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
         return no_times(keys), keys
 
-    def members(self, marks: Iterable[Any], /) -> list[Any]:
+    def members(self, marks: Sequence[Any], _times: Any, /) -> list[Any]:
         return list(marks)
 
-    def extend(self, members: list[Any], marks: Iterable[Any], /) -> None:
+    def extend(self, members: list[Any], marks: Sequence[Any], _times: Any, /) -> None:
         members += marks
 
-    def collect(self, members: list[Any], _low: int, _high: int, /) -> tuple[list[Any], list[Row]]:
+    def collect(self, members: list[Any], _low: int, _high: int, /) -> Collected:
         key_out, value_out, ended = self._codec.key_out, self._codec.value_out, self._ended
         marks: list[Any] = []
         rows: list[Row] = []
@@ -77,7 +73,7 @@ class PagedVersionedStore(Pending, MemoryVersionedStore):
                 marks.append(key)
                 kept = [(timestamp, None if value is None else value_out(value)) for timestamp, value in versions]
                 rows.append((key_out(key), key in ended, kept))
-        return marks, rows
+        return Collected(marks, marks, rows)
 
     def count(self, rows: list[Row], /) -> int:
         return sum(len(versions) for _, _, versions in rows)
@@ -120,5 +116,5 @@ class PagedVersionedStore(Pending, MemoryVersionedStore):
         self._index.forget(-_EVER, _EVER, members)
 
     def is_changed(self) -> Callable[[Any], bool]:
-        changed = {mark[0] for mark in self._log}.union(self._marks)
+        changed = {mark[0] for mark in self._log}.union(self.given_marks())
         return lambda members: not changed.isdisjoint(members)

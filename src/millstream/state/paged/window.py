@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable
-from itertools import repeat
-from operator import add
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
+
+import numpy as np
 
 from millstream.state.codec import Codec, split_window_key, window_key
 from millstream.state.paged.format import Numbers, Row
-from millstream.state.paged.rows import Cost, Pending, encoded, merged, times_in
+from millstream.state.paged.rows import (
+    Collected,
+    Cost,
+    Pending,
+    Taken,
+    encoded,
+    held_rows,
+    joined,
+    merged,
+    times_in,
+)
 from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.state.window import MemoryWindowStore
 
 
 class PagedWindowStore(Pending, MemoryWindowStore):
-    """Members are lists of keys by start."""
+    """Marks are keys, members lists of keys by start."""
 
-    __slots__ = ("_marks", "_records")
+    __slots__ = ("_given",)
 
     cost: ClassVar[Cost] = Cost(row=145, byte=1.6, member=340)
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         super().__init__(spec, codec)
-        self._marks = []
-        self._records = []
-        self._mark = self._dirty.__setitem__
+        self._given = []
+        self._notes = True
 
     @property
     def floor(self) -> int:
@@ -39,65 +48,65 @@ class PagedWindowStore(Pending, MemoryWindowStore):
     def resume(self, time: int, _counter: int, /) -> None:
         self._set_time(time)
 
-    def changes(self) -> list[ChangelogRecord]:
-        marks = list(self._dirty)
-        records = MemoryWindowStore.changes(self)
-        self._marks += marks
-        self._records += records
-        return records
+    def drain(self) -> Taken:
+        return joined(
+            [
+                Taken(keys, np.full(len(names), start, np.int64), names, changes)
+                for start, keys, names, changes in self._drained()
+            ]
+        )
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         records = list(records)
         super().restore(records)
+        marks: list[Any] = []
+        self._note_counted()
         for record in records:
-            key, start, _ = split_window_key(record.key)
-            mark = (self._codec.key_in(key), start)
-            self._dirty.pop(mark, None)
-            self._marks.append(mark)
-        self._records += records
+            name, start, _ = split_window_key(record.key)
+            key = self._codec.key_in(name)
+            self._dirty.get(start, {}).pop(key, None)
+            marks.append(key)
+        self._given.append(self.taken(marks, records))
 
     def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
         return times_in(keys, 12), [key[:-12] for key in keys]
 
-    def members(self, marks: Iterable[Any], /) -> dict[int, list[Any]]:
+    def members(self, marks: Sequence[Any], times: Sequence[int] | Numbers, /) -> dict[int, list[Any]]:
         members: dict[int, list[Any]] = {}
-        self.extend(members, marks)
+        self.extend(members, marks, times)
         return members
 
-    def extend(self, members: dict[int, list[Any]], marks: Iterable[Any], /) -> None:
-        marks = list(marks)
-        starts = {start for _, start in marks}
-        if len(starts) == 1:  # nearly always
-            members.setdefault(starts.pop(), []).extend([key for key, _ in marks])
+    def extend(self, members: dict[int, list[Any]], marks: Sequence[Any], times: Sequence[int] | Numbers, /) -> None:
+        starts = np.asarray(times, np.int64)
+        if len(starts) and (starts == starts[0]).all():  # nearly always
+            members.setdefault(int(starts[0]), []).extend(marks)
             return
-        for key, start in marks:
+        for key, start in zip(marks, starts.tolist(), strict=True):
             members.setdefault(start, []).append(key)
 
-    def collect(self, members: dict[int, list[Any]], _low: int, _high: int, /) -> tuple[list[Any], list[Row]]:
+    def collect(self, members: dict[int, list[Any]], _low: int, _high: int, /) -> Collected:
         codec = self._codec
-        marks: list[Any] = []
+        found: dict[int, list[Any]] = {}
         collected: list[Row] = []
         for start, keys in members.items():
             held = self._rows.get(start)
             if held is None or start <= self._floor:
                 continue
-            get, suffix = held.get, window_key(b"", start)
-            rows = {key: row for key in keys if (row := get(key)) is not None}
-            marks += [(key, start) for key in rows]
-            names = map(add, codec.keys_out(rows), repeat(suffix))
-            collected += encoded(self.spec, codec, names, rows.values())
-        return marks, collected
+            there, rows = held_rows(held, keys)
+            suffix = window_key(b"", start)
+            collected += encoded(codec, [name + suffix for name in codec.keys_out(there)], rows)
+            found[start] = there
+        return Collected(found, [key for keys in found.values() for key in keys], collected)
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> dict[int, list[Any]]:
         key_in, row_in, changed, index = self._codec.key_in, self._codec.row_in, self._changed(), self._index
-        marks: list[Any] = []
+        members: dict[int, list[Any]] = {}
         for data, value, timestamp in merged(rows, overlay):
             name, start, _ = split_window_key(data)
             if start <= self._floor:
                 continue
             key = key_in(name)
-            mark = (key, start)
-            if mark in changed:
+            if key in changed.get(start, ()):
                 continue
             held = self._rows.get(start)
             if held is None:
@@ -105,8 +114,8 @@ class PagedWindowStore(Pending, MemoryWindowStore):
             held[key] = row_in(value, timestamp)
             if index is not None:
                 self._add_to_index(index, key, start)
-            marks.append(mark)
-        return self.members(marks)
+            members.setdefault(start, []).append(key)
+        return members
 
     def evict(self, members: dict[int, list[Any]], _low: int, _high: int, /) -> None:
         for start, keys in members.items():
@@ -121,7 +130,16 @@ class PagedWindowStore(Pending, MemoryWindowStore):
 
     def is_changed(self) -> Callable[[Any], bool]:
         changed = self._changed()
-        return lambda members: any((key, start) in changed for start, keys in members.items() for key in keys)
+        return lambda members: any(
+            key in some for start, keys in members.items() if (some := changed.get(start)) for key in keys
+        )
 
-    def _changed(self) -> Collection[Any]:
-        return {*self._dirty, *self._marks} if self._marks else self._dirty
+    def _changed(self) -> Mapping[int, Collection[Any]]:
+        self._note_counted()
+        if not self._given:
+            return self._dirty
+        changed = {start: set(rows) for start, rows in self._dirty.items()}
+        for taken in self._given:
+            for key, start in zip(taken.marks, taken.times.tolist(), strict=True):
+                changed.setdefault(start, set()).add(key)
+        return changed

@@ -8,7 +8,7 @@ from typing import Any
 from millstream.serde import BYTES, LONG, STRING
 from millstream.state.memory import open_store
 from millstream.state.paged import MANIFEST_KEY, PagedState, Writes
-from millstream.state.spec import StoreSpec
+from millstream.state.spec import ChangelogRecord, StoreSpec
 
 
 class Remote:
@@ -85,16 +85,17 @@ class Twins:
         assert found == plain(getattr(self.memory, name)(*arguments)), (name, arguments)
         return found
 
-    def commit(self) -> None:
-        """Ends a batch, which both stores must say the same of."""
+    def commit(self) -> list[ChangelogRecord]:
+        """Ends a batch, which both stores must say the same of; returns what has changed in it."""
         for name, arguments in self._since:
             if name == "release":
                 self._released = max(arguments[0], -(10**9) if self._released is None else self._released)
-        expected = self.memory.changes()
+        expected: list[ChangelogRecord] = self.memory.changes()
         assert self.state.changes() == ({self.spec.name: expected} if expected else {})
         self._batch += 1
         self.remote.apply(self.state.commit(b"%d" % self._batch))
         self._since = []
+        return expected
 
     def crash(self) -> None:
         """Loses what is in memory; the batch is run again on what the remote map has."""

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 from tests.unit.state.paged.remote import Twins
 
-from millstream.serde import JSON, STRING
+from millstream.serde import JSON, LONG, STRING
+from millstream.state.memory import open_store
 from millstream.state.spec import StoreSpec
 
 SERDES = pytest.mark.parametrize(("key", "value"), [(STRING, STRING), (STRING, JSON), (JSON, STRING)])
@@ -90,6 +91,44 @@ def test_window_stores_agree(
         release=st.tuples(TIMES),
     )
     run(Twins(spec, **options), data.draw(ops), check_windows)
+
+
+@pytest.mark.parametrize("named", [False, True])
+@given(data=st.data(), options=OPTIONS)
+def test_counts_agree_with_single_puts(named: bool, data: Any, options: Any) -> None:
+    """Many keys at once, among puts and removals: what comes of it, and what the changelog has, is the same."""
+    spec = StoreSpec("s", "window", STRING, LONG, True, 20_000, 10)
+    single: Any = open_store(spec)
+    twins = Twins(spec, **options)
+    ops = operations(
+        put=st.tuples(FEW_KEYS, TIMES, st.sampled_from([None, (3, 7)])),
+        count=st.tuples(st.lists(FEW_KEYS, min_size=1, max_size=8), TIMES, st.integers(0, 30)),
+        get=st.tuples(FEW_KEYS, TIMES),
+    )
+    for name, arguments in [*data.draw(ops), ("check", ()), ("commit", ()), ("crash", ()), ("check", ())]:
+        if name == "count":
+            keys, start, time = arguments
+            if start <= twins.memory.time - 20_000:  # nobody counts what is past the retention
+                continue
+            times = [(time + 7 * place) % 40 for place in range(len(keys))]
+            names = [key.encode() for key in keys] if named else None
+            expected = []
+            for key, each in zip(keys, times, strict=True):
+                count, before = single.get(key, start) or (0, 0)
+                single.put(key, start, (count + 1, max(before, each)))
+                expected.append(single.get(key, start))
+            assert list(zip(*twins.call("count_all", keys, start, times, names), strict=True)) == expected
+        elif name == "check":
+            check_windows(twins)
+            assert twins.memory.all() == single.all()
+        elif name == "commit":
+            assert sorted(twins.commit()) == sorted(single.changes())
+        elif name == "crash":
+            twins.crash()
+        else:
+            twins.call(name, *arguments)
+            if name == "put":
+                single.put(*arguments)
 
 
 def check_windows(twins: Twins) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from zlib import crc32
 
+import msgspec
 import pytest
 from tests.unit.state.paged.remote import (
     ALL,
@@ -309,9 +310,9 @@ def test_a_page_that_is_read_later_does_not_undo_what_was_put(
 
 
 @pytest.mark.parametrize(
-    ("kind", "what"), [(b"m", "the manifest"), (b"l", "segment . of the log"), (b"p", "page . of")]
+    ("kind", "what", "known"), [(b"m", "the manifest", 1), (b"l", "segment . of the log", 2), (b"p", "page . of", 1)]
 )
-def test_an_unknown_format_is_an_error(kind: bytes, what: str) -> None:
+def test_an_unknown_format_is_an_error(kind: bytes, what: str, known: int) -> None:
     remote = Remote()
     filled(remote, [ROWS], memory_limit=20_000, page_bytes=500)
     remote.map = {key: b"\x63" + data[1:] if key[:1] == kind else data for key, data in remote.map.items()}
@@ -320,7 +321,7 @@ def test_an_unknown_format_is_an_error(kind: bytes, what: str) -> None:
         store: Any = remote.state().open(ROWS)
         store.get("key1")
 
-    with pytest.raises(StateError, match=f"{what}.* in format 99; this version of Millstream reads format 1"):
+    with pytest.raises(StateError, match=f"{what}.* in format 99; this version of Millstream reads format {known}"):
         read()
 
 
@@ -344,6 +345,28 @@ def test_what_cannot_be_read_is_an_error() -> None:
     remote.map[MANIFEST_KEY] = remote.map[MANIFEST_KEY][:-1]
     with pytest.raises(StateError, match="damaged: the manifest cannot be read"):
         remote.state()
+
+
+def test_a_log_that_does_not_fit_together_is_an_error() -> None:
+    remote = Remote()
+    filled(remote, [ROWS], log_limit=10**9)
+    data = msgspec.msgpack.encode([(0, ([b"key1"], [], []))])
+    key = next(key for key in remote.map if key[:1] == b"l")
+    remote.map[key] = remote.map[key][:3] + data
+    with pytest.raises(StateError, match=r"damaged: segment . of the log cannot be read"):
+        remote.state()
+
+
+def test_a_log_of_the_first_format_is_read() -> None:
+    remote = Remote()
+    filled(remote, ALL, log_limit=10**9)
+    expected = [rows_of(remote.state().open(spec)) for spec in ALL]
+    logs = {key: data for key, data in remote.map.items() if key[:1] == b"l"}
+    assert logs
+    for key, data in logs.items():
+        by_row = [(store, list(zip(*columns, strict=True))) for store, columns in msgspec.msgpack.decode(data[3:])]
+        remote.map[key] = b"\x01" + data[1:3] + msgspec.msgpack.encode(by_row)
+    assert [rows_of(remote.state().open(spec)) for spec in ALL] == expected
 
 
 def test_an_error_of_fetch_goes_through() -> None:

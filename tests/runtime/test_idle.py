@@ -1,0 +1,200 @@
+"""Idle advance at run time: batches go on while there is something to close, and no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.local import LocalRun
+
+from millstream import (
+    App,
+    Processor,
+    Record,
+    Stream,
+    hopping,
+    join_window,
+    session,
+    sliding,
+    tumbling,
+    until_window_closes,
+)
+from millstream.log import Log, ProducerRecord, open_log
+from millstream.runtime.planner import Planner
+
+START = 1_000_000
+
+
+class Clock:
+    """The wall clock of the planner, in milliseconds."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def wait(self, run: LocalRun, seconds: float) -> int:
+        """Lets time pass, with a look every 250 ms; returns how many batches there were."""
+        count = 0
+        for _ in range(int(seconds * 4)):
+            self.now += 250
+            count += run.run()
+        return count
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(Planner, "_now", lambda _self, start: max(found.now, int(start["now"])))
+    monkeypatch.setattr("millstream.runtime.planner._WAIT", 0)
+    return found
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    found = open_log(tmp_path)
+    found.create_topic("in")
+    found.create_topic("other")
+    return found
+
+
+def send(log: Log, timestamp: int, value: bytes = b"x") -> None:
+    log.produce("in", [ProducerRecord(b"k", value, timestamp)])
+
+
+def count(log: Log, topic: str = "out") -> int:
+    return sum(log.ends([topic])[topic])
+
+
+def make(tmp_path: Path, build: Callable[[App, Stream[Any, Any]], Any]) -> App:
+    app = App("idle", config={"state.dir": str(tmp_path), "status": "none"})
+    build(app, app.stream("in", key=str, value=str)).to("out")
+    return app
+
+
+def closed(window: Any) -> Callable[[App, Stream[Any, Any]], Any]:
+    return lambda _app, stream: stream.group_by_key().windowed_by(window, emit="close").count(name="count").to_stream()
+
+
+def suppressed(_app: App, stream: Stream[Any, Any]) -> Any:
+    table = stream.group_by_key().windowed_by(tumbling(1_000, idle="5s")).count(name="count")
+    return table.suppress(until_window_closes()).to_stream()
+
+
+def unmatched(how: str) -> Callable[[App, Stream[Any, Any]], Any]:
+    def build(app: App, stream: Stream[Any, Any]) -> Any:
+        other = app.stream("other", key=str, value=str)
+        return getattr(stream, how)(other, lambda a, b: [a, b], join_window(1_000, idle="5s"))
+
+    return build
+
+
+BUILDS = {
+    "tumbling": closed(tumbling(1_000, idle="5s")),
+    "hopping": closed(hopping(1_000, 1_000, idle="5s")),
+    "sliding": closed(sliding(1_000, idle="5s")),
+    "session": closed(session(1_000, idle="5s")),
+    "suppress": suppressed,
+    "left join": unmatched("left_join"),
+    "outer join": unmatched("outer_join"),
+}
+
+
+@pytest.mark.parametrize("cold", [False, True], ids=["warm", "cold"])
+@pytest.mark.parametrize("kind", BUILDS)
+def test_batches_stop_when_all_is_closed_and_go_on_with_new_records(
+    kind: str, cold: bool, tmp_path: Path, log: Log, clock: Clock
+) -> None:
+    with LocalRun(make(tmp_path, BUILDS[kind]), cold=cold, ticks=True) as run:
+        run.run()
+        assert clock.wait(run, 10) == 0, "nothing has come yet"
+        for turn in range(1, 4):
+            send(log, turn * 100_000)
+            assert run.run() > 0
+            assert count(log) == turn - 1
+            assert 4 <= clock.wait(run, 8) <= 8
+            assert count(log) == turn
+            assert clock.wait(run, 60) == 0
+
+
+@pytest.mark.parametrize("kind", ["tumbling", "session", "updated"])
+def test_a_record_is_late_that_comes_after_so_long_though_nothing_was_waited_for(
+    kind: str, tmp_path: Path, log: Log, clock: Clock
+) -> None:
+    """As it would be if batches had gone on."""
+    updated = tumbling(1_000, idle="5s")
+    builds = {
+        **BUILDS,
+        "updated": lambda _app, stream: stream.group_by_key().windowed_by(updated).count(name="count").to_stream(),
+    }
+    with LocalRun(make(tmp_path, builds[kind]), ticks=True) as run:
+        send(log, 100_500)
+        run.run()
+        clock.wait(run, 60)
+        assert clock.wait(run, 60) == 0
+        before = count(log)
+        send(log, 100_500 + 115_000)
+        assert run.run() == 2
+        drops = [(drop.operator, drop.reason, drop.count) for one in run.results for drop in one.drops]
+        assert drops == [("count", "late", 1)]
+        send(log, 100_500 + 120_000)
+        run.run()
+        clock.wait(run, 60)
+        assert count(log) == before + 1
+
+
+def test_who_was_not_there_does_not_know_that_it_was_quiet(tmp_path: Path, log: Log, clock: Clock) -> None:
+    """What came while the application was stopped or paused is not late for that."""
+    app = make(tmp_path, BUILDS["tumbling"])
+    with LocalRun(app, ticks=True) as run:
+        send(log, 100_000)
+        run.run()
+        clock.wait(run, 20)
+        run.order(paused=True)
+        clock.wait(run, 100)
+        send(log, 200_000)
+        run.order(paused=False)
+        run.run()
+        clock.wait(run, 20)
+        assert count(log) == 2
+    clock.now += 100_000
+    send(log, 300_000)
+    with LocalRun(app, ticks=True) as run:
+        run.run()
+        clock.wait(run, 20)
+        assert count(log) == 3
+
+
+class Ticking(Processor[str, str, str, str]):
+    def init(self) -> None:
+        self.context.schedule("1s", "wall", lambda now: self.context.forward(Record("tick", str(now), now)))
+
+    def process(self, record: Record[str, str]) -> None:
+        pass
+
+
+def test_punctuators_of_users_go_on(tmp_path: Path, log: Log, clock: Clock) -> None:
+    with LocalRun(make(tmp_path, lambda _app, stream: stream.process(Ticking, key=str, value=str)), ticks=True) as run:
+        run.run()
+        assert clock.wait(run, 30) == 30
+        assert count(log) == 30
+
+
+def test_a_batch_without_records_reads_nothing_again(
+    tmp_path: Path, log: Log, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if the batch before was the first one of a topic."""
+    monkeypatch.setattr("millstream.runtime.planner._REFRESH", 0)
+    app = App("idle", config={"state.dir": str(tmp_path), "status": "none"})
+    stream = app.stream(pattern="new-.*", key=str, value=str)
+    stream.to("out")
+    stream.process(Ticking, key=str, value=str).to("ticks")
+    with LocalRun(app, ticks=True) as run:
+        run.run()
+        log.create_topic("new-one")
+        log.produce("new-one", [ProducerRecord(b"k", b"v", 1)])
+        clock.now += 5_000
+        run.run()
+        clock.wait(run, 5)
+        assert count(log) == 1
+        assert count(log, "ticks") >= 5
