@@ -160,7 +160,8 @@ KEYS: dict[str, Key] = {
     "checkpoint.location": Key(
         None,
         _optional(_text),
-        "Where Spark keeps the checkpoint, if not in the data directory: a file system that all executors reach.",
+        "Where Spark keeps the checkpoint, if not in the data directory: in a file system that all executors reach. A "
+        "path, or a URL such as `hdfs://…`; what is there then, Millstream cannot look at: see `reset`.",
     ),
     "num.tasks": Key(
         None,
@@ -199,7 +200,10 @@ KEYS: dict[str, Key] = {
     ),
     "request.timeout.ms": Key(30_000, _number(100), "How long a broker may take to answer a request."),
     "default.api.timeout.ms": Key(
-        60_000, _number(100), "How long an application waits for a broker that does not answer when it starts."
+        60_000,
+        _number(100),
+        "How long an application waits for a broker that does not answer: when it starts, and between two batches, "
+        "after which its query is started again.",
     ),
     "replication.factor": Key(
         -1,
@@ -213,7 +217,12 @@ KEYS: dict[str, Key] = {
         "times as long.",
     ),
     "min.batch.records": Key(1_000, _number(1), "A batch has no fewer records than this because of its target time."),
-    "max.batch.records": Key(500_000, _number(1), "A batch has no more records than this."),
+    "max.batch.records": Key(
+        500_000,
+        _number(1),
+        "A batch has no more records than this, those of the application's own repartition topics among them; but at "
+        "least one of each partition that has any.",
+    ),
     "max.batch.bytes": Key(
         16 * 1024**2,
         _number(1024),
@@ -223,12 +232,14 @@ KEYS: dict[str, Key] = {
     "host.memory.max.bytes": Key(
         2 * 1024**3,
         _number(1024**2),
-        "How much memory a task host may use for the state of its tasks; what does not fit is read when it is needed.",
+        "How much memory a task host may use for the state of its tasks, which share it alike; what does not fit is "
+        "read when it is needed.",
     ),
     "task.timeout.ms": Key(
         300_000,
         _number(100),
-        "How long a task may work on a batch; then the application stops and says where it hangs.",
+        "How long a task, or what runs where a partition is read, may work on a batch; then the application stops and "
+        "says where it hangs.",
     ),
     "restart.max.attempts": Key(
         10, _number(0), "How often in a row an application is started again after a failure that may pass."
@@ -263,6 +274,23 @@ PREFIXES = {
 FREE_PREFIXES = tuple(PREFIXES)
 
 
+_SPECULATION = "spark.speculation"
+
+
+def refuse_speculation(settings: Mapping[str, Any], whose: str) -> None:
+    """Makes sure that Spark does not run a task a second time while the first attempt may still end well.
+
+    Raises:
+        ConfigError: It would.
+    """
+    if str(settings.get(_SPECULATION, "")).strip().lower() == "true":
+        raise ConfigError(
+            f"{whose} has {_SPECULATION} on, with which Spark runs two attempts of a task at once: both would work on "
+            "the state of the task, which only one at a time may do",
+            hint=f"set {_SPECULATION} to false, as it is by default, where that Spark is configured",
+        )
+
+
 class Config(Mapping[str, Any]):
     """The configuration of an application: every known key has a value.
 
@@ -294,6 +322,7 @@ class Config(Mapping[str, Any]):
                 raise ConfigError(f"unknown configuration key {name!r}", hint=hint)
             self._values[dotted] = KEYS[dotted].check(dotted, protected(dotted, value))
             self._given.add(dotted)
+        refuse_speculation(self._values, "the configuration")
 
     @property
     def given(self) -> dict[str, Any]:

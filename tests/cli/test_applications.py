@@ -141,6 +141,9 @@ def test_a_topology_is_compared_with_the_one_that_ran(shop_data: Path, shop: Run
     code, text = compared(SHOP.replace('store="minutes"', 'store="by-minute"'))
     assert code == 4
     assert text.startswith("Compatible, but what is in these stores is lost: minutes.\n")
+    code, text = compared('from millstream import App\napp = App("shop")\napp.stream("orders").to("copies")\n')
+    assert code == 3
+    assert "checkpoint: incompatible\n    - operators needed state so far, and none does any more" in text
     code, text = compared(SHOP.replace('App("shop")', 'App("another")'))
     assert (code, text) == (0, "Application another has not run yet: there is no state to go on with.\n")
 
@@ -197,6 +200,21 @@ def test_a_reset_to_an_offset(own_shop: Run) -> None:
     (done,) = own_shop("reset", "shop", "--to-offset", "3", "--execute", "--yes", "-o", "json").lines
     assert done["steps"][-1] == "begin to read at offset 3"
     assert own_shop("reset", "shop", "--to-offset", "-1").code == 2
+
+
+def test_a_checkpoint_in_another_storage_is_deleted_by_hand(own_shop: Run, data: Path) -> None:
+    with open_log(data) as log:
+        log.set_state("shop", {"checkpoint.location": b"s3a://bucket/shop"}, log.acquire("shop"))
+    for options in ([], ["--execute", "--yes"]):
+        result = own_shop("reset", "shop", *options)
+        assert (result.code, result.out) == (1, "")
+        assert result.err.startswith(
+            "error: the checkpoint of application 'shop' cannot be deleted from here: s3a://bucket/shop\n"
+        )
+        assert "--checkpoint-gone" in result.err
+    assert own_shop("stores", "list", "shop").code == 0
+    (done,) = own_shop("reset", "shop", "--checkpoint-gone", "--execute", "--yes", "-o", "json").lines
+    assert "leave the checkpoint s3a://bucket/shop, which should be gone" in done["steps"]
 
 
 def test_a_running_application_is_not_reset(own_shop: Run, data: Path) -> None:

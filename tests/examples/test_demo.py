@@ -43,6 +43,8 @@ def test_make_demo_in_a_fresh_clone(tmp_path: Path) -> None:
     clone(tmp_path / "clone")
     ours = ("VIRTUAL_ENV", "PYSPARK", "MAKE", "MFLAGS", "ARGS")  # `make test ARGS=...` is not for this make
     environment = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    environment.setdefault("UV_CACHE_DIR", str(caches / "uv"))  # what is downloaded need not be downloaded again
     environment |= {MARK: tmp_path.name, "XDG_CACHE_HOME": str(tmp_path / "cache"), "UV_LINK_MODE": "copy"}
     said = tmp_path / "said"
     with said.open("wb") as file:

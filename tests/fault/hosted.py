@@ -47,13 +47,24 @@ class HostedRun(LocalRun):
         seed: Decides which attempts are thrown away.
         lost: How many of the attempts lose their connection before the host has answered.
         repeated: How many of the attempts are made again although the host has computed them.
+        hosts: How many hosts the tasks are dealt to; by default each has one of its own.
 
     Attributes:
         failures: How many attempts failed because their host was gone.
+        places: The host of each task.
         reloads: How often a host has asked for the manifest, as it does when it has nothing in memory.
     """
 
-    def __init__(self, app: App, *, records: int, seed: int = 0, lost: float = 0.0, repeated: float = 0.0) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        records: int,
+        seed: int = 0,
+        lost: float = 0.0,
+        repeated: float = 0.0,
+        hosts: int | None = None,
+    ) -> None:
         super().__init__(app, records=records)
         self._name = f"test-{secrets.token_hex(6)}"
         self.executor = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
@@ -61,6 +72,8 @@ class HostedRun(LocalRun):
         self._dice = random.Random(seed)
         self._lost = lost
         self._repeated = repeated
+        count = self.application.program.tasks
+        self.places = {task: task % (hosts or count) for task in range(count)}
         self.failures = 0
         self.reloads = 0
         self.repeats = 0
@@ -74,7 +87,7 @@ class HostedRun(LocalRun):
         super().close()
 
     def connect(self, task: int = 0) -> Wire:
-        return connect(self._name, self.executor.pid, task)
+        return connect(self._name, self.executor.pid, self.places[task])
 
     def _run_task(self, task: int, given: list[Delivery], state: State, now: int) -> bytes:
         deliveries = [pack(delivery) for delivery in given]

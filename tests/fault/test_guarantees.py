@@ -27,9 +27,10 @@ COUNT = 100
 RECORDS = 20
 
 
-def build(directory: Path, guarantee: str, *, steady: bool) -> App:
+def build(directory: Path, guarantee: str, *, steady: bool, **config: Any) -> App:
     """Writes each record of ``in`` to ``out``; unless it is steady, with something that is never twice the same."""
-    app = App("guarded", config={"state.dir": str(directory), "status": "none", "processing.guarantee": guarantee})
+    config = {"state.dir": str(directory), "status": "none", "processing.guarantee": guarantee, **config}
+    app = App("guarded", config=config)
     stream = app.stream("in", value=str)
     stream.map_values(lambda text: text if steady else f"{text} {os.urandom(8).hex()}", value=str).to("out")
     stream.group_by_key().count(store="counts").to_stream().to("counts-out")
@@ -126,9 +127,13 @@ def test_a_batch_that_was_not_published_may_give_something_else(guarantee: str, 
     assert numbers(directory) == list(range(COUNT))
 
 
+@pytest.mark.parametrize("location", [None, "{}/checkpoint", "file://{}/checkpoint"])
 @pytest.mark.parametrize("steady", [True, False])
-def test_at_most_once_does_not_read_a_batch_again_that_was_started(steady: bool, directory: Path) -> None:
-    app = build(directory, "at_most_once", steady=steady)
+def test_at_most_once_does_not_read_a_batch_again_that_was_started(
+    steady: bool, location: str | None, directory: Path
+) -> None:
+    place = None if location is None else location.format(directory)
+    app = build(directory, "at_most_once", steady=steady, **{"checkpoint.location": place})
     assert run(app, RECEIVED) == EXIT_STATUS
     assert run(app, "reader.after-read:1") == EXIT_STATUS
     assert run(app, "local.after-offsets:2") == EXIT_STATUS

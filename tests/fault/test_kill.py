@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 from tests.fault import model, smoke
-from tests.fault.killing import DRIVER_POINTS, WORKER_POINTS, Instance, Tally, kill_and_restart
+from tests.fault.killing import DRIVER_POINTS, LAST, WORKER_POINTS, Instance, Tally, kill_and_restart
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 KILLS = int(os.environ.get("KILLS", "10"))
 SEED = 20
+STOP_SECONDS = 15.0
+"""How long a stop may take on a busy machine. It should take 10 seconds at most."""
 
 
 def test_kills_at_random_moments_and_deaths_at_failpoints(tmp_path: Path) -> None:
@@ -52,7 +54,7 @@ def test_two_instances_lost_workers_and_hosts_and_a_signal_to_stop(tmp_path: Pat
     with Instance(directory, "--forever") as instance:
         instance.wait_for(lambda: instance.done > 0, "its first batch")
         stop(instance, signal.SIGINT)
-    with Instance(directory) as instance:
+    with Instance(directory, *LAST) as instance:
         assert instance.wait() == 0, instance.output()
     findings = model.verify(directory, SEED)
     assert not findings, str(findings)
@@ -66,13 +68,12 @@ def wait_for_one_to_be_refused(*instances: Instance) -> None:
 
 
 def stop(instance: Instance, number: signal.Signals) -> None:
-    """Stops an instance by a signal: well, with no more than one batch to be run again, and with all its processes.
-
-    It should take less than 10 seconds; how long it does take on a busy machine is told, not tested.
-    """
+    """Stops an instance by a signal: well, with no more than one batch to be run again, and with all its processes."""
     started = time.monotonic()
     os.kill(instance.process.pid, number)
     assert instance.wait() == 0, instance.output()
-    print(f"{number.name}: stopped after {time.monotonic() - started:.1f} s")
+    took = time.monotonic() - started
+    print(f"{number.name}: stopped after {took:.1f} s")
+    assert took < STOP_SECONDS
     assert instance.last("offsets") - instance.last("commits") <= 1
     instance.seconds_until_gone()

@@ -36,18 +36,20 @@ class LocalRun:
         app: The application; its data directory is where everything is kept.
         records: How many records a batch may have.
         cold: Build every task anew for each batch, as after the loss of its host.
+        ticks: Run batches when the wall clock is waited for, too.
     """
 
-    def __init__(self, app: App, *, records: int = 1_000_000, cold: bool = False) -> None:
+    def __init__(self, app: App, *, records: int = 1_000_000, cold: bool = False, ticks: bool = False) -> None:
         self.application = Application(app)
         self.log = self.application.log
         self._cold = cold
+        self._ticks = ticks
         self.directory = Path(self.application.checkpoint)
         self.directory.mkdir(exist_ok=True)
         (self.directory / "metadata").touch()
         control = self.application.directory / "control.json"
         self._control = Control(control)
-        self.orders = Orders(records)
+        self.orders = Orders(records, due=0 if ticks else None)
         self._control.write(self.orders)
         program = self.application.program
         self._planner = Planner(program, self.log, Control(control), self.application.first)
@@ -104,6 +106,10 @@ class LocalRun:
         self._write("commits", number, b"")
         bounds = [bound for written in self.results for bound in written.bounds]
         self.order(bounds=bounds, waiting=sum(written.waiting for written in self.results))
+        if self._ticks:
+            due = [written.due for written in self.results if written.due is not None]
+            asleep = [written.asleep for written in self.results if written.asleep is not None]
+            self.order(due=min(due, default=None), asleep=min(asleep, default=None))
         for old in (self.directory / "state").glob("*"):
             if int(old.name) < number:
                 old.unlink()

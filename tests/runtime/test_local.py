@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import shutil
+import threading
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,8 @@ from millstream import App, Materialized, Serde, tumbling
 from millstream.errors import (
     AlreadyRunningError,
     IncompatibleTopologyError,
+    NonDeterministicError,
+    RunError,
     SetupError,
     UnknownStoreError,
     UnknownTopicError,
@@ -23,6 +27,7 @@ from millstream.errors import (
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.partitioning import partition_for
 from millstream.runtime.admin import migrate, reset
+from millstream.runtime.commit import Committer
 
 
 def topology(directory: Path, **config: Any) -> App:
@@ -99,7 +104,7 @@ def test_batches_may_change_their_size_and_the_application_may_stop_in_between(
     assert everything(log) == expected
 
 
-@pytest.mark.parametrize("tasks", [1, 3, 8])
+@pytest.mark.parametrize("tasks", [1, 2, 4, 8])
 def test_the_number_of_tasks_changes_no_result_of_a_key(tmp_path: Path, tasks: int, expected: dict[str, Any]) -> None:
     log = open_log(tmp_path)
     fill(log)
@@ -483,6 +488,77 @@ def test_a_reset_says_where_to_begin_even_if_nothing_else_may(tmp_path: Path) ->
     assert log.ends(["out"]) == {"out": [2]}
 
 
+Row = tuple[str, str | None, int]
+"""Key, value and timestamp."""
+
+
+def giving(directory: Path, rows: list[Row]) -> App:
+    """An application whose store gets some rows, one for each record, however it gets at them; without a changelog."""
+    app = App("rows", config={"state.dir": str(directory), "status": "none"})
+    stream = app.stream("in", key=str, value=str, timestamp=lambda _key, value: rows[int(value)][2])
+    grouped = stream.group_by(lambda value: rows[int(value)][0], key=str)
+    store: Any = Materialized("rows", logging=False)
+    grouped.aggregate(lambda: "", lambda value, _old: rows[int(value)][1], store=store, value=str)
+    return app
+
+
+def run_again(directory: Path) -> None:
+    """Makes the last batch look as if Spark had not heard of its end."""
+    commits = directory / "applications" / "rows" / "checkpoint" / "commits"
+    max(commits.iterdir(), key=lambda path: int(path.name)).unlink()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param([("ab", "c", 1)], [("a", "bc", 1)], id="cut elsewhere"),
+        pytest.param([("k", "", 1)], [("k", None, 1)], id="empty or none"),
+        pytest.param([("k", "v", 1)], [("k", "v", 2)], id="another time"),
+        pytest.param([("a", "b", 1), ("c", "d", 1)], [("a", "c", 1), ("b", "d", 1)], id="keys and values in turn"),
+    ],
+)
+def test_a_replay_that_gives_a_view_other_rows_is_noticed(tmp_path: Path, first: list[Row], second: list[Row]) -> None:
+    log = open_log(tmp_path)
+    log.create_topic("in")
+    before = ("k", "before", 0)
+    log.produce("in", [ProducerRecord(b"x", b"0", 0)])
+    with LocalRun(giving(tmp_path, [before])) as run:
+        assert run.run() == 1
+    log.produce("in", [ProducerRecord(b"x", b"%d" % (n + 1), 0) for n in range(len(first))])
+    with LocalRun(giving(tmp_path, [before, *first])) as run:
+        assert run.run() == 1
+    run_again(tmp_path)
+    with LocalRun(giving(tmp_path, [before, *first])) as run:
+        assert run.run() == 1
+    run_again(tmp_path)
+    with (
+        LocalRun(giving(tmp_path, [before, *second])) as run,
+        pytest.raises(NonDeterministicError, match="gives other results in: view rows"),
+    ):
+        run.run()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_batch_that_another_version_has_published_is_compared_by_its_numbers(
+    tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That one made digests in another way, and did not say how."""
+    log = open_log(tmp_path)
+    log.create_topic("in")
+    log.produce("in", [ProducerRecord(b"x", b"0", 0)])
+    app = giving(tmp_path, [("k", "v", 0)])
+    with monkeypatch.context() as patched, LocalRun(app) as run:
+        patched.setattr(Committer, "_fingerprints", lambda *_given: {"view rows": (count, b"another digest")})
+        assert run.run() == 1
+    run_again(tmp_path)
+    with LocalRun(app) as run:
+        if count == 1:
+            assert run.run() == 1
+        else:
+            with pytest.raises(NonDeterministicError, match="gives other results in: view rows"):
+                run.run()
+
+
 def test_records_before_an_offset_can_be_deleted(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.create_topic("in", 2)
@@ -493,3 +569,149 @@ def test_records_before_an_offset_can_be_deleted(tmp_path: Path) -> None:
     log.hold("app", {("in", 1): 3})
     log.delete_records({("in", 1): 4})
     assert log.starts(["in"]) == {"in": [0, 3]}
+
+
+@pytest.mark.parametrize("where", ["without a task", "before an exchange"])
+def test_a_function_of_the_read_stage_that_does_not_return_is_named(tmp_path: Path, where: str) -> None:
+    released = threading.Event()
+
+    def hang(value: str) -> str:
+        print("begun")
+        released.wait()  # the line that is stuck
+        return value
+
+    with open_log(tmp_path) as log:
+        log.create_topic("in")
+        log.create_topic("other")
+        log.produce("in", [ProducerRecord(b"k", b"v")])
+    app = App("stuck", config={"state.dir": str(tmp_path), "task.timeout.ms": 300})
+    stuck = app.stream("in", value=str).map_values(hang)
+    if where == "without a task":
+        stuck.to("out")
+        app.stream("other", value=str).group_by_key().count(store="counts")
+    else:
+        stuck.group_by(lambda value: value).count().to_stream().to("out")
+    lines, first = inspect.getsourcelines(hang)
+    line = first + next(n for n, text in enumerate(lines) if "is stuck" in text)
+    with LocalRun(app) as run, pytest.raises(RunError) as raised:
+        run.run()
+    released.set()
+    assert raised.value.message == (
+        f"topic in, partition 0: hang ({__file__}, line {line}) has not returned for 300 ms"
+    )
+    assert "raise task.timeout.ms" in (raised.value.hint or "")
+    with open_log(tmp_path) as log:
+        assert log.published("stuck") is None
+
+
+# ----- checkpoints elsewhere -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "file://localhost{}"])
+def test_a_checkpoint_given_as_a_file_url_is_a_directory_like_any_other(tmp_path: Path, form: str) -> None:
+    """It is looked into, migrated beside, and deleted by a reset, with those that were there before."""
+    log = open_log(tmp_path / "data")
+    fill(log)
+    place = tmp_path / "place for it" / "shop"
+    place.parent.mkdir()
+    config = {"checkpoint.location": form.format(place)}
+    with LocalRun(topology(tmp_path / "data", **config)) as run:
+        run.run()
+        assert run.directory == place
+    place.rename(place.with_name("elsewhere"))
+    with pytest.raises(SetupError, match="the checkpoint of application 'shop' is gone"):
+        LocalRun(topology(tmp_path / "data", **config))
+    place.with_name("elsewhere").rename(place)
+    said = migrate(topology(tmp_path / "data", **config))
+    (new,) = [Path(step.removeprefix("begin a new checkpoint ")) for step in said if "new checkpoint" in step]
+    assert new.parent == place.parent
+    assert new.name.startswith("shop-")
+    with LocalRun(topology(tmp_path / "data", **config)) as run:
+        run.run()
+        assert run.directory == new
+    said = reset("shop", state_dir=str(tmp_path / "data"))
+    assert {f"delete the checkpoint {place}", f"delete the checkpoint {new}"} <= set(said)
+    assert list(place.parent.iterdir()) == []
+    with LocalRun(topology(tmp_path / "data", **config)) as run:
+        assert run.directory == place
+        assert run.run() > 0
+
+
+def test_a_checkpoint_that_was_recorded_as_a_file_url_is_found(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    fill(log)
+    with LocalRun(topology(tmp_path)) as run:
+        run.run()
+    place = tmp_path / "applications" / "shop" / "checkpoint"
+    log.set_state("shop", {"checkpoint.location": f"file://{place}".encode()}, log.acquire("shop"))
+    with LocalRun(topology(tmp_path)) as run:
+        assert run.directory == place
+        assert run.run() == 0
+
+
+def moved(directory: Path, place: str) -> tuple[Log, dict[str, bytes]]:
+    """An application that has run with its checkpoint in another storage, as far as its log knows."""
+    log = open_log(directory)
+    fill(log)
+    with LocalRun(topology(directory)) as run:
+        run.run()
+    log.set_state("shop", {"checkpoint.location": place.encode()}, log.acquire("shop"))
+    return log, log.state("shop")
+
+
+@pytest.mark.parametrize("place", ["s3a://bucket/shop", "hdfs://name-node:8020/shop", "dbfs:/shop"])
+def test_reset_refuses_where_it_cannot_delete_the_checkpoint(tmp_path: Path, place: str) -> None:
+    log, known = moved(tmp_path, place)
+    topics = log.topics()
+    for dry_run in (True, False):
+        with pytest.raises(SetupError, match=f"cannot be deleted from here: {place}") as raised:
+            reset("shop", state_dir=str(tmp_path), dry_run=dry_run)
+        assert "then reset with checkpoint_gone=True (--checkpoint-gone)" in (raised.value.hint or "")
+    assert (log.state("shop"), log.topics()) == (known, topics)
+    said = reset("shop", state_dir=str(tmp_path), checkpoint_gone=True)
+    assert f"leave the checkpoint {place}, which should be gone" in said
+    assert log.state("shop").keys() == {"begin"}
+    with LocalRun(topology(tmp_path)) as run:
+        assert run.run() > 0
+
+
+def test_migrate_refuses_where_it_cannot_tell_whether_there_is_a_checkpoint(tmp_path: Path) -> None:
+    log, known = moved(tmp_path, "s3a://bucket/shop")
+    config = {"checkpoint.location": "s3a://bucket/shop"}
+    for dry_run in (True, False):
+        with pytest.raises(SetupError, match="cannot be made beside s3a://bucket/shop") as raised:
+            migrate(topology(tmp_path, **config), dry_run=dry_run)
+        assert "set checkpoint.location to another directory" in (raised.value.hint or "")
+    assert log.state("shop") == known
+    other = {"checkpoint.location": "s3a://bucket/another"}
+    assert "begin a new checkpoint s3a://bucket/another" in migrate(topology(tmp_path, **other))
+    assert log.state("shop")["checkpoint.location"] == b"s3a://bucket/another"
+    with pytest.raises(SetupError, match="cannot be made beside s3a://bucket/shop"):
+        migrate(topology(tmp_path, **config))  # the first one is still there
+    with pytest.raises(SetupError, match="cannot be deleted from here: s3a://bucket/shop"):
+        reset("shop", state_dir=str(tmp_path))
+
+
+def test_migrate_makes_no_checkpoint_where_there_is_something(tmp_path: Path) -> None:
+    fill(open_log(tmp_path))
+    with LocalRun(topology(tmp_path)) as run:
+        run.run()
+    own = tmp_path / "applications" / "shop"
+    (step,) = [step for step in migrate(topology(tmp_path), dry_run=True) if "new checkpoint" in step]
+    Path(step.removeprefix("begin a new checkpoint ")).mkdir()
+    assert step not in migrate(topology(tmp_path))
+    with LocalRun(topology(tmp_path)) as run:
+        run.run()
+        assert run.directory.parent == own
+        assert f"begin a new checkpoint {run.directory}" != step
+
+
+def test_at_most_once_is_refused_where_nobody_can_tell_which_batch_was_begun(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    fill(log)
+    config = {"checkpoint.location": "s3a://bucket/shop", "processing.guarantee": "at_most_once"}
+    with pytest.raises(SetupError, match="cannot be at_most_once with its checkpoint in s3a://bucket/shop") as raised:
+        topology(tmp_path, **config).start()
+    assert "which batch was begun is looked up there" in (raised.value.hint or "")
+    assert log.state("shop") == {}
+    assert {topic.name for topic in log.topics()} == {"orders", "customers", "clicks"}

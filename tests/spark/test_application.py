@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import logging
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -12,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +24,24 @@ from pyspark import SparkContext
 from tests.processes import below, running
 
 from millstream import App, Processor, Record, TestDriver as Driver
-from millstream.errors import AlreadyRunningError, MillstreamError, ProcessingError, RunError, UnknownStoreError
+from millstream.errors import (
+    AlreadyRunningError,
+    IncompatibleTopologyError,
+    MillstreamError,
+    ProcessingError,
+    RunError,
+    UnknownStoreError,
+)
 from millstream.log import Log, ProducerRecord, open_log
+from millstream.runtime.admin import migrate
 from millstream.runtime.handle import Handle
 from millstream.runtime.lifecycle import State
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+STOP_SECONDS = 15.0
+"""How long a stop may take on a busy machine. It should take 10 seconds at most."""
 
 
 @pytest.fixture
@@ -60,19 +76,27 @@ def test_a_word_count(tmp_path: Path, log: Log, capfd: pytest.CaptureFixture[str
     def words(line: str) -> list[str]:
         if line == "print this":
             print("seen:", line)
+            logging.getLogger("words").info("logged: %s", line)
         return line.split()
 
     counts = app.stream("lines", value=str).flat_map_values(words).group_by(lambda word: word).count(store="counts")
     counts.to_stream().to("word-counts")
     states: list[State] = []
-    handle = app.start()
-    handle.on_state_change(lambda new, _old: states.append(new))
+    logging.getLogger("words").setLevel(logging.INFO)
+    handle = app.start(on_state_change=lambda new, _old: states.append(new))
     until(lambda: sum(log.ends(["word-counts"])["word-counts"]) == 600, handle)
     view = handle.store("counts")
     assert dict(view.all()) == {"be": 200, "not": 100, "or": 100, "to": 200}
     log.produce("lines", [ProducerRecord(None, b"print this")])
     until(lambda: view.get("this") == 1, handle)
-    until(lambda: "seen: print this" in capfd.readouterr().out, handle)
+    shown: list[str] = []
+
+    def is_shown() -> bool:
+        shown.extend(capfd.readouterr().out.splitlines())
+        return any(line.endswith("logged: print this") for line in shown)
+
+    until(is_shown, handle)
+    assert "seen: print this" in shown
 
     handle.pause()
     time.sleep(1.0)  # a batch that has begun may still end
@@ -91,8 +115,31 @@ def test_a_word_count(tmp_path: Path, log: Log, capfd: pytest.CaptureFixture[str
     with pytest.raises(AlreadyRunningError):
         app.start()
     assert handle.stop(timeout=10)
-    assert states[-2:] == [State.PENDING_SHUTDOWN, State.NOT_RUNNING]
+    assert states == [State.STARTING, State.RUNNING, State.PENDING_SHUTDOWN, State.NOT_RUNNING]
     assert handle.store("counts").get("be") == 200  # from the data, whoever asks
+
+
+def test_no_batch_of_a_backlog_has_more_records_than_it_may(tmp_path: Path, log: Log) -> None:
+    count, most, times = 1_500, 600, 2
+    log.create_topic("in", 2)
+    log.produce("in", [ProducerRecord(b"k%d" % (n % 9), b"v", n) for n in range(count)])
+    app = make(tmp_path, "backlog", **{"max.batch.records": most, "min.batch.records": most})
+    counts = app.stream("in", key=str, value=str).group_by_key().count()
+    many = counts.to_stream().flat_map(lambda _key, n: [(f"{n % 5}{m}", n) for m in range(times)], key=str, value=int)
+    many.group_by_key(name="again").count(store="counts")
+    app.run(until_caught_up=True)
+    assert sum(n for _key, n in app.store("counts").all()) == count * times
+    marks = sorted((tmp_path / "applications" / "backlog" / "checkpoint" / "offsets").glob("[0-9]*"), key=number_of)
+    assert number_of(marks[0]) == 0, "Spark keeps the marks of ten batches"
+    read = [sum(map(sum, json.loads(mark.read_text().splitlines()[-1])["offsets"].values())) for mark in marks]
+    sizes = [after - before for before, after in pairwise([0, *read])]
+    assert sum(sizes) == count * (1 + times)
+    assert max(sizes) <= most + 4  # at least one of each partition
+    assert max(sizes) > most / 2
+
+
+def number_of(path: Path) -> int:
+    return int(path.name)
 
 
 def number(text: str) -> int:
@@ -106,8 +153,10 @@ def test_a_failing_function_is_named_and_nothing_of_its_batch_is_published(tmp_p
     app.stream("in", value=str).map_values(number, value=int).group_by_key().reduce(lambda a, b: a + b).to_stream().to(
         "out"
     )
+    states: list[State] = []
     with pytest.raises(ProcessingError) as caught:
-        app.run(until_caught_up=True)
+        app.run(until_caught_up=True, on_state_change=lambda new, _old: states.append(new))
+    assert states == [State.STARTING, State.RUNNING, State.PENDING_ERROR, State.ERROR]
     assert "topic in, partition 0, offset 1" in caught.value.message
     assert "test_application.py" in caught.value.message
     assert "invalid literal for int()" in caught.value.message
@@ -174,27 +223,40 @@ def test_topics_that_come_later_are_read_by_pattern(tmp_path: Path, log: Log) ->
         until(lambda: bool(handle.store("lines").get("k") == 2), handle)
 
 
-def test_a_function_that_never_returns_is_named(tmp_path: Path, log: Log) -> None:
+@pytest.mark.parametrize("where", ["in a task", "where records are read"])
+def test_a_function_that_never_returns_is_named(tmp_path: Path, log: Log, where: str) -> None:
     log.create_topic("in")
     log.produce("in", [ProducerRecord(b"k", b"1")])
     app = make(tmp_path, "stuck", **{"task.timeout.ms": 2000})
 
     def waits_for_ever(value: str) -> str:
+        (tmp_path / "process").write_text(str(os.getpid()))
         time.sleep(3600)
         return value
 
-    app.stream("in", value=str).group_by_key().reduce(lambda a, _b: a).map_values(waits_for_ever, value=str).to_stream()
+    source = app.stream("in", value=str)
+    if where == "in a task":
+        source.group_by_key().reduce(lambda a, _b: a).map_values(waits_for_ever, value=str).to_stream()
+    else:
+        source.map_values(waits_for_ever, value=str).to("out")
     with pytest.raises(
         RunError, match=r"waits_for_ever \(.*test_application\.py, line \d+\) has not returned for 2000 ms"
     ):
         app.run(until_caught_up=True)
+    stuck = int((tmp_path / "process").read_text())
+    deadline = time.monotonic() + 15
+    while stuck in running() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert stuck not in running()
 
 
 SCRIPT = """
+    import logging
     import sys
     import beside
     from millstream import App
 
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     print("the script runs", flush=True)
     app = App("script", config={"state.dir": sys.argv[1], "status": "none"})
     app.stream("in", value=str).map_values(beside.shout).group_by_key().count(store="counts")
@@ -205,10 +267,20 @@ SCRIPT = """
 """
 
 
+BESIDE = """
+    import logging
+
+    def shout(text):
+        print("shouting", flush=True)
+        logging.getLogger(__name__).info("loudly")
+        return text.upper()
+"""
+
+
 def script(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     folder.mkdir()
-    (folder / "beside.py").write_text("def shout(text):\n    print('shouting', flush=True)\n    return text.upper()\n")
+    (folder / "beside.py").write_text(textwrap.dedent(BESIDE))
     path = folder / "script.py"
     path.write_text(textwrap.dedent(SCRIPT))
     return path
@@ -222,8 +294,56 @@ def test_a_script_and_the_module_beside_it(tmp_path: Path, log: Log) -> None:
         capture_output=True, text=True, timeout=200, check=False, cwd="/",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["the script runs", "shouting", "the script ends"]
+    assert done.stdout.splitlines() == ["the script runs", "shouting", "INFO loudly", "the script ends"]
     assert done.stderr == ""
+
+
+IMPORTING = """
+    import sys
+    import far_away
+    from millstream import App
+
+    app = App("importing", config={"state.dir": sys.argv[1], "status": "json"})
+    app.stream("in", value=str).map_values(far_away.shout).group_by_key().count(store="counts")
+    app.run(until_caught_up=True)
+"""
+
+FAR_AWAY = """
+    import sys
+
+    if "{process}" in " ".join(sys.orig_argv):
+        raise ModuleNotFoundError("No module named 'far_away'")
+
+    def shout(text):
+        return text.upper()
+"""
+
+
+@pytest.mark.parametrize("process", ["pyspark.worker", "python_streaming_source_runner"])
+def test_a_module_that_is_missing_where_the_application_runs_is_named_once(
+    tmp_path: Path, log: Log, process: str
+) -> None:
+    """In a worker, or where batches are planned."""
+    log.create_topic("in")
+    log.produce("in", [ProducerRecord(b"k", b"1")])
+    for name, text in {"project/importing": IMPORTING, "library/far_away": FAR_AWAY.format(process=process)}.items():
+        path = (tmp_path / name).with_suffix(".py")
+        path.parent.mkdir()
+        path.write_text(textwrap.dedent(text))
+    paths = [str(tmp_path / "library"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "project" / "importing.py"), str(tmp_path)],
+        capture_output=True, text=True, timeout=200, check=False, cwd="/",
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )  # fmt: skip
+    assert done.returncode != 0
+    said = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert [line["state"] for line in said if "state" in line][-1] == "ERROR"
+    assert not [line for line in said if "restart_in_seconds" in line]
+    assert (
+        "RunError: a module that the application needs cannot be imported where it runs: No module named 'far_away'\n"
+        "  hint: install it on every machine of the cluster" in done.stderr
+    )
 
 
 def test_ctrl_c_stops_a_script_and_leaves_nothing_behind(tmp_path: Path, log: Log) -> None:
@@ -239,13 +359,91 @@ def test_ctrl_c_stops_a_script_and_leaves_nothing_behind(tmp_path: Path, log: Lo
     os.kill(process.pid, signal.SIGINT)
     started = time.monotonic()
     out, err = process.communicate(timeout=60)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < STOP_SECONDS
     assert out.splitlines()[-1] == "the script ends"
     assert (process.returncode, err) == (0, "")
+    _wait_until_none_mentions(str(tmp_path))
+
+
+SLOW = """
+    import sys
+    import time
+    from pathlib import Path
+    from millstream import App
+
+    directory, where = sys.argv[1:]
+    begun = Path(directory, "begun")
+
+    def slow(value):
+        if value == "slow" and not begun.exists():
+            begun.touch()
+            time.sleep(60)
+        return value
+
+    app = App("slow", config={"state.dir": directory, "status": "none"})
+    stream = app.stream("in", value=str)
+    if where == "task":
+        stream = stream.group_by_key().reduce(lambda a, b: f"{a} {b}", store="all").to_stream()
+    stream.map_values(lambda value: value if slow(value.split()[-1]) else "", value=str).to("out")
+
+    if __name__ == "__main__":
+        app.run()
+"""
+
+
+@pytest.mark.parametrize("where", ["task", "read stage"])
+def test_ctrl_c_in_the_middle_of_a_long_batch_gives_it_up(
+    tmp_path: Path, log: Log, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.create_topic("in")
+    log.produce("in", [ProducerRecord(b"k", b"first", 1)])
+    path = tmp_path / "slow.py"
+    path.write_text(textwrap.dedent(SLOW))
+    command = [sys.executable, str(path), str(tmp_path), where]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0)
+    _wait_for(lambda: log.published("slow") is not None, process)
+    log.produce("in", [ProducerRecord(b"k", b"before", 2), ProducerRecord(b"k", b"slow", 3)])
+    _wait_for((tmp_path / "begun").exists, process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
+    started = time.monotonic()
+    said = process.communicate(timeout=60)
+    assert time.monotonic() - started < STOP_SECONDS
+    assert (process.returncode, said) == (0, ("", ""))
+    assert len(values(log, "out")) == 1  # nothing of the batch
+    _wait_until_none_mentions(str(tmp_path))
+    monkeypatch.setattr(sys, "argv", command[1:])
+    runpy.run_path(str(path), run_name="slow")["app"].run(until_caught_up=True)
+    together = [b"first", b"first before", b"first before slow"]
+    assert values(log, "out") == (together if where == "task" else [b"first", b"before", b"slow"])
+
+
+def test_ctrl_c_does_not_wait_for_spark_to_start(tmp_path: Path, log: Log) -> None:
+    log.create_topic("in")
+    process = subprocess.Popen(
+        [sys.executable, str(script(tmp_path)), str(tmp_path), "go-on"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0,
+    )  # fmt: skip
+    _wait_for((tmp_path / "tmp").exists, process)  # which Spark needs
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=STOP_SECONDS)
+    assert (process.returncode, out.splitlines()[-1], err) == (0, "the script ends", "")
+    assert log.published("script") is None
+    _wait_until_none_mentions(str(tmp_path))
+
+
+def _wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 150
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _wait_until_none_mentions(text: str) -> None:
     deadline = time.monotonic() + 15
-    while _mentioning(str(tmp_path)) and time.monotonic() < deadline:
+    while _mentioning(text) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert _mentioning(str(tmp_path)) == []
+    assert _mentioning(text) == []
 
 
 def _mentioning(text: str) -> list[str]:
@@ -289,19 +487,39 @@ def test_rocksdb_does_not_write_to_the_log_while_java_ends(tmp_path: Path, log: 
 
 def test_what_spark_loses_is_started_again(tmp_path: Path, log: Log) -> None:
     log.create_topic("in", 1)
-    app = make(tmp_path, "again", **{"restart.backoff.ms": 10})
+    place = tmp_path / "a place"
+    app = make(tmp_path, "again", **{"restart.backoff.ms": 10, "checkpoint.location": f"file://{place}"})
     app.stream("in", value=str).group_by_key().count(store="counts").to_stream().to("out")
 
     def has(count: int) -> bool:
         return len(values(log, "out")) == count
 
-    with app.start() as handle:
+    states: list[State] = []
+    with app.start(on_state_change=lambda new, _old: states.append(new)) as handle:
         for number in range(1, 4):
             log.produce("in", [ProducerRecord(b"k", b"v")])
             until(partial(has, number), handle)
             assert values(log, "out")[-1] == number.to_bytes(8, "big")
             if number < 3:  # the process that plans batches for Spark
                 _kill_own("python_streaming_source_runner")
+    assert (place / "commits" / "2").exists()
+    assert states == [*[State.STARTING, State.RUNNING] * 3, State.PENDING_SHUTDOWN, State.NOT_RUNNING]
+
+
+def test_where_sparks_log_is_is_said_when_spark_stops_the_query(tmp_path: Path, log: Log) -> None:
+    log.create_topic("in", 1)
+    app = make(tmp_path, "stopped", **{"restart.max.attempts": 0})
+    app.stream("in", value=str).to("out")
+    handle = app.start()
+    log.produce("in", [ProducerRecord(b"k", b"v")])
+    until(lambda: len(values(log, "out")) == 1, handle)
+    _kill_own("python_streaming_source_runner")
+    with pytest.raises(RunError, match="Spark stopped the query: ") as caught:
+        handle.wait(120)
+    assert caught.value.hint is not None
+    path = Path(caught.value.hint.removeprefix("look at "))
+    assert path.name == "spark.log"
+    assert path.exists()
 
 
 def _kill_own(word: str) -> None:
@@ -339,3 +557,35 @@ def test_an_application_that_was_tried_in_the_driver_can_be_started(tmp_path: Pa
     log.produce("in", [ProducerRecord(b"k", b'{"temperature": 2.5}')])
     app.run(until_caught_up=True)
     assert values(log, "out") == [b'{"temperature":2.5}']
+
+
+def test_an_application_that_needs_state_for_the_first_time_goes_on_when_it_was_migrated(
+    tmp_path: Path, log: Log
+) -> None:
+    """Spark refuses a checkpoint of a query without a stateful operator: it must not come to that.
+
+    A topic that is read from now on, and a partition without records, are not waited for until it has caught up.
+    """
+    log.create_topic("in", 1)
+    log.create_topic("past", 1)
+    log.produce("past", [ProducerRecord(b"k", b"0")])
+
+    def app(*, counted: bool) -> App:
+        found = make(tmp_path, "grown")
+        stream = found.stream("in", key=str, value=str)
+        stream.to("out")
+        if counted:
+            stream.group_by_key().count(store="counts")
+            found.stream("past", key=str, value=str, offset_reset="latest").to("out")
+        return found
+
+    log.produce("in", [ProducerRecord(b"k", b"1")])
+    app(counted=False).run(until_caught_up=True)
+    log.produce("in", [ProducerRecord(b"k", b"2")])
+    with pytest.raises(IncompatibleTopologyError, match=r"and in-count .* needs it"):
+        app(counted=True).run(until_caught_up=True)
+    migrate(app(counted=True))
+    log.add_partitions("in", 2)
+    app(counted=True).run(until_caught_up=True)
+    assert values(log, "out") == [b"1", b"2"]
+    assert app(counted=True).store("counts").get("k") == 1

@@ -24,7 +24,7 @@ from millstream.runtime.spark.state_map import StateMap
 # The workers of Spark cannot import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
-COUNT = 5_000
+COUNT = 1_500
 SPECIAL = {
     b"": b"the empty key",
     b"empty value": b"",

@@ -32,6 +32,16 @@ def test_an_option_comes_before_the_mapping_however_it_is_spelt() -> None:
         assert app.config["processing.exception.handler"] == "continue"
 
 
+@pytest.mark.parametrize("key", ["spark.speculation", "spark_speculation"])
+@pytest.mark.parametrize("value", [True, "true", "TRUE"])
+def test_speculation_is_refused(key: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"the configuration has spark\.speculation on") as caught:
+        App("config", config={key: value})
+    assert caught.value.hint is not None
+    assert "set spark.speculation to false" in caught.value.hint
+    assert App("config", config={key: "false"}).config["spark.speculation"] == "false"
+
+
 @pytest.mark.parametrize("key", ["processing.exeption.handler", "processing_exeption_handler"])
 def test_an_unknown_key_is_refused_with_a_suggestion(key: str) -> None:
     with pytest.raises(ConfigError, match=rf"'{key}'\n  hint: did you mean 'processing.exception.handler'"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import typer
@@ -86,8 +86,8 @@ def run(
 ) -> None:
     """Runs an application on Spark, until it is stopped or fails.
 
-    Ctrl-C or SIGTERM lets it finish its batch and stop; a second Ctrl-C does not wait for that. Started again, it goes
-    on where it was.
+    Ctrl-C or SIGTERM lets it finish its batch and stop, within ten seconds: a batch that takes longer is given up, and
+    run at the next start. A second Ctrl-C does not wait for that. Started again, it goes on where it was.
     """
     from millstream.cli.loading import lines_of_user, load
 
@@ -127,19 +127,24 @@ def plan_diff(
     that there is, 4 if it could, but what is in some stores would be lost, else 0.
     """
     from millstream.cli.loading import lines_of_user, load
-    from millstream.plan.compare import compare
+    from millstream.log.opening import place_of
+    from millstream.runtime.application import directory_of
+    from millstream.runtime.checkpoint import checkpoint_of
+    from millstream.runtime.succession import compare_with_last
 
     app = load(target, _configuration(context, config, data))
-    with open_data(app.config["state.dir"], config=app.config) as log:
-        known = log.state(app.id).get("plan")
-    if known is None:
+    found = None
+    with open_data(app.config["state.dir"], config=app.config) as log, lines_of_user():
+        known = log.state(app.id)
+        if "plan" in known:
+            checkpoint = checkpoint_of(known, app.config, directory_of(place_of(app.config), app.id))
+            found = compare_with_last(app.topology(), known, log, checkpoint)
+    if found is None:
         if output == "json":
             print_json({"application": app.id, "compatible": True, "first_run": True, "stores": [], "operators": []})
         else:
             typer.echo(f"Application {app.id} has not run yet: there is no state to go on with.")
         return
-    with lines_of_user():
-        found = compare(json.loads(known), app.topology().plan)
     if output == "json":
         changes = {
             part: [
@@ -147,7 +152,7 @@ def plan_diff(
                 | {name: list(texts) for name, texts in (("reasons", each.reasons), ("notes", each.notes)) if texts}
                 for each in getattr(found, part)
             ]
-            for part in ("stores", "topics", "operators")
+            for part in ("stores", "topics", "operators", "checkpoint")
         }
         print_json({"application": app.id, "compatible": found.compatible, "first_run": False, **changes})
     else:
@@ -170,6 +175,13 @@ def reset(
         int | None,
         typer.Option("--to-offset", min=0, metavar="N", help="Instead of --to: at this offset of each partition."),
     ] = None,
+    checkpoint_gone: Annotated[
+        bool,
+        typer.Option(
+            "--checkpoint-gone",
+            help="Its checkpoint, at hdfs://… or the like, was deleted, or it has another checkpoint.location now.",
+        ),
+    ] = False,
     execute: Execute = False,
     yes: Yes = False,
     data: Data = None,
@@ -192,10 +204,18 @@ def reset(
         where = to_milliseconds(where, "--to", "earliest, latest")
     with open_data(data) as log:
         check_application(log, application)
-    steps = admin.reset(application, to=where, to_offset=to_offset, state_dir=data, config=cluster(), dry_run=True)
+    begin = partial(
+        admin.reset,
+        application,
+        to=where,
+        to_offset=to_offset,
+        state_dir=data,
+        config=cluster(),
+        checkpoint_gone=checkpoint_gone,
+    )
+    steps = begin(dry_run=True)
     if _agreed(f"Reset application {application}?", application, steps, output, execute=execute, yes=yes):
-        steps = admin.reset(application, to=where, to_offset=to_offset, state_dir=data, config=cluster())
-        _tell_steps(application, steps, output, done=True)
+        _tell_steps(application, begin(), output, done=True)
 
 
 def migrate(
@@ -209,8 +229,9 @@ def migrate(
 ) -> None:
     """Gives an application a new checkpoint, with its named stores rebuilt from their changelogs.
 
-    For a topology that has changed in stores without a name, or whose checkpoint is lost. The application goes on
-    reading where it was; stores without a name begin empty. Without --execute nothing is done.
+    For a topology that has changed in stores without a name, that needs state for the first time, or no more, or whose
+    checkpoint is lost. The application goes on reading where it was; stores without a name begin empty. Without
+    --execute nothing is done.
     """
     from millstream.cli.loading import load
     from millstream.runtime import admin
@@ -218,7 +239,10 @@ def migrate(
     app = load(target, _configuration(context, config, data))
     with open_data(app.config["state.dir"], config=app.config) as log:
         if log.published(app.id) is None:
-            raise CommandError(f"application {app.id!r} has nothing to migrate", hint="it has not run yet; just run it")
+            raise CommandError(
+                f"application {app.id!r} has nothing to migrate: it has published nothing yet",
+                hint="just run it; or, if its topology has changed since it was first started: millstream reset",
+            )
     steps = admin.migrate(app, dry_run=True)
     if _agreed(f"Migrate application {app.id}?", app.id, steps, output, execute=execute, yes=yes):
         _tell_steps(app.id, admin.migrate(app), output, done=True)

@@ -29,6 +29,7 @@ from millstream.state.spec import StoreSpec
 
 if TYPE_CHECKING:
     from millstream.runtime.handle import Handle
+    from millstream.runtime.lifecycle import Listener
     from millstream.stages import Topology
     from millstream.stages.describe import Format
 
@@ -342,22 +343,23 @@ class App:
 
         return fingerprint(self.topology().plan)
 
-    def start(self, *, until_caught_up: bool = False) -> Handle:
+    def start(self, *, until_caught_up: bool = False, on_state_change: Listener | None = None) -> Handle:
         """Starts the application on Spark, in the background.
 
         Args:
             until_caught_up: Process what is in the topics now, then end.
+            on_state_change: Called with the new and the old state at each change, from CREATED to STARTING on.
 
         Returns:
             A handle: its state, its figures, its stores, and how to stop it.
 
         Raises:
-            SetupError: It cannot start: another instance is running, a topic is missing, the topology cannot go on with
-                the state that there is.
+            SetupError: It cannot start: there is no Java, another instance is running, a topic is missing, the topology
+                cannot go on with the state that there is.
         """
         from millstream.runtime.handle import Handle  # noqa: PLC0415  (only an application that runs needs it)
 
-        return Handle(self, until_caught_up=until_caught_up).start()
+        return Handle(self, until_caught_up=until_caught_up, on_state_change=on_state_change).start()
 
     def store(self, name: str, *, timestamped: bool = False) -> Any:
         """Opens a named store for reading, whether the application runs, in this process or another, or not.
@@ -375,10 +377,15 @@ class App:
 
         return open_store(self.topology(), self.config, name, timestamped=timestamped)
 
-    def run(self, *, until_caught_up: bool = False) -> None:
+    def run(self, *, until_caught_up: bool = False, on_state_change: Listener | None = None) -> None:
         """Runs the application on Spark until it is interrupted, or, if so asked, has caught up.
 
-        Ctrl-C, or SIGTERM, finishes the batch; a second one does not wait for that.
+        Ctrl-C, or SIGTERM, finishes the batch, if that takes no longer than a few seconds, and stops within ten; a
+        second one does not wait for that.
+
+        Args:
+            until_caught_up: Process what is in the topics now, then end.
+            on_state_change: Called with the new and the old state at each change, from CREATED to STARTING on.
 
         Raises:
             MillstreamError: The application could not start, or failed.
@@ -386,7 +393,7 @@ class App:
         from millstream.runtime.handle import interrupted_by_sigterm  # noqa: PLC0415  (as above)
 
         with interrupted_by_sigterm():
-            handle = self.start(until_caught_up=until_caught_up)
+            handle = self.start(until_caught_up=until_caught_up, on_state_change=on_state_change)
             try:
                 handle.wait()
             except KeyboardInterrupt:

@@ -14,6 +14,9 @@ from millstream.plan.node import Plan
 Status: TypeAlias = Literal["kept", "added", "lost", "incompatible", "removed", "changed"]
 _Plain: TypeAlias = Mapping[str, Any]
 
+BEGIN_AGAIN = "begin again from the input: millstream reset; or give the application a new application id"
+"""What always helps."""
+
 # These fields of a window say when it closes; all others decide which rows there are.
 _WINDOW_NOTES = frozenset({"grace", "idle", "eager"})
 _TIMES = frozenset({"size", "advance", "difference", "gap", "before", "after", "grace", "idle"})
@@ -26,7 +29,7 @@ _ROWS = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of a store, a repartition topic or an operator.
+    """What becomes of a store, a repartition topic, an operator or the checkpoint.
 
     Attributes:
         name: Its name.
@@ -56,20 +59,24 @@ class Comparison:
             ``-repartition``.
         operators: Every operator of either topology.
         application_ids: The ids of the old and the new application.
+        checkpoint: The checkpoint of the application, if the new topology cannot use it. Plans do not tell: whoever
+            knows the checkpoint puts it here.
     """
 
     stores: tuple[Change, ...]
     topics: tuple[Change, ...]
     operators: tuple[Change, ...]
     application_ids: tuple[str, str] = field(default=("", ""))
+    checkpoint: tuple[Change, ...] = ()
 
     @property
     def compatible(self) -> bool:
         """Whether the new topology can go on with the state of the old one.
 
-        That is so if no store and no repartition topic is incompatible. Stores that are lost do not stand in the way.
+        That is so if no store, no repartition topic and no checkpoint is incompatible. Stores that are lost do not
+        stand in the way.
         """
-        return not any(change.status == "incompatible" for change in (*self.stores, *self.topics))
+        return not any(change.status == "incompatible" for change in (*self.stores, *self.topics, *self.checkpoint))
 
     def names(self, status: Status) -> list[str]:
         """The names of the stores of which this becomes."""
@@ -100,9 +107,8 @@ def compare(old: Plan | _Plain, new: Plan | _Plain) -> Comparison:
     Stores
       counts (of orders-count): incompatible
         - its keys were string, and are now long
-        remedy: migrate, by giving the new one another name (store="counts-v2"), so that it begins empty
-          while the old one stays; or reset the application, to build its state anew from its input; or
-          give it a new application id
+        remedy: give the new one another name (store="counts-v2"), so that it begins empty; or begin
+          again from the input: millstream reset; or give the application a new application id
     <BLANKLINE>
     Operators
       orders-source: changed (key)
@@ -132,11 +138,16 @@ class _Side:
         if data.get("format") != FORMAT:
             raise TopologyError(
                 f"a stored topology has format {data.get('format')!r}, and this version reads {FORMAT}",
-                hint="it was written by another version of Millstream; use that one, or reset the application",
+                hint=f"it was written by another version of Millstream: use that one; or {BEGIN_AGAIN}",
             )
         self.application_id: str = data["application_id"]
         self.operators: dict[str, _Plain] = data["operators"]
         self.stores: dict[str, _Plain] = data["stores"]
+        self.named = (
+            {spec.name for node in plan.nodes for spec in node.stores if spec.named}
+            if isinstance(plan, Plan)
+            else {name for name, store in self.stores.items() if not name.startswith(store["operator"])}
+        )
         self.topics = {
             operator["options"]["topic"]: {**operator["options"], "operator": name}
             for name, operator in self.operators.items()
@@ -184,11 +195,13 @@ def _store(name: str, old: _Side, new: _Side) -> Change:
     checks: tuple[Callable[[str, _Side, _Side], Iterator[str]], ...] = (_rows, _windows, _owners, _partitions)
     reasons = tuple(reason for check in checks for reason in check(name, old, new))
     if reasons:
-        again = f'name="{operator}-v2"' if name.startswith(operator) else f'store="{name}-v2"'
-        remedy = (
-            f"migrate, by giving the new one another name ({again}), so that it begins empty while the old one stays; "
-            "or reset the application, to build its state anew from its input; or give it a new application id"
-        )
+        if name in new.named:
+            remedy = f'give the new one another name (store="{name}-v2"), so that it begins empty; or {BEGIN_AGAIN}'
+        else:
+            remedy = (
+                "let it begin empty: millstream migrate, which rebuilds named stores from their changelogs, or another "
+                f'name for the operator (name="{operator}-v2"); or {BEGIN_AGAIN}'
+            )
         return Change(name, "incompatible", operator, reasons, remedy=remedy)
     return Change(name, "kept", operator, notes=tuple(_notes(name, old, new)))
 
@@ -318,8 +331,8 @@ def _topics(old: _Side, new: _Side) -> Iterator[Change]:
             was, now = before.get("partitions"), after.get("partitions")
             reasons.append(f"it had {_shown(was)}, and now has {_shown(now)}")
         remedy = (
-            f'give the new one another name (name="{name}-v2") when the old one has been read to its end; '
-            "or reset the application; or give it a new application id"
+            f'give the new one another name (name="{name}-v2") when the old one has been read to its end; or '
+            f"{BEGIN_AGAIN}"
         )
         status: Status = "incompatible" if reasons else "kept"
         yield Change(name, status, after["operator"], tuple(reasons), remedy=remedy if reasons else "")
@@ -371,11 +384,13 @@ def _report(found: Comparison) -> Iterator[str]:
     old, new = found.application_ids
     if old != new:
         yield f"The application ids differ ({old}, {new}): state is found under the id, so nothing is taken over."
-    for title, changes in (("Stores", found.stores), ("Repartition topics", found.topics)):
+    parts = (("Checkpoint", found.checkpoint), ("Stores", found.stores), ("Repartition topics", found.topics))
+    for title, changes in parts:
         if changes:
             yield from ("", title)
         for change in changes:
-            yield f"  {change.name} (of {change.operator}): {_MEANING.get(change.status, change.status)}"
+            owner = f" (of {change.operator})" if change.operator else ""
+            yield f"  {change.name}{owner}: {_MEANING.get(change.status, change.status)}"
             yield from (f"    - {line}" for line in (*change.reasons, *change.notes))
             if change.remedy:
                 yield from _wrapped(f"remedy: {change.remedy}")

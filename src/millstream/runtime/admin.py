@@ -15,11 +15,13 @@ from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, Se
 from millstream.log import Log, Offsets
 from millstream.log.opening import Place, open_place, place_of
 from millstream.names import check_name
-from millstream.plan.compare import compare
+from millstream.plan.compare import BEGIN_AGAIN
 from millstream.plan.fingerprint import to_dict
 from millstream.runtime.application import directory_of, lock_application
+from millstream.runtime.checkpoint import FORMER, all_checkpoints, checkpoint_of, local_path, new_checkpoint
 from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program
+from millstream.runtime.succession import compare_with_last, had_tasks
 
 Position = Literal["earliest", "latest"] | int
 
@@ -33,6 +35,7 @@ def reset(
     to_offset: int | None = None,
     state_dir: str | None = None,
     config: Mapping[str, Any] | None = None,
+    checkpoint_gone: bool = False,
     dry_run: bool = False,
 ) -> list[str]:
     """Makes an application forget everything: its state, its internal topics, its views and how far it has read.
@@ -50,6 +53,8 @@ def reset(
         to_offset: Or at this offset in each partition, or as near to it as there are records.
         state_dir: The data directory, if not the usual one.
         config: That of the application, as far as it says where the log is: ``bootstrap.servers``, ….
+        checkpoint_gone: A checkpoint that is not in a directory of this machine (``hdfs://…``) has been deleted, or the
+            application has another ``checkpoint.location`` from now on. It would go on from an old one.
         dry_run: Only say what would be done.
 
     Returns:
@@ -57,7 +62,7 @@ def reset(
 
     Raises:
         AlreadyRunningError: An instance of the application is running, with this data directory or elsewhere.
-        SetupError: There is no such application.
+        SetupError: There is no such application, or its checkpoint has to be deleted by hand.
     """
     check_name(application_id, "application")
     if not (to in {"earliest", "latest"} or (type(to) is int and to >= 0)):
@@ -72,6 +77,15 @@ def reset(
         known = log.state(application_id)
         if not known and not directory.exists():
             raise SetupError(f"there is no application {application_id!r} in {place}")
+        checkpoints = [local_path(each) or each for each in all_checkpoints(known, directory)]
+        elsewhere = [each for each in checkpoints if isinstance(each, str)]
+        if elsewhere and not checkpoint_gone:
+            raise SetupError(
+                f"the checkpoint of application {application_id!r} cannot be deleted from here: {elsewhere[0]}",
+                hint="nothing was changed; delete it with the tool of that storage (hdfs dfs -rm -r, aws s3 rm "
+                "--recursive, …), or set another checkpoint.location; then reset with checkpoint_gone=True "
+                "(--checkpoint-gone)",
+            )
         stack.enter_context(lock_application(directory, application_id))
         if not dry_run:
             _shut_out(log, application_id, place)
@@ -80,9 +94,9 @@ def reset(
             if not dry_run:
                 log.delete_topic(topic)
         done += _forgotten(application_id, place)
-        checkpoint = known.get("checkpoint.location", b"").decode() or str(directory / "checkpoint")
-        for path in {directory / "checkpoint", Path(checkpoint)}:
-            if path.exists():
+        done += [f"leave the checkpoint {each}, which should be gone" for each in elsewhere]
+        for path in checkpoints:
+            if isinstance(path, Path) and path.exists():
                 done.append(f"delete the checkpoint {path}")
                 if not dry_run:
                     shutil.rmtree(path)
@@ -141,8 +155,9 @@ def _shut_out(log: Log, application: str, place: Place) -> None:
 def migrate(app: App, *, dry_run: bool = False) -> list[str]:
     """Gives an application a new checkpoint, in which its named stores are rebuilt from their changelogs.
 
-    It goes on reading where it was. Stores without a name begin empty: they have no changelog. For a topology that has
-    changed in the stores without a name, that has become stateful, or whose checkpoint is lost.
+    It goes on reading where it was. Global tables are read again. Stores without a name begin empty: they have no
+    changelog. For a topology that has changed in the stores without a name, that needs state for the first time, or no
+    more, or whose checkpoint is lost.
 
     Args:
         app: The application, as it is to run from now on.
@@ -154,54 +169,73 @@ def migrate(app: App, *, dry_run: bool = False) -> list[str]:
     Raises:
         AlreadyRunningError: An instance of the application is running.
         IncompatibleTopologyError: A named store cannot be taken over.
-        SetupError: There is no such application, or it was stopped with records that wait for others.
+        SetupError: There is no such application, it was stopped with records that wait for others, or nobody can tell
+            whether there is room for a new checkpoint (``hdfs://…``).
     """
     place = place_of(app.config)
     directory = directory_of(place, app.id)
     with open_place(place, create=False) as log, lock_application(directory, app.id):
         known, published = log.state(app.id), log.published(app.id)
         if published is None:
-            raise SetupError(f"application {app.id!r} has nothing to migrate in {place}", hint="just start it")
+            raise SetupError(
+                f"application {app.id!r} has nothing to migrate in {place}: it has published nothing yet",
+                hint="just start it; or, if its topology has changed since it was first started: millstream reset",
+            )
         if int(known.get("waiting", b"0")):
             raise SetupError(
                 f"application {app.id!r} was stopped in the middle: {known['waiting'].decode()} records that were read "
                 "wait for others",
-                hint="run the former topology until it has caught up: app.run(until_caught_up=True)",
+                hint="run the former topology until it has caught up: app.run(until_caught_up=True); or, if the "
+                f"checkpoint is lost, {BEGIN_AGAIN}",
             )
-        restores, empty, lost = _rebuilt(app, log, known)
+        restores, empty, lost = _rebuilt(app, log, known, directory)
+        tables = {table.topic: table.store.name for table in app.topology().global_tables}
         number = published.batch + 1
-        checkpoint = directory / f"checkpoint-{number}"
+        checkpoint = new_checkpoint(known, app.config, directory, number)
         done = [f"rebuild store {name} from {topic}" for topic, name in restores.items()]
+        done += [f"read global table {name} again from {topic}" for topic, name in tables.items()]
         done += [f"begin with an empty store {name}" for name in empty]
         done += [f"give up store {name}, which the topology has no more" for name in lost]
         done.append(f"begin a new checkpoint {checkpoint}")
         if not dry_run:
             mark = _restoring_mark(log, known, published.offsets, sorted(restores))
+            for topic in tables:
+                mark["offsets"].pop(topic, None)
+            # What tasks remembered before an application had none is too old to be taken up.
+            cells = known if had_tasks(known, published) is not False else {}
             state = {
                 "first": json.dumps(mark).encode(),
                 "restores": json.dumps(restores).encode(),
                 "base": str(number).encode(),
-                "checkpoint.location": str(checkpoint).encode(),
+                "checkpoint.location": checkpoint.encode(),
+                FORMER: json.dumps(all_checkpoints(known, directory)).encode(),
                 "plan": json.dumps(to_dict(app.topology().plan)).encode(),
-                **{name.replace("cells.", "restored."): data for name, data in known.items() if name[:6] == "cells."},
+                **{f"restored.{task}": cells.get(f"cells.{task}", b"") for task in range(int(known["tasks"]))},
             }
             log.set_state(app.id, state, log.acquire(app.id))
     return done
 
 
-def _rebuilt(app: App, log: Log, known: Mapping[str, bytes]) -> tuple[dict[str, str], list[str], list[str]]:
-    """The stores that can be rebuilt, by their changelogs, those that begin empty though kept, and those given up."""
+def _rebuilt(
+    app: App, log: Log, known: Mapping[str, bytes], directory: Path
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """The stores that can be rebuilt, by their changelogs, those that begin empty all the same, and those given up."""
     topology = app.topology()
-    comparison = compare(json.loads(known["plan"]), topology.plan)
+    comparison = compare_with_last(topology, known, log, checkpoint_of(known, app.config, directory))
     specs = {spec.name: spec for node in topology.plan.nodes for spec in node.stores}
-    lost = [change for change in comparison.stores if change.status == "incompatible" and specs[change.name].named]
-    if lost:
-        raise IncompatibleTopologyError(f"{lost[0].name}: {'; '.join(lost[0].reasons)}", hint=lost[0].remedy)
+    named = [change for change in comparison.stores if change.name in specs and specs[change.name].named]
+    for change in (*named, *comparison.topics):
+        if change.status == "incompatible":
+            raise IncompatibleTopologyError(
+                f"{change.name} (of {change.operator}): {'; '.join(change.reasons)}", hint=change.remedy
+            )
     program = Program(topology, app.config, int(known["tasks"]), {}, place_of(app.config))
     topics = {topic.name for topic in log.topics()}
-    kept = {name: program.changelog_of(specs[name]) for name in comparison.names("kept")}
+    tables = {table.store.name for table in topology.global_tables}
+    kept = {name: program.changelog_of(specs[name]) for name in comparison.names("kept") if name not in tables}
     restores = {topic: name for name, topic in kept.items() if topic is not None and topic in topics}
-    return restores, [name for name in kept if name not in restores.values()], comparison.names("lost")
+    empty = [name for name in (*kept, *comparison.names("incompatible")) if name not in restores.values()]
+    return restores, empty, comparison.names("lost")
 
 
 def _restoring_mark(log: Log, known: Mapping[str, bytes], read: Offsets, changelogs: list[str]) -> Mark:
@@ -214,5 +248,5 @@ def _restoring_mark(log: Log, known: Mapping[str, bytes], read: Offsets, changel
             row = offsets.setdefault(topic, [])
             row += [0] * (partition + 1 - len(row))
             row[partition] = offset
-    offsets |= {topic: [0] * len(stops) for topic, stops in ends.items()}
+    offsets |= log.starts(changelogs)
     return {"offsets": offsets, "more": {}, "now": 0, "globals": ends}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from millstream.config import Config, offset_reset
+from millstream.config import Config
 from millstream.dsl.app import App
 from millstream.errors import (
     AlreadyRunningError,
@@ -25,22 +25,20 @@ from millstream.errors import (
 from millstream.failpoints import declare, reach
 from millstream.log.api import Log, Topic
 from millstream.log.opening import Place, open_place, place_of
-from millstream.plan.compare import compare
+from millstream.plan.compare import BEGIN_AGAIN
 from millstream.plan.fingerprint import to_dict
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition, Sink
-from millstream.plan.topics import reads
+from millstream.runtime.beginning import Beginning
+from millstream.runtime.checkpoint import checkpoint_of, local_path
 from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program
 from millstream.runtime.queries import stores_of
 from millstream.runtime.rebuild import rebuild_views
-from millstream.runtime.subscription import Subscription
+from millstream.runtime.succession import STATEFUL, compare_with_last, last_batch
 from millstream.state.spec import StoreSpec
 
 T = TypeVar("T")
-
-Ends = dict[str, list[int]]
-"""Offsets of partitions, by topic."""
 
 _FORMAT = 1
 _PAUSE = 0.5
@@ -110,6 +108,12 @@ class Application:
             raise SetupError(f"application {app.id!r} reads no topic", hint="begin with app.stream(…) or app.table(…)")
         known = self.log.state(app.id)
         self.checkpoint: str = checkpoint_of(known, config, self.directory)
+        if config["processing.guarantee"] == "at_most_once" and local_path(self.checkpoint) is None:
+            raise SetupError(
+                f"application {app.id!r} cannot be at_most_once with its checkpoint in {self.checkpoint}",
+                hint="which batch was begun is looked up there, and only directories of this machine can be looked "
+                "into: choose one as checkpoint.location (if it has run: and migrate), or another guarantee",
+            )
         self.base = int(known.get("base", b"0"))
         counts = self._input_counts(topology)
         if "tasks" in known:
@@ -118,7 +122,7 @@ class Application:
             if wanted is not None and wanted != tasks:
                 raise IncompatibleTopologyError(
                     f"application {app.id!r} has {tasks} tasks, and num.tasks now says {wanted}",
-                    hint="that is decided at the first start: leave num.tasks out, or reset the application",
+                    hint=f"that is decided at the first start: leave num.tasks out; or {BEGIN_AGAIN}",
                 )
         else:
             tasks = config["num.tasks"] or max(counts.values(), default=1)
@@ -129,7 +133,7 @@ class Application:
             counts,
             self.place,
             restores=json.loads(known.get("restores", b"{}")),
-            cells={n: known[f"restored.{n}"] for n in range(tasks) if f"restored.{n}" in known},
+            cells={n: data for n in range(tasks) if (data := known.get(f"restored.{n}"))},
         )
         self.lost = self._check_plan(app, known)
         self._check_checkpoint(app, known)
@@ -138,13 +142,14 @@ class Application:
         self._create_topics(counts)
         reach(CREATED)
         rebuild_views(self.program, self.log, _tell, again=self._is_run_again())
-        self.first = json.loads(known["first"]) if "first" in known else self._first_mark(known)
+        self.first = Beginning(self.program, self.log).mark(known)
         self.log.set_state(
             app.id,
             {
                 "tasks": str(tasks).encode(),
                 "plan": json.dumps(to_dict(topology.plan)).encode(),
                 "first": json.dumps(self.first).encode(),
+                STATEFUL: b"1" if self.program.placement.tasks else b"0",
                 "checkpoint": self._identity.encode(),
                 "checkpoint.location": self.checkpoint.encode(),
                 "format": str(_FORMAT).encode(),
@@ -204,75 +209,18 @@ class Application:
         """The stores that are kept."""
         return stores_of(self.program.topology)
 
-    def _first_mark(self, known: Mapping[str, bytes]) -> Mark:
-        """Where an application begins: where its group has read to, else as it or a reset says."""
-        log = self.log
-        subscription = Subscription(self.program, log)
-        starts, ends = log.starts(subscription.topics), log.ends(subscription.topics)
-        begin = json.loads(known["begin"]) if "begin" in known else None
-        offsets = starts if begin is not None else self._offsets_by_policy(subscription, starts, ends)
-        if begin == "latest":
-            offsets = ends
-        elif begin == "earliest":
-            offsets = starts
-        elif isinstance(begin, dict):
-            offsets = {
-                topic: [
-                    min(max(begin["offset"], start), end) for start, end in zip(starts[topic], ends[topic], strict=True)
-                ]
-                for topic in offsets
-            }
-        elif begin is not None:
-            found = log.offsets_for_times({(t, p): begin for t in offsets for p in range(len(offsets[t]))})
-            offsets = {topic: [found[topic, p] for p in range(len(old))] for topic, old in offsets.items()}
-        tables = {topic: ends[topic] for topic in subscription.globals}
-        return {"offsets": offsets, "more": {}, "now": 0, "globals": tables}
-
-    def _offsets_by_policy(self, subscription: Subscription, starts: Ends, ends: Ends) -> Ends:
-        """Where to begin in each topic: at what the group has committed, else where `auto.offset.reset` says."""
-        plan, log, config = self.program.topology.plan, self.log, self.program.config
-        policies = dict.fromkeys(subscription.topics, config["auto.offset.reset"])
-        for source in plan.of_type(Source):
-            if source.offset_reset is not None:
-                chosen = offset_reset("offset_reset", source.offset_reset)
-                policies |= dict.fromkeys((t for t in subscription.topics if reads(source, t)), chosen)
-        policies |= dict.fromkeys([*subscription.internal, *subscription.globals], "earliest")
-        now = int(time.time() * 1000)
-        times = {
-            (topic, partition): now - policy
-            for topic, policy in policies.items()
-            if isinstance(policy, int)
-            for partition in range(len(ends[topic]))
-        }
-        found = log.offsets_for_times(times)
-        for topic, policy in policies.items():
-            edges = ends if policy == "latest" else starts
-            if not isinstance(policy, int):
-                found |= {(topic, partition): offset for partition, offset in enumerate(edges[topic])}
-        committed = log.committed(self.program.topology.application_id)
-        for topic, partition in found:
-            if topic in subscription.globals:
-                continue
-            if (topic, partition) in committed:
-                found[topic, partition] = max(committed[topic, partition], starts[topic][partition])
-            elif policies[topic] == "none":
-                raise SetupError(
-                    f"group {self.program.topology.application_id!r} has no committed offset in partition {partition} "
-                    f"of topic {topic!r}, and auto.offset.reset is none",
-                    hint="commit one, or say where to begin: earliest, latest or by_duration:…",
-                )
-        return {topic: [found[topic, p] for p in range(len(ends[topic]))] for topic in subscription.topics}
-
     def _is_run_again(self) -> bool:
         """Whether Spark will run the last batch again that was published: it did not hear that it was."""
         published = self.log.published(self.program.topology.application_id)
-        done = _greatest(Path(self.checkpoint, "commits"))
-        return published is not None and published.batch > done + self.base and "://" not in self.checkpoint
+        local = local_path(self.checkpoint)
+        if published is None or local is None:
+            return False
+        return published.batch > last_batch(local / "commits") + self.base
 
     def started_batch(self) -> Mark | None:
         """Where the batch ends that Spark had begun and that was not published; None if there is none."""
         offsets = Path(self.checkpoint) / "offsets"
-        number = _greatest(offsets)
+        number = last_batch(offsets)
         published = self.log.published(self.program.topology.application_id)
         if number < 0 or (published is not None and published.batch >= number + self.base):
             return None
@@ -285,7 +233,7 @@ class Application:
         """Makes sure that the application can go on; returns the stores that its topology has no more."""
         if "plan" not in known:
             return []
-        comparison = compare(json.loads(known["plan"]), self.program.topology.plan)
+        comparison = compare_with_last(self.program.topology, known, self.log, self.checkpoint)
         if not comparison.compatible:
             raise IncompatibleTopologyError(
                 f"application {app.id!r} cannot go on with the state that it has.\n{comparison}",
@@ -298,26 +246,26 @@ class Application:
         own = self.directory / "identity"
         found = own.read_text(encoding="ascii") if own.exists() else None
         expected = known["checkpoint"].decode() if "checkpoint" in known else None
-        local = None if "://" in self.checkpoint else Path(self.checkpoint)
+        local = local_path(self.checkpoint)
         published = self.log.published(app.id)
         started = published is not None and published.batch >= self.base
         if started and local is not None and not (local / "metadata").exists():
             raise SetupError(
                 f"the checkpoint of application {app.id!r} is gone: {self.checkpoint}",
-                hint="bring it back, or reset the application, so that it begins again from its input",
+                hint=f"bring it back; or {_without_checkpoint(known)}",
             )
         if started and local is not None and published is not None:
-            begun = _greatest(local / "offsets")
+            begun = last_batch(local / "offsets")
             if published.batch > begun + self.base:
                 raise SetupError(
                     f"the checkpoint of application {app.id!r} is older than its results: it ends with batch "
                     f"{begun + self.base}, and batch {published.batch} was published",
-                    hint="bring the last one back, or reset the application, so that it begins again from its input",
+                    hint=f"bring the last one back; or {_without_checkpoint(known)}",
                 )
         if expected is not None and found is not None and found != expected:
             raise SetupError(
                 f"the checkpoint of application {app.id!r} belongs to another log",
-                hint="use the data directory in which both were made, or reset the application",
+                hint=f"use the data directory in which both were made; or {BEGIN_AGAIN}",
             )
         if expected is None and local is not None and (local / "metadata").exists():
             raise SetupError(
@@ -329,9 +277,11 @@ class Application:
             own.write_text(self._identity, encoding="ascii")
 
 
-def _greatest(folder: Path) -> int:
-    """The greatest number of a batch in a folder of a checkpoint; -1 if there is none."""
-    return max((int(path.name) for path in folder.glob("*") if path.name.isdigit()), default=-1)
+def _without_checkpoint(known: Mapping[str, bytes]) -> str:
+    """What helps an application whose checkpoint is lost. Records that wait for others are nowhere else."""
+    if int(known.get("waiting", b"0")):
+        return BEGIN_AGAIN
+    return f"make a new one, with named stores rebuilt from their changelogs: millstream migrate; or {BEGIN_AGAIN}"
 
 
 def _check_internal(topic: Topic, partitions: int, policy: str) -> None:
@@ -343,8 +293,8 @@ def _check_internal(topic: Topic, partitions: int, policy: str) -> None:
     needed = f"{partitions}" if topic.partitions != partitions else policy
     raise SetupError(
         f"the application's own topic {topic.name!r} has {what}, and must have {needed}",
-        hint="it belongs to another application, or to an earlier form of this one: choose another application id, or "
-        "reset this one",
+        hint="it belongs to another application, or to an earlier form of this one: choose another application id; or "
+        "begin again from the input: millstream reset",
     )
 
 
@@ -355,12 +305,6 @@ def _tell(what: str) -> None:
 def directory_of(place: Place, application: str) -> Path:
     """Where an application has its checkpoint and its lock."""
     return place.directory / "applications" / application
-
-
-def checkpoint_of(known: Mapping[str, bytes], config: Config, directory: Path) -> str:
-    """Where the checkpoint of an application is: where it was made, else where the configuration says."""
-    made = known.get("checkpoint.location", b"").decode()
-    return made or config["checkpoint.location"] or str(directory / "checkpoint")
 
 
 def lock_application(directory: Path, application: str) -> IO[str]:

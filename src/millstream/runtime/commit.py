@@ -6,11 +6,14 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from millstream import errors
 from millstream.errors import MillstreamError, NonDeterministicError, RunError
 from millstream.failpoints import declare, reach
 from millstream.log.api import Append, Log, Publication
 from millstream.log.blocks import Block, decode, decode_headers
+from millstream.log.replays import FORM
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.messages import Failure, OutputBlock, StoreChange, Written, unpack
 from millstream.runtime.outputs import UNKNOWN, blocks_of, merged
@@ -21,6 +24,9 @@ from millstream.views.changes import ViewChange, change_of
 
 RECEIVED = declare("driver.batch.received")
 PUBLISHED = declare("driver.batch.published")
+
+_FORM = 2
+"""How digests are made. To be raised with each change: a batch of an earlier version may come once more."""
 
 
 class Committer:
@@ -132,16 +138,16 @@ class Committer:
         digests: dict[str, tuple[int, Any]] = {}
         for append in appends:
             count, digest = digests.get(append.topic) or (0, hashlib.blake2b(digest_size=16))
-            digest.update(append.partition.to_bytes(4, "big") + append.block.data)
+            digest.update(append.partition.to_bytes(4, "big") + len(append.block.data).to_bytes(8, "big"))
+            digest.update(append.block.data)
             digests[append.topic] = (count + append.block.count, digest)
         for change in (change for written in results for change in written.changes if change.keys):
             name = f"view {change.store}"
             count, digest = digests.get(name) or (0, hashlib.blake2b(digest_size=16))
-            digest.update(
-                b"".join(part for pair in zip(change.keys, change.values, strict=True) for part in pair if part)
-            )
+            for part in _told_apart(change):
+                digest.update(part)
             digests[name] = (count + len(change.keys), digest)
-        return {name: (count, digest.digest()) for name, (count, digest) in digests.items()}
+        return {FORM: (_FORM, b""), **{name: (count, digest.digest()) for name, (count, digest) in digests.items()}}
 
     def _explained(self, error: NonDeterministicError) -> MillstreamError:
         """Says which operators gave something else when the batch was run again."""
@@ -164,6 +170,20 @@ class Committer:
             hint="a batch that is run again must give the same: functions must not use random numbers, the clock, or "
             "anything outside; take the time of a record from the record",
         )
+
+
+def _told_apart(change: StoreChange) -> Iterable[bytes]:
+    """The columns of a change, with their lengths: no two changes give the same bytes.
+
+    There may be very many rows, so that nothing is made of each of them but its length.
+    """
+    count = len(change.keys)
+    lengths = [-1 if value is None else len(value) for value in change.values]
+    yield np.array([change.partition, count, *change.timestamps], "<i8").tobytes()
+    yield np.fromiter(map(len, change.keys), "<i8", count).tobytes()
+    yield np.array(lengths, "<i8").tobytes()
+    yield b"".join(change.keys)
+    yield b"".join(filter(None, change.values))
 
 
 def error_of(failure: Failure) -> MillstreamError:

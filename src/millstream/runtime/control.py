@@ -22,6 +22,7 @@ class Orders(msgspec.Struct, frozen=True):
         until: How far input topics are to be read, by topic; None for ever.
         bounds: (topic, partition, time) of inputs that have more, as tasks say (`Written`): where they stand.
         waiting: How many records tasks have that they cannot take yet.
+        asleep: When a stream time would move next that nobody waits for, in milliseconds; None if there is none.
         number: The number of the orders, for `Control.acknowledge`.
     """
 
@@ -31,6 +32,7 @@ class Orders(msgspec.Struct, frozen=True):
     until: dict[str, list[int]] | None = None
     bounds: list[tuple[str, int, int]] = []
     waiting: int = 0
+    asleep: int | None = None
     number: int = 0
 
 

@@ -6,9 +6,11 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent import futures
+from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
@@ -23,25 +25,35 @@ from millstream.errors import (
 from millstream.runtime.application import Application
 from millstream.runtime.commit import Committer, error_of
 from millstream.runtime.control import Control, Orders
-from millstream.runtime.host.client import stop_all
 from millstream.runtime.lifecycle import Lifecycle, Listener, State
-from millstream.runtime.messages import Written
 from millstream.runtime.metrics import Metrics
 from millstream.runtime.pacing import Pacing
 from millstream.runtime.queries import open_store
+from millstream.runtime.spark.session import (
+    check_reachable,
+    check_startable,
+    cores_of,
+    open_session,
+    where_to_look,
+)
 from millstream.runtime.status import Status
 from millstream.runtime.subscription import Subscription
 from millstream.runtime.upkeep import Upkeep
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from millstream.runtime.spark.query import Query
 
+T = TypeVar("T")
+
 _POLL = 0.02
-_GRACE = 8.0
+_GRACE = 6.0
+"""How long a batch may take to end when the application is to stop, which may take 10 seconds with all that follows."""
+
 _MANY = 1000
 _FEW = 100
 _FEW_BYTES = 1024**2
-_LOOK = "look at spark.log in the application's directory"
 
 
 class Handle:
@@ -50,12 +62,16 @@ class Handle:
     Args:
         app: The application.
         until_caught_up: Process what is in the topics now, then end.
+        on_state_change: As in `on_state_change`, told of the very first change, too.
     """
 
-    def __init__(self, app: App, *, until_caught_up: bool = False) -> None:
+    def __init__(self, app: App, *, until_caught_up: bool = False, on_state_change: Listener | None = None) -> None:
+        check_startable()
         self._app = app
         self._until_caught_up = until_caught_up
         self._life = Lifecycle()
+        if on_state_change is not None:
+            self._life.listen(on_state_change)
         self._stopping = threading.Event()
         self._error: MillstreamError | None = None
         self._application = Application(app)
@@ -78,6 +94,7 @@ class Handle:
         self._status = Status(app, self._metrics)
         self._life.listen(self._status.state_changed)
         self._batch_failure: MillstreamError | None = None
+        self._look_at = f"look at {self._application.directory / 'spark.log'}"
         self._ordering = threading.Lock()
         self._progressed = False
         self._thread = threading.Thread(target=self._supervise, name=f"millstream-{app.id}", daemon=True)
@@ -86,14 +103,14 @@ class Handle:
         """Looks at where the log is now: before this, nothing is known of it."""
         application = self._application
         self._subscription = Subscription(application.program, application.log)
-        own = self._subscription.internal
+        own, first = self._subscription.internal, application.first["offsets"]
         inputs = [topic for topic in self._subscription.topics if topic not in own]
         self._until = application.log.ends(inputs) if self._until_caught_up else None
         self._upkeep = Upkeep(
             application.log,
             self._app.id,
             self._app.config["log.cleanup.interval.ms"],
-            {(t, p): o for t, each in application.first["offsets"].items() for p, o in enumerate(each)},
+            {(t, p): o for t in self._subscription.topics for p, o in enumerate(first.get(t, []))},
             own,
         )
         self._metrics = Metrics(application)
@@ -124,11 +141,30 @@ class Handle:
         return self._life.state
 
     def on_state_change(self, listener: Listener) -> None:
-        """Has a function called with the new and the old state at each change."""
+        """Has a function called with the new and the old state at each change from now on.
+
+        `App.start` takes one that is called from the first change on. It is called in the thread that makes the change,
+        so it should not take long, and must not wait for the application to end.
+        """
         self._life.listen(listener)
 
     def metrics(self) -> dict[str, Any]:
-        """Figures: per source, operator, store and phase of a batch."""
+        """Figures of this run of the application, by name.
+
+        - ``batches``, ``last_batch``, ``last_batch_seconds``, and ``records_per_second``, ``in`` and ``out``.
+        - ``sources``: by topic, how many records were ``read``, and how many are still to be read (``lag``).
+        - ``sinks``: by topic, how many records were written.
+        - ``operators``: by name, how many records were ``dropped``, by reason; of sources and repartitions also how
+          many came to them (``taken``). ``dropped`` has the same in one list.
+        - ``subtopologies``: by number, as `App.describe` has it, how many records came to its sources (``taken``).
+        - ``stores``: by name, those without a name of their own, too: about how many ``rows`` they have, how many bytes
+          of ``memory`` these take, how many ``stored-bytes`` there are in Spark's state, and, of those that can be
+          queried, how many ``changes`` their views have got.
+        - ``state_size``: all stores together, with what their pages and their log take.
+        - ``phases``: how many seconds of the last batch went to ``spark``, and in it at least to ``read`` and
+          ``engine``, and to the ``commit``.
+        - ``waiting``: how many records tasks hold because others may come before them.
+        """
         return {"state": self.state.value, **self._metrics.read()}
 
     def store(self, name: str, *, timestamped: bool = False) -> Any:
@@ -150,7 +186,10 @@ class Handle:
         self._order(paused=False)
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Finishes the batch and stops; returns whether it has, in the time given."""
+        """Finishes the batch and stops; returns whether it has, in the time given.
+
+        That takes ten seconds at most. A batch that takes longer is given up, and run at the next start.
+        """
         self._stopping.set()
         self._life.change(State.PENDING_SHUTDOWN)
         return self.wait(timeout, check=False)
@@ -203,7 +242,7 @@ class Handle:
         except ConnectionError as error:
             self._error = RunError(
                 "the application stopped: Spark's Java process has ended",
-                hint="if it ran out of memory, see spark.driver.memory and max.batch.bytes; " + _LOOK,
+                hint="if it ran out of memory, see spark.driver.memory and max.batch.bytes; " + self._look_at,
             )
             self._error.__cause__ = error
         except Exception as error:  # noqa: BLE001  (whatever it is, it must be told)
@@ -213,7 +252,8 @@ class Handle:
             self._status.error = self._error
             with contextlib.suppress(Exception):
                 self._upkeep.stop()
-                self._metrics.lag()
+                if self._control.read_trouble() is None:  # else whom it asks does not answer
+                    self._metrics.lag()
                 self._application.close()
             if self._error is None:
                 self._life.change(State.PENDING_SHUTDOWN)
@@ -245,14 +285,15 @@ class Handle:
 
     def _attempt(self) -> None:
         from millstream.runtime.spark.query import Query  # noqa: PLC0415  (it brings Spark)
-        from millstream.runtime.spark.session import check_reachable, cores_of, open_session  # noqa: PLC0415
 
         application = self._application
         self._batch_failure = None
         self._control.clear()
         with self._status.waiting("starting Spark"):
-            session, _started = open_session(self._app.config, application.directory)
-            check_reachable(session, application.program.log)
+            session = self._unless_stopped(self._open_session)
+        if session is None:
+            return
+        self._look_at = where_to_look(session)
         cores = cores_of(session)
         committer = Committer(application.program, application.log, application.epoch, application.base)
 
@@ -278,9 +319,28 @@ class Handle:
         try:
             self._watch(query)
         finally:
-            with contextlib.suppress(Exception):
-                query.spark.stop()
-            stop_all(query.run)
+            query.stop()
+
+    def _open_session(self) -> SparkSession:
+        session, _started = open_session(self._app.config, self._application.directory)
+        check_reachable(session, self._application.program.log)
+        return session
+
+    def _unless_stopped(self, step: Callable[[], T]) -> T | None:
+        """Takes a step that may take long; it is given up, and goes on unheeded, if the application is to stop."""
+        future: Future[T] = Future()
+
+        def take() -> None:
+            try:
+                future.set_result(step())
+            except BaseException as error:  # noqa: BLE001  (it is raised where it is waited for)
+                future.set_exception(error)
+
+        threading.Thread(target=take, name=f"millstream-{self._app.id}-start", daemon=True).start()
+        while not futures.wait([future], _POLL).done:
+            if self._stopping.is_set():
+                return None
+        return None if self._stopping.is_set() else future.result()
 
     def _watch(self, query: Query) -> None:
         """Waits until the query ends, or may be ended."""
@@ -292,7 +352,12 @@ class Handle:
         if self._batch_failure is not None:
             raise self._batch_failure
         failure = self._control.failure()
-        raise _spark_failure(query) if failure is None else error_of(failure)
+        raise self._spark_failure(query) if failure is None else error_of(failure)
+
+    def _spark_failure(self, query: Query) -> MillstreamError:
+        lines = [line for line in str(query.spark.exception() or "").splitlines() if line.strip()]
+        why = f": {lines[0]}" if lines else ", and does not say why"
+        return QueryError(f"Spark stopped the query{why}", hint=self._look_at)
 
     def _end(self, query: Query) -> None:
         """Ends the query between two batches."""
@@ -318,7 +383,13 @@ class Handle:
         unread = sum(metrics.lag().values()) if is_full else 0
         self._pacing.learn(metrics.last_records, metrics.last_seconds, metrics.last_work, metrics.last_bytes, unread)
         bounds = [bound for written in results for bound in written.bounds]
-        self._order(records=self._pacing.records, due=_due(results), bounds=bounds, waiting=metrics.waiting)
+        self._order(
+            records=self._pacing.records,
+            due=_least(written.due for written in results),
+            asleep=_least(written.asleep for written in results),
+            bounds=bounds,
+            waiting=metrics.waiting,
+        )
         self._status.batch(results)
 
     def _order(self, **changes: Any) -> None:
@@ -335,11 +406,10 @@ class Handle:
         application = self._application
         published = application.log.published(self._app.id)
         read = {} if published is None else published.offsets
-        first = application.first["offsets"]
 
         def reaches(bounds: dict[str, list[int]]) -> bool:
             return all(
-                read.get((topic, partition), first.get(topic, [0] * len(ends))[partition]) >= end
+                read.get((topic, partition), self._metrics.position(topic, partition)) >= end
                 for topic, ends in bounds.items()
                 for partition, end in enumerate(ends)
             )
@@ -360,8 +430,8 @@ def interrupted_by_sigterm() -> Iterator[None]:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _due(results: list[Written]) -> int | None:
-    return min((written.due for written in results if written.due is not None), default=None)
+def _least(times: Iterable[int | None]) -> int | None:
+    return min((time for time in times if time is not None), default=None)
 
 
 def _may_pass(error: MillstreamError) -> bool:
@@ -375,16 +445,3 @@ class QueryError(RunError):
     """Spark stopped the query: a worker or a host was lost, a disk was full, …"""
 
     code = "spark"
-
-
-def _spark_failure(query: Query) -> MillstreamError:
-    error = query.spark.exception()
-    if error is None:
-        return QueryError(
-            "Spark stopped the query, and does not say why", hint="look at spark.log in the data directory"
-        )
-    text = str(error)
-    lines = [line for line in text.splitlines() if line.strip()]
-    return QueryError(
-        f"Spark stopped the query: {lines[0] if lines else text}", hint="look at spark.log in the data directory"
-    )

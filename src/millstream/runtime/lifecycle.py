@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import enum
+import sys
 import threading
+import traceback
+from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -54,6 +57,8 @@ class Lifecycle:
         self._state = State.CREATED
         self._changed = threading.Condition()
         self._listeners: list[Listener] = []
+        self._untold: deque[tuple[State, State]] = deque()
+        self._telling = threading.Lock()
 
     @property
     def state(self) -> State:
@@ -71,12 +76,32 @@ class Lifecycle:
             if state not in _NEXT[before]:
                 return False
             self._state = state
+            self._untold.append((state, before))
             self._changed.notify_all()
-        for listener in list(self._listeners):
-            listener(state, before)
+        self._tell()
         return True
+
+    def _tell(self) -> None:
+        """Tells of changes one after the other, whichever threads made them; whoever tells of one tells of all."""
+        while self._untold and self._telling.acquire(blocking=False):
+            try:
+                while self._untold:
+                    change = self._untold.popleft()
+                    for listener in list(self._listeners):
+                        _call(listener, *change)
+            finally:
+                self._telling.release()
 
     def wait(self, wanted: Callable[[State], bool], timeout: float | None = None) -> bool:
         """Waits until the state is as wanted; returns whether it is."""
         with self._changed:
             return self._changed.wait_for(lambda: wanted(self._state), timeout)
+
+
+def _call(listener: Listener, state: State, before: State) -> None:
+    """Tells one listener. One that fails must not keep an application from ending."""
+    try:
+        listener(state, before)
+    except Exception:  # noqa: BLE001
+        print(f"millstream: a listener failed when it was told of {state.value}:", file=sys.stderr)  # noqa: T201
+        traceback.print_exc()

@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from millstream.errors import LogError, MillstreamError
+from millstream.state.paged import StoreSize
 
 PIECE = pa.schema(
     [
@@ -109,12 +110,15 @@ class Written(Message, array_like=True, frozen=True):
     Attributes:
         origin: Where it comes from; outputs are written in this order: (0, topic, partition) or (1, "", task).
         offsets: (topic, partition, end) that were read.
-        due: When a wall-clock punctuator is due next, None if there is none.
+        due: When the wall clock is next waited for, None if it is not.
         waiting: How many records the task could not take yet.
         bounds: (topic, partition, time) of inputs that have more: no record that is still to come counts as earlier.
         printed: What the user's functions printed.
         figures: Measurements, by name.
         cells: What the operators of a task remember beside its stores.
+        asleep: When a stream time would move next that nobody waits for, None if there is none.
+        taken: How many records came to sources and repartitions, by the name of the operator.
+        stores: How large the stores of a task are.
     """
 
     origin: tuple[int, str, int]
@@ -129,6 +133,9 @@ class Written(Message, array_like=True, frozen=True):
     cells: bytes = b""
     failure: Failure | None = None
     bounds: list[tuple[str, int, int]] = []
+    asleep: int | None = None
+    taken: dict[str, int] = {}
+    stores: dict[str, StoreSize] = {}
 
 
 def failure_of(error: MillstreamError) -> Failure:

@@ -30,6 +30,8 @@ class Metrics:
         self._written: Counter[str] = Counter()
         self._dropped: Counter[tuple[str, str]] = Counter()
         self._changed: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()
+        self._stores: dict[str, Counter[str]] = {}
         self._phases: dict[str, float] = {}
         self._state: dict[str, float] = {}
         self._recent: deque[tuple[float, int, int]] = deque()
@@ -73,10 +75,12 @@ class Metrics:
                     self._dropped[drop.operator, drop.reason] += drop.count
                 for change in result.changes:
                     self._changed[change.store] += len(change.keys)
+                self._taken.update(result.taken)
             tasks = [result for result in results if result.origin[0] == 1]
             self.waiting = sum(result.waiting for result in tasks)
             self.last_records = read
             self._state = _sum([_state(result) for result in tasks])
+            self._stores = _by_store(tasks)
             reading = _spread([result.figures.get("read", 0.0) for result in results], cores)
             engine = _spread([result.figures.get("engine", 0.0) for result in tasks], cores)
             self._phases = {"spark": seconds, "read": reading, "engine": engine, "commit": commit}
@@ -132,6 +136,7 @@ class Metrics:
         lag = self.lag()
         rate_in, rate_out = self.rates()
         with self._lock:
+            changes = {name: {"changes": count} for name, count in self._changed.items()}
             return {
                 "batches": self.batches,
                 "last_batch": self.last_batch,
@@ -140,12 +145,20 @@ class Metrics:
                 "sources": {topic: {"read": self._read[topic], "lag": lag[topic]} for topic in lag},
                 "sinks": dict(self._written),
                 "dropped": {f"{operator}: {reason}": count for (operator, reason), count in self._dropped.items()},
-                "operators": _by_operator(self._dropped),
-                "stores": {name: {"changes": count} for name, count in self._changed.items()},
+                "operators": _by_operator(self._dropped, self._taken),
+                "subtopologies": self._by_subtopology(),
+                "stores": {
+                    name: {**changes.get(name, {}), **self._stores.get(name, {})}
+                    for name in sorted(changes.keys() | self._stores.keys())
+                },
                 "state_size": {name.removeprefix("state."): value for name, value in self._state.items()},
                 "phases": dict(self._phases),
                 "waiting": self.waiting,
             }
+
+    def _by_subtopology(self) -> dict[str, dict[str, int]]:
+        parts = self._application.program.topology.parts
+        return {str(part.index): {"taken": sum(self._taken[one.name] for one in part.sources)} for part in parts}
 
 
 def _state(result: Written) -> dict[str, float]:
@@ -162,8 +175,16 @@ def _sum(figures: list[dict[str, float]]) -> dict[str, float]:
     return {name: sum(each.get(name, 0.0) for each in figures) for name in names}
 
 
-def _by_operator(dropped: Counter[tuple[str, str]]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+def _by_store(tasks: list[Written]) -> dict[str, Counter[str]]:
+    found: dict[str, Counter[str]] = {}
+    for result in tasks:
+        for name, (rows, memory, stored) in result.stores.items():
+            found.setdefault(name, Counter()).update({"rows": rows, "memory": memory, "stored-bytes": stored})
+    return found
+
+
+def _by_operator(dropped: Counter[tuple[str, str]], taken: Counter[str]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {name: {"taken": count, "dropped": {}} for name, count in taken.items()}
     for (operator, reason), count in dropped.items():
         found.setdefault(operator, {"dropped": {}})["dropped"][reason] = count
     return found

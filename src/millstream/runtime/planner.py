@@ -30,7 +30,7 @@ _WAIT = 0.05
 _REFRESH = 1.0
 _ROUNDS = 3
 _LEAST = 0.25
-"""The part of a batch that other topics have, however much there is in the application's own."""
+"""The part of a batch that other topics have if the application's own have no more than a batch."""
 
 _SPARE = 0.1
 """The part of a batch that is worth another round of sharing it out."""
@@ -57,6 +57,7 @@ class Planner:
         self._crowded = False
         self._patience = program.log.patience
         self._silent: float | None = None
+        self._quiet: int | None = None
 
     def first(self) -> Mark:
         """Where the first batch begins."""
@@ -88,6 +89,7 @@ class Planner:
 
     def _next(self, start: Mark) -> Mark:
         orders = self._control.read()
+        quiet, self._quiet = self._quiet, None
         self._bounds = {(topic, partition): bound for topic, partition, bound in orders.bounds}
         self._crowded = orders.waiting > orders.records
         if orders.paused:
@@ -95,20 +97,28 @@ class Planner:
             time.sleep(_WAIT)
             return start
         self._subscription.refresh(_REFRESH)
-        offsets, new, ends = self._look(start["offsets"], orders)
+        offsets, new, ends = self._look(start, orders)
         is_idle = not _any_beyond(offsets, ends) and not self._is_due(start, orders)
-        if is_idle and self._log.wait(self._positions(offsets), _WAIT):
-            offsets, new, ends = self._look(start["offsets"], orders)
-        if not _any_beyond(offsets, ends):
-            return self._tick(start) if self._is_due(start, orders) else start
+        if is_idle:
+            quiet = self._now(start)
+            if self._log.wait(self._positions(offsets), _WAIT):
+                offsets, new, ends = self._look(start, orders)
         now = self._now(start)
+        if not _any_beyond(offsets, ends):
+            if self._is_due(start, orders):
+                return self._tick(start, now)
+            self._quiet = quiet
+            return start
+        if quiet is not None and orders.asleep is not None and quiet >= orders.asleep and quiet > start["now"]:
+            # Stream times that nobody waited for must be where they were when all was last seen to be quiet.
+            return self._tick(start, quiet)
         chosen = self._choose(offsets, ends, orders)
         more = {
             topic: [int(a < b) for a, b in zip(chosen[topic], ends[topic], strict=True)]
             for topic in chosen
             if any(a < b for a, b in zip(chosen[topic], ends[topic], strict=True))
         }
-        mark = {"offsets": {**offsets, **chosen}, "more": more, "now": now, "globals": start["globals"]}
+        mark = {"offsets": {**offsets, **chosen}, "more": more, "now": now, "globals": self._first["globals"]}
         return {**mark, "new": new} if new else mark
 
     def ranges(self, start: Mark, end: Mark) -> list[Range]:
@@ -122,20 +132,33 @@ class Planner:
                 waits = bool(more[partition]) if partition < len(more) else False
                 if stop > begin or waits:
                     found.append(Range(topic, partition, begin, stop, waits))
+        # A batch that was planned before the topology had a global table needs it all the same when it is run again.
+        late = sorted(self._late_tables(end))
+        for topic, begins in (self._log.starts(late) if late else {}).items():
+            stops = self._first["globals"][topic]
+            found += [Range(topic, p, a, b, more=False) for p, (a, b) in enumerate(zip(begins, stops, strict=False))]
         return found
+
+    def _late_tables(self, mark: Mark) -> set[str]:
+        """The topics of global tables that the topology which planned a batch did not have; they are read whole."""
+        return {topic for topic in self._subscription.globals if topic not in mark["globals"]}
 
     # ----- how far ---------------------------------------------------------------------------------------------
 
-    def _look(self, known: Offsets, orders: Orders) -> tuple[Offsets, Offsets, Offsets]:
+    def _look(self, start: Mark, orders: Orders) -> tuple[Offsets, Offsets, Offsets]:
         """Where a batch begins, which of its topics begin elsewhere than the last batch ended, and where it may end.
 
-        Topics and partitions that have come since are read from their first record.
+        Topics that are new to the application begin where that was decided at the start. Those that came to a pattern
+        since then, partitions that came to a topic, and new global tables are read from their first record.
         """
+        late = self._late_tables(start)
+        known = {topic: offsets for topic, offsets in start["offsets"].items() if topic not in late}
         ends = self._log.ends(self._subscription.topics)
         self._check(known, ends)
         missing = [topic for topic, each in ends.items() if len(each) > len(known.get(topic, []))]
         starts = self._log.starts(missing) if missing else {}
-        new = {topic: known.get(topic, []) + begin[len(known.get(topic, [])) :] for topic, begin in starts.items()}
+        decided = {t: row for t, row in self._first["offsets"].items() if t not in self._subscription.globals} | known
+        new = {topic: decided.get(topic, []) + begin[len(decided.get(topic, [])) :] for topic, begin in starts.items()}
         offsets = {**known, **new}
         return offsets, new, self._ends(offsets, ends, orders)
 
@@ -163,27 +186,30 @@ class Planner:
         return {t: _greatest(ends[t], offsets.get(t, [])) for t in sorted(wanted)}
 
     def _choose(self, offsets: Offsets, ends: Offsets, orders: Orders) -> Offsets:
-        """The ends of a batch of bounded size.
+        """The ends of a batch of bounded size: of each partition that has records at least one.
 
-        The application's own topics are read to their end: they have no more than earlier batches gave, and a share of
-        them, however small, would keep all other inputs waiting.
+        The application's own topics come first: what is in them is half done. If operators make so many records of one
+        that these do not fit in a batch, the others have little until that is less: as much as is worked off.
         """
+        internal, records = self._subscription.internal, orders.records
         unread = {t: _minus(e, offsets.get(t, [])) for t, e in ends.items()}
-        own = sum(sum(unread.get(t, [])) for t in self._subscription.internal)
+        own = sum(sum(unread.get(t, [])) for t in internal)
         total = sum(sum(counts) for counts in unread.values()) - own
-        if own + total <= orders.records:
+        if own + total <= records:
             return ends
-        share = max(orders.records * _LEAST, orders.records - own) / max(1, total)
+        least = min(total, records * _LEAST * min(1.0, records / max(1, own)))
+        share_of_own = min(1.0, (records - least) / max(1, own))
+        share = min(1.0, max(least, records - own) / max(1, total))
         chosen = {
             topic: [
-                begin + min(count, max(1, int(count * share))) if count else begin
+                begin + min(count, max(1, int(count * (share_of_own if topic in internal else share))))
+                if count
+                else begin
                 for begin, count in zip(_padded(offsets.get(topic, []), len(counts)), counts, strict=True)
             ]
             for topic, counts in unread.items()
-            if topic not in self._subscription.internal
         }
-        chosen |= {topic: stops for topic, stops in ends.items() if topic not in chosen}
-        return self._fill(offsets, chosen, ends, orders.records)
+        return self._fill(offsets, chosen, ends, records)
 
     def _fill(self, offsets: Offsets, chosen: Offsets, ends: Offsets, records: int) -> Offsets:
         """Keeps pace, and gives what inputs that are ahead in time leave of the batch to those that they wait for.
@@ -235,21 +261,20 @@ class Planner:
             cut = {(topic, part): (begin, stop) for topic, part, begin, stop, end in together if begin < stop < end}
             if not cut or len(together) < 2:
                 continue
-            times = self._log.latest_times(cut)
-            if not times:
+            places = [(topic, part) for topic, part, *_ in together]
+            before = {place: bound for place in places if (bound := self._bound(*place)) is not None}
+            # The log's times may say little of those that tasks see. Once much has to wait, they are left out of it.
+            told = {place: before[place] for place in cut if place in before} if self._crowded else {}
+            latest = told or {
+                place: max(time, before.get(place, time)) for place, time in self._log.latest_times(cut).items()
+            }
+            if not latest:
                 continue
-            before = {(topic, part): self._bound(topic, part) for topic, part, *_ in together}
-            latest = {place: _latest(time, before[place]) for place, time in times.items()}
-            known = {place: bound for place in cut if (bound := before[place]) is not None}
-            blind = self._crowded and bool(known)  # the log's times have told too little of those that tasks see
-            if blind:
-                latest = known
-            limit, slowest = min((time, place) for place, time in latest.items())
             # Of what is of the same time, tasks take that of the first partition first: see `ordering`.
-            edge = (limit, slowest)
-            ahead = {place for place, bound in before.items() if bound is not None and (bound, place) > edge}
-            bounds = {place: limit + (place < slowest) for place in before.keys() - ahead - {slowest}}
-            found = {} if blind else self._log.offsets_for_times(bounds)
+            edge = limit, slowest = min((time, place) for place, time in latest.items())
+            ahead = {place for place, bound in before.items() if (bound, place) > edge}
+            bounds = {place: limit + (place < slowest) for place in places if place not in ahead and place != slowest}
+            found = {} if told else self._log.offsets_for_times(bounds)
             for topic, partition, begin, stop, end in together:
                 place = (topic, partition)
                 least, later = (begin, begin) if place in ahead else (min(begin + 1, end), found.get(place, stop))
@@ -258,8 +283,8 @@ class Planner:
 
     def _bound(self, topic: str, partition: int) -> int | None:
         """The time before which, as tasks count, no record of a partition can be that was not read; None: unknown."""
-        known = [self._bounds.get(place) for place in self._dealing.places(topic, partition)]
-        return min((bound for bound in known if bound is not None), default=None)
+        places = self._dealing.places(topic, partition) if self._bounds else []
+        return min((self._bounds[place] for place in places if place in self._bounds), default=None)
 
     # ----- time ------------------------------------------------------------------------------------------------
 
@@ -270,8 +295,10 @@ class Planner:
     def _is_due(self, start: Mark, orders: Orders) -> bool:
         return orders.due is not None and self._now(start) >= orders.due and self._now(start) > start["now"]
 
-    def _tick(self, start: Mark) -> Mark:
-        return {**start, "more": {}, "now": self._now(start)}
+    def _tick(self, start: Mark, now: int) -> Mark:
+        """A batch without records. What the one before has begun to read is not read from its begin again."""
+        kept = {key: value for key, value in start.items() if key != "new"}
+        return {**kept, "more": {}, "now": now, "globals": self._first["globals"]}
 
     def _positions(self, offsets: Offsets) -> dict[tuple[str, int], int]:
         return {
@@ -280,10 +307,6 @@ class Planner:
             if topic not in self._subscription.restores  # what comes there later is not read
             for partition, offset in enumerate(offsets.get(topic, [0]))
         }
-
-
-def _latest(time: int, before: int | None) -> int:
-    return time if before is None else max(time, before)
 
 
 def _count(offsets: Offsets, stops: Offsets) -> int:

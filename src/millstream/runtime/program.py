@@ -14,6 +14,7 @@ from millstream.config import Config
 from millstream.errors import RunError
 from millstream.log.opening import Place
 from millstream.plan.sources import ToTable
+from millstream.runtime.capture import Logging, logging_here
 from millstream.runtime.queries import has_view
 from millstream.stages import Topology
 from millstream.stages.placement import Placement, place
@@ -33,6 +34,7 @@ class Program:
         log: Where its log is.
         restores: The stores that are rebuilt from their changelogs before anything else, by topic.
         cells: What the operators of each task remembered, for stores that are rebuilt.
+        logging: How the loggers of the driver are set up.
     """
 
     topology: Topology
@@ -42,6 +44,7 @@ class Program:
     log: Place
     restores: dict[str, str] = field(default_factory=dict)
     cells: dict[int, bytes] = field(default_factory=dict)
+    logging: dict[str, Logging] = field(default_factory=logging_here)
 
     @property
     def placement(self) -> Placement:
@@ -112,7 +115,11 @@ def digest(data: bytes) -> bytes:
 
 
 def unpack_program(data: bytes) -> Program:
-    """Unpacks a program, once in each process."""
+    """Unpacks a program, once in each process.
+
+    Raises:
+        RunError: What it needs is not there.
+    """
     name = digest(data)
     found = _programs.get(name)
     if found is None:
@@ -123,6 +130,12 @@ def unpack_program(data: bytes) -> Program:
             raise RunError(
                 f"a module that the application needs cannot be imported where it runs: {error}",
                 hint="install it on every machine of the cluster, or put it beside the script: it is then sent along",
+            ) from error
+        except Exception as error:
+            raise RunError(
+                f"the application cannot be unpacked where it runs: {type(error).__name__}: {error}",
+                hint="a module that it needs is another version there, or fails when it is imported: install the same "
+                "one on every machine of the cluster",
             ) from error
         assert isinstance(found, Program)
         while len(_programs) >= _MOST:

@@ -6,6 +6,7 @@ import re
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,6 +26,7 @@ from millstream.runtime.columns import columns_of, finder
 from millstream.runtime.messages import PIECE, Delivery, Drop, End, Piece, Written, failure_of, pack
 from millstream.runtime.outputs import blocks_of, columns_for
 from millstream.runtime.program import Program
+from millstream.runtime.watch import Watched
 from millstream.stages import Topology
 
 DELIVERY, RESULT = 0, 1
@@ -67,6 +69,12 @@ class Reader:
             task.context.largest = program.log.largest
         self._has_tasks = bool(placement.tasks)
         self._inputs = Inputs(placement.tasks)
+        self._watched = Watched(program.config["task.timeout.ms"])
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a function has not returned: what was said of it is all that this process is still good for."""
+        return self._watched.is_stuck
 
     def read(self, batch: int, now: int, ranges: Sequence[Range], records: pa.Table | None = None) -> Iterator[Row]:
         """Reads the ranges of a batch; gives a delivery for every task, and what was written without one.
@@ -91,12 +99,19 @@ class Reader:
             figures = {"read": time.perf_counter() - started, "planned": now / 1000, **written.figures}
             written = msgspec.structs.replace(written, printed=printed, figures=figures)
             yield Row(one.partition % self._program.tasks, RESULT, pack(written))
+            if self.is_stuck:
+                return
         reach(AFTER_READ)
         for task, delivery in enumerate(deliveries):
             yield Row(task, DELIVERY, pack(delivery))
 
     def _read_range(self, one: Range, now: int, deliveries: list[Delivery], given: pa.Table | None) -> Written:
         table, lost = self._records(one, given)
+        work = partial(self._work, one, now, table, lost, deliveries)
+        return self._watched.run(f"topic {one.topic}, partition {one.partition}", work)
+
+    def _work(self, one: Range, now: int, table: pa.Table, lost: list[Drop], deliveries: list[Delivery]) -> Written:
+        """Runs what needs no task on the records of a range, and deals the rest to the tasks."""
         records = _one_batch(table)
         offsets = [(one.topic, one.partition, one.end)]
         origin = (0, one.topic, one.partition)
@@ -114,6 +129,7 @@ class Reader:
             self._deal(one, one.topic, one.partition, records, _orders(source, records), deliveries)
         outputs: list[Any] = []
         drops = lost
+        taken: dict[str, int] = {}
         for task in self._tasks:
             if task.queue(one.topic) is None:
                 continue
@@ -121,12 +137,13 @@ class Reader:
             task.context.now = now
             queue, columns = task.input(one.topic, one.partition), columns_of(records)
             queue.find = finder(columns)
+            taken[queue.node.name] = records.num_rows
             task.take_outputs()  # of a batch that failed half-way
             task.take([(queue, columns)])
             drops += [Drop(*where, count - before.get(where, 0)) for where, count in task.context.dropped.items()]
             outputs += self._send_on(one, task, deliveries)
         blocks = list(blocks_of(outputs, self._program.counts.get, one.partition))
-        return Written(origin, blocks=blocks, drops=drops, offsets=offsets, figures=figures)
+        return Written(origin, blocks=blocks, drops=drops, offsets=offsets, figures=figures, taken=taken)
 
     def _records(self, one: Range, given: pa.Table | None) -> tuple[pa.Table, list[Drop]]:
         """The records of a range; and those that are gone, if the application goes on without them."""
@@ -220,9 +237,16 @@ class Dealing:
     def __init__(self, program: Program) -> None:
         self._tasks = Inputs(program.placement.tasks)
         self._readers = [(topology, Inputs([topology])) for topology in program.placement.readers]
+        self._known: dict[tuple[str, int], list[tuple[str, int]]] = {}
 
     def places(self, topic: str, partition: int) -> list[tuple[str, int]]:
         """Its own, and those of the repartitions that are dealt at once."""
+        found = self._known.get((topic, partition))
+        if found is None:
+            found = self._known[topic, partition] = self._find(topic, partition)
+        return found
+
+    def _find(self, topic: str, partition: int) -> list[tuple[str, int]]:
         found = [(topic, partition)] if self._tasks.source(topic) is not None else []
         for topology, inputs in self._readers:
             if inputs.source(topic) is not None:

@@ -12,6 +12,9 @@ from millstream.log.api import Log, Offsets
 _WORTHWHILE = 10_000
 """So many records must have come to a topic, besides as many as it had, before it is compacted again."""
 
+_PATIENCE = 1.0
+"""How many seconds a round may take when the application ends."""
+
 
 class Upkeep:
     """Deletes what topics need not keep any longer, at intervals, in a thread of its own.
@@ -47,10 +50,10 @@ class Upkeep:
             self._thread.start()
 
     def stop(self) -> None:
-        """Ends after the round that it is in."""
+        """Ends after the round that it is in. One that takes long is not waited for: it fails when the log is shut."""
         self._ended.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(_PATIENCE)
 
     def batch(self, offsets: Offsets) -> None:
         """Takes note of a batch: how far it has read. Only the last one can be run again."""

@@ -31,6 +31,7 @@ _PURE: tuple[type[Node], ...] = (
     stateless.Merge,
     stateless.Sink,
 )
+_UNORDERED = tuple(kind for kind in _PURE if kind is not stateless.Sink)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Placement:
 
 def place(topology: Topology) -> Placement:
     """Decides where the sub-topologies of a topology run."""
-    readers = [part for part in topology.parts if _is_pure(part)]
+    readers = [part for part in topology.parts if _needing(part) is None]
     tasks = [only(topology, part) for part in topology.parts if part not in readers]
     direct = {node for part in readers for node in part.nodes if isinstance(node, Repartition)}
     looked_up = {node for task in tasks for node in task.plan.nodes}
@@ -58,6 +59,12 @@ def place(topology: Topology) -> Placement:
     if alone:  # nothing reads them but queries
         tasks.append(Topology(Plan(topology.application_id, alone), topology.facts, ()))
     return Placement(tuple(only(topology, part) for part in readers), tuple(tasks), frozenset(direct))
+
+
+def needs_tasks(topology: Topology) -> Node | None:
+    """The first operator that can only run in a task; None if the topology has no tasks."""
+    found = (node for part in topology.parts if (node := _needing(part)) is not None)
+    return next(found, None) or next(iter(topology.global_tables), None)
 
 
 def only(topology: Topology, part: SubTopology) -> Topology:
@@ -72,15 +79,19 @@ def only(topology: Topology, part: SubTopology) -> Topology:
     return Topology(plan, topology.facts, (part,))
 
 
-def _is_pure(part: SubTopology) -> bool:
-    if not all(isinstance(node, _PURE) for node in part.nodes):
-        return False
-    sources = [source for source in part.sources if isinstance(source, Source) and _is_timed_alone(source)]
-    if len(sources) < len(part.sources):
-        return False
+def _needing(part: SubTopology) -> Node | None:
+    """The operator because of which a sub-topology needs a task; None if it can run where its topics are read."""
+    topics = 0
+    for source in part.sources:
+        if not isinstance(source, Source) or not _is_timed_alone(source):
+            return _first_but(part, _PURE) or source
+        topics += len(source.topics) if source.pattern is None else 2
     # Only a task brings the records of several topics into one order, as what is written to a topic must have.
-    one_topic = len(sources) == 1 and len(sources[0].topics) == 1
-    return one_topic or not any(isinstance(node, stateless.Sink) for node in part.nodes)
+    return _first_but(part, _PURE if topics == 1 else _UNORDERED)
+
+
+def _first_but(part: SubTopology, kinds: tuple[type[Node], ...]) -> Node | None:
+    return next((node for node in part.nodes if not isinstance(node, kinds)), None)
 
 
 def _is_timed_alone(source: Source) -> bool:

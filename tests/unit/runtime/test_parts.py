@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from millstream.runtime.control import Control, Orders
 from millstream.runtime.lifecycle import Lifecycle, State
 from millstream.runtime.pacing import Pacing
 from millstream.runtime.spark.slots import slots, spark_hash
+from millstream.runtime.watch import Watched
 
 
 def test_batches_shrink_when_they_take_too_long_and_grow_when_they_are_quick() -> None:
@@ -112,6 +115,39 @@ def test_a_state_that_cannot_follow_is_ignored() -> None:
     assert [new for new, _ in seen] == [State.STARTING, State.RUNNING, State.PENDING_SHUTDOWN, State.NOT_RUNNING]
 
 
+def test_listeners_are_told_in_order_whichever_thread_changes_the_state() -> None:
+    life = Lifecycle()
+    seen: list[State] = []
+    others: list[threading.Thread] = []
+
+    def slow(new: State, _old: State) -> None:
+        if new is State.STARTING:  # meanwhile another thread goes on
+            others.append(threading.Thread(target=life.change, args=[State.PENDING_SHUTDOWN]))
+            others[0].start()
+            assert life.wait(lambda state: state is State.PENDING_SHUTDOWN, 10)
+        seen.append(new)
+
+    life.listen(slow)
+    life.change(State.STARTING)
+    others[0].join()
+    life.change(State.NOT_RUNNING)
+    assert seen == [State.STARTING, State.PENDING_SHUTDOWN, State.NOT_RUNNING]
+
+
+def test_a_listener_that_fails_keeps_nobody_from_going_on(capsys: pytest.CaptureFixture[str]) -> None:
+    life = Lifecycle()
+    seen: list[State] = []
+    life.listen(lambda _new, _old: fail())
+    life.listen(lambda new, _old: seen.append(new))
+    life.change(State.STARTING)
+    life.change(State.PENDING_ERROR)
+    life.change(State.ERROR)
+    assert seen == [State.STARTING, State.PENDING_ERROR, State.ERROR]
+    said = capsys.readouterr().err
+    assert "a listener failed when it was told of PENDING_ERROR" in said
+    assert "TimeoutError: the step's own" in said
+
+
 def test_orders_reach_the_planner(tmp_path: Path) -> None:
     driver, planner = Control(tmp_path / "control"), Control(tmp_path / "control")
     driver.write(Orders(5, until={"a": [1, 2]}))
@@ -131,3 +167,22 @@ def test_what_is_printed_and_logged_is_collected() -> None:
         logger.addHandler(handler)
         logger.warning("logged")
     assert lines == ["one", "two", "threeerr", "logged"]
+
+
+def test_watched_steps_are_taken_in_one_thread_which_ends_with_who_watches() -> None:
+    watched = Watched(10_000)
+    threads = {watched.run("step", threading.current_thread) for _ in range(3)}
+    assert len(threads) == 1
+    assert threads != {threading.current_thread()}
+    with pytest.raises(TimeoutError, match="the step's own"):
+        watched.run("step", fail)
+    assert not watched.is_stuck
+    del watched
+    gc.collect()  # the error knows where it was raised
+    (thread,) = threads
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def fail() -> None:
+    raise TimeoutError("the step's own")

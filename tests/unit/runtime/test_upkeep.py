@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,3 +77,19 @@ def test_it_runs_in_the_background_until_it_is_stopped(log: Log) -> None:
     while log.starts(["in"]) != {"in": [10]}:
         pass
     upkeep.stop()
+
+
+def test_a_round_that_takes_long_is_not_waited_for(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(_upkeep: Upkeep) -> None:
+        begun.set()
+        may_end.wait()
+
+    monkeypatch.setattr(Upkeep, "round", slow)
+    upkeep = Upkeep(log, "app", 1, {PLACE: 0})
+    upkeep.start()
+    begun.wait()
+    upkeep.stop()
+    assert not may_end.is_set()
+    may_end.set()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,7 +31,7 @@ from millstream.runtime.ordering import Input, merge
 from millstream.runtime.outputs import block, blocks_of
 from millstream.runtime.program import Program
 from millstream.state.codec import split_session_key, split_window_key
-from millstream.state.paged import PagedState
+from millstream.state.paged import PagedState, StoreSize
 from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
 
 Place = tuple[str, int]
@@ -64,13 +65,22 @@ class TaskRunner:
         fetch: Reads values of Spark's state.
         manifest: What the state has under `PagedState`'s own key; None for a new task.
         now: The time of the batch.
+        memory_limit: About how many bytes its state may take in memory; by default as many as all tasks of a host may.
     """
 
-    def __init__(self, program: Program, number: int, fetch: FetchValues, manifest: bytes | None, now: int) -> None:
+    def __init__(
+        self,
+        program: Program,
+        number: int,
+        fetch: FetchValues,
+        manifest: bytes | None,
+        now: int,
+        memory_limit: int | None = None,
+    ) -> None:
         self._program = program
         self._number = number
         self.fetch = fetch
-        self.state = PagedState(self._fetch, memory_limit=program.config["host.memory.max.bytes"])
+        self.state = PagedState(self._fetch, memory_limit=memory_limit or program.config["host.memory.max.bytes"])
         extra = self.state.load(manifest)
         if extra is None and number in program.cells:
             memory = _Memory(msgspec.msgpack.decode(program.cells[number]), [], [])
@@ -100,6 +110,12 @@ class TaskRunner:
         self._specs: dict[str, StoreSpec] = {
             spec.name: spec for part in self._parts for node in part.task.topology.plan.nodes for spec in node.stores
         }
+        self._owned = {name for name in self._specs if self._owns(name)}
+        self._told = {
+            name
+            for name in self._owned
+            if program.changelog_of(self._specs[name]) is not None or program.has_view(self._specs[name])
+        }
         self._known = False
 
     def run(self, deliveries: Sequence[Delivery], printed: list[str]) -> Batch:
@@ -107,19 +123,21 @@ class TaskRunner:
         started = time.perf_counter()
         try:
             written, extra = self._run(deliveries)
-            changes = self.state.changes()
+            changes = self.state.changes(self._told)
             writes = self.state.commit(extra)
         except MillstreamError as error:
             return Batch([], [], pack(Written(self._origin, printed=printed, failure=failure_of(error))), failed=True)
         if any(delivery.restores for delivery in deliveries):
             changes = {}  # the changelogs and the views have them
+        sizes = self.state.sizes()
         written = msgspec.structs.replace(
             written,
             blocks=written.blocks + self._changelogs(changes),
             changes=self._views(changes),
             cells=msgspec.msgpack.encode(self._cells()),
             printed=printed,
-            figures={"engine": time.perf_counter() - started, **self._figures()},
+            stores={name: size if name in self._owned else size._replace(rows=0) for name, size in sizes.items()},
+            figures={"engine": time.perf_counter() - started, **self._figures(sizes)},
         )
         return Batch(writes.puts, writes.deletes, pack(written))
 
@@ -141,6 +159,7 @@ class TaskRunner:
         for part in self._parts:
             part.task.context.now = now
             part.dropped = dict(part.task.context.dropped)
+            part.taken = Counter()
             for delivery in deliveries:
                 for piece in delivery.globals:
                     part.task.add(piece.topic, _input_records(_records(piece)))
@@ -156,7 +175,9 @@ class TaskRunner:
             self._origin,
             blocks=list(blocks_of(outputs, self._program.counts.get, self._number)),
             drops=[drop for part in self._parts for drop in part.drops()],
-            due=min((due for part in self._parts if (due := part.due()) is not None), default=None),
+            taken={name: count for part in self._parts for name, count in part.taken.items()},
+            due=_least(part.task.context.punctuators.due() for part in self._parts),
+            asleep=_least(part.task.context.punctuators.asleep() for part in self._parts),
             waiting=sum(len(batch) for batch in self._waiting.values()),
             bounds=self._behind(ends) if self._number == 0 else [],  # all tasks say the same
         )
@@ -200,6 +221,7 @@ class TaskRunner:
                 self._waiting[place] = batch.slice(count)
                 batch = batch.slice(0, count)
             queue = task.input(*place)
+            part.taken[queue.node.name] += count
             columns = NO_COLUMNS if batch is None else columns_of(batch)
             queue.find = finder(columns)
             taken.append((queue, columns))
@@ -251,7 +273,7 @@ class TaskRunner:
         found = []
         for name, records in changes.items():
             topic = self._program.changelog_of(self._specs[name])
-            if topic is None or not self._owns(name):
+            if topic is None:
                 continue
             keys, values, timestamps = _columns(records)
             latest = max((part.task.context.stream_time for part in self._parts), default=0)
@@ -262,10 +284,10 @@ class TaskRunner:
     def _views(self, changes: dict[str, list[ChangelogRecord]]) -> list[StoreChange]:
         """What changed in stores that can be queried; at first also those without a change, so that all are known."""
         found = []
-        names = changes if self._known else self._specs
+        names = changes if self._known else self._told
         self._known = True
         for name in names:
-            if self._program.has_view(self._specs[name]) and self._owns(name):
+            if self._program.has_view(self._specs[name]):
                 records = changes.get(name, [])
                 time = getattr(self.state.open(self._specs[name]), "time", None)
                 found.append(StoreChange(name, self._number, *_columns(records), time))
@@ -277,8 +299,8 @@ class TaskRunner:
             return True
         return not any(table.store.name == store for table in self._program.topology.plan.of_type(GlobalTable))
 
-    def _figures(self) -> dict[str, float]:
-        return {f"state.{name}": float(value) for name, value in self.state.figures().items()}
+    def _figures(self, sizes: dict[str, StoreSize]) -> dict[str, float]:
+        return {f"state.{name}": float(value) for name, value in self.state.figures(sizes).items()}
 
     def _partition_count(self, topic: str) -> int:
         return self._program.counts.get(topic, 1)
@@ -293,6 +315,10 @@ def _node_of(cell: str, nodes: set[str]) -> str | None:
     return None
 
 
+def _least(times: Iterable[int | None]) -> int | None:
+    return min((time for time in times if time is not None), default=None)
+
+
 class _Part:
     """One sub-topology of the task."""
 
@@ -300,15 +326,12 @@ class _Part:
         self.name = name
         self.task = task
         self.dropped: dict[tuple[str, str], int] = {}
+        self.taken: Counter[str] = Counter()
 
     def drops(self) -> list[Drop]:
         """What was dropped in this batch."""
         now = self.task.context.dropped
         return [Drop(*where, count - self.dropped.get(where, 0)) for where, count in now.items()]
-
-    def due(self) -> int | None:
-        """When a wall-clock punctuator is due."""
-        return self.task.context.punctuators.due("wall")
 
 
 # ----- columns -----------------------------------------------------------------------------------------------------

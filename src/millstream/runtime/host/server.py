@@ -12,15 +12,13 @@ import gc
 import os
 import secrets
 import socket
-import sys
 import threading
 import time
-import traceback
 from pathlib import Path
 
 from millstream.errors import MillstreamError, RunError
 from millstream.failpoints import declare, reach
-from millstream.runtime.capture import captured
+from millstream.runtime.capture import captured, log_like
 from millstream.runtime.host.birth import birth
 from millstream.runtime.host.runner import FetchValues, TaskRunner
 from millstream.runtime.host.wire import Wire
@@ -39,6 +37,7 @@ from millstream.runtime.messages import (
     unpack,
 )
 from millstream.runtime.program import Program, digest, unpack_program
+from millstream.runtime.watch import stuck
 
 BEFORE_RUN = declare("host.batch.before-run")
 AFTER_RUN = declare("host.batch.after-run")
@@ -52,11 +51,12 @@ As often as usual, that would take up to a third of the time of a batch."""
 
 
 class _Warm:
-    """A task as the host has it in memory: its runner, and the token of the state that it stands for."""
+    """A task as the host has it in memory: its runner, the token of the state that it stands for, its last batch."""
 
-    def __init__(self, runner: TaskRunner, token: bytes) -> None:
+    def __init__(self, runner: TaskRunner, token: bytes, now: int) -> None:
         self.runner = runner
         self.token = token
+        self.now = now
 
 
 class Host:
@@ -67,6 +67,7 @@ class Host:
         self._program: tuple[bytes, Program] | None = None
         self._tasks: dict[int, _Warm] = {}
         self._made: set[int] = set()
+        self._now = 0
         self._busy: tuple[float, int, str] | None = None
         self.last_used = time.monotonic()
 
@@ -121,7 +122,7 @@ class Host:
         if not batch.puts and not batch.deletes:
             return Done([], [], batch.written)
         token = secrets.token_bytes(16)
-        self._tasks[run.task] = _Warm(runner, token)
+        self._tasks[run.task] = _Warm(runner, token, now)
         return Done([*batch.puts, (TOKEN_KEY, token)], batch.deletes, batch.written)
 
     def _known(self, name: bytes, wire: Wire) -> Program:
@@ -131,24 +132,47 @@ class Host:
             assert isinstance(answer, ProgramData)
             assert digest(answer.data) == name
             self._tasks.clear()
-            self._program = (name, unpack_program(answer.data))
+            program = unpack_program(answer.data)
+            log_like(program.logging)
+            self._program = (name, program)
         return self._program[1]
 
     def _warm(self, program: Program, run: Run, fetch: FetchValues, now: int) -> TaskRunner:
         """The runner of a task: the one in memory if its state is still that of Spark, else one made from that."""
         found = self._tasks.get(run.task)
-        if found is not None and found.token == run.token:
+        if found is not None and found.token != run.token:
+            del self._tasks[run.task]
+            found = None
+        limit = self._share_memory(program, run.task, now)
+        if found is not None:
+            found.now = now
             found.runner.fetch = fetch
             return found.runner
-        self._tasks.pop(run.task, None)
-        found = None
         if run.task in self._made:
             gc.collect()  # an earlier one was dropped, and has cycles
         self._made.add(run.task)
         manifest = fetch([MANIFEST_KEY])[0] if run.token else None
-        runner = TaskRunner(program, run.task, fetch, manifest, now)
-        self._tasks[run.task] = _Warm(runner, run.token)
+        runner = TaskRunner(program, run.task, fetch, manifest, now, limit)
+        self._tasks[run.task] = _Warm(runner, run.token, now)
         return runner
+
+    def _share_memory(self, program: Program, task: int, now: int) -> int:
+        """Gives each task its part of what the host may use, one that is about to be loaded among them; returns it.
+
+        Every batch has something for every task. One that the batch before this did not ask for is elsewhere now:
+        what is here of it is of no use, and must not take memory from the others.
+        """
+        if now > self._now:
+            gone = [number for number, warm in self._tasks.items() if warm.now < self._now]
+            for number in gone:
+                del self._tasks[number]
+            if gone:
+                gc.collect()  # they have cycles
+            self._now = now
+        limit: int = program.config["host.memory.max.bytes"] // len(self._tasks.keys() | {task})
+        for warm in self._tasks.values():
+            warm.runner.state.memory_limit = limit
+        return limit
 
 
 class _Watch:
@@ -170,17 +194,7 @@ class _Watch:
         self._timer.cancel()
 
     def _expired(self) -> None:
-        frame = sys._current_frames().get(self._thread)
-        stack = traceback.extract_stack(frame)
-        own = str(Path(__file__).parents[2])
-        outside = [line for line in stack if not line.filename.startswith((own, sys.base_prefix, sys.prefix))]
-        where = outside[-1] if outside else stack[-1]
-        error = RunError(
-            f"task {self._task}: {where.name} ({where.filename}, line {where.lineno}) has not returned for "
-            f"{self._timeout} ms",
-            hint="a function that waits for something outside stops the whole application; if it is just slow, raise "
-            "task.timeout.ms",
-        )
+        error = stuck(self._thread, f"task {self._task}", self._timeout)
         with contextlib.suppress(OSError):
             self._wire.send(
                 Done([], [], pack(Written((1, "", self._task), printed=self._printed, failure=failure_of(error))))

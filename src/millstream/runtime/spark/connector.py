@@ -29,7 +29,7 @@ from millstream.runtime.control import Control
 from millstream.runtime.planner import Planner
 from millstream.runtime.program import Program
 from millstream.runtime.reading import Range
-from millstream.runtime.spark.source import SCHEMA, Settings, packed_rows, ranges_of, reader_for
+from millstream.runtime.spark.source import SCHEMA, Settings, packed_rows, ranges_of, rows_for
 from millstream.runtime.spark.worker import begin_task
 
 if TYPE_CHECKING:
@@ -287,8 +287,7 @@ def _packing(settings: Settings) -> Callable[[Iterator[pa.RecordBatch]], Iterato
         plan = json.loads(context.getLocalProperty(_PLAN) or "{}")
         ranges = [Range(*one) for one in plan["ranges"][context.partitionId() :][:1]]
         records = _records(batches)
-        reader = reader_for(settings)
-        yield from packed_rows(reader.read(0, plan["now"], ranges, records), settings.slots)
+        yield from packed_rows(rows_for(settings, 0, plan["now"], ranges, records), settings.slots)
 
     return pack
 

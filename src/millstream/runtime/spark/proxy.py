@@ -52,6 +52,8 @@ class TaskProxy(StatefulProcessor):
                 yield Row(payload=bytes(row.payload))
             else:
                 deliveries.append(bytes(row.payload))
+        if not deliveries:  # where records are read, something failed
+            return
         task = self._numbers[key[0]]
         state = self._state
         token = state.get_many([TOKEN_KEY])[0] or b""

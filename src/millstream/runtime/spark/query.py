@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from millstream.runtime.checkpoint import url_of
+from millstream.runtime.host.client import stop_all
 from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program, pack_program
 from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.proxy import OUTPUT, TaskProxy
-from millstream.runtime.spark.session import cores_of
+from millstream.runtime.spark.session import cores_of, executor_cores
 from millstream.runtime.spark.slots import slots
 from millstream.runtime.spark.source import Settings, source_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+_STOP_SECONDS = 2.0
+"""How long the hosts of other machines are waited for at the end."""
 
 Commit = Callable[[int, list[bytes], float], None]
 """Takes the number of a batch, what its tasks give, and how many seconds they took."""
@@ -43,11 +50,12 @@ class Query:
         skipped: Mark | None = None,
     ) -> None:
         self.run = secrets.token_hex(6)
+        self._context = session.sparkContext
+        self._cores = cores_of(session)
         packed = Parcel(pack_program(program), session, control.parent)
-        cores = cores_of(session)
         keys = slots(program.tasks)
-        hosts = _hosts(session, cores)
-        settings = Settings(packed, str(control), first, cores, keys, self.run, hosts, skipped)
+        hosts = executor_cores(session)
+        settings = Settings(packed, str(control), first, self._cores, keys, self.run, hosts, skipped)
         rows = _source(session, program, settings)
         if program.placement.tasks:
             proxy = TaskProxy(self.run, packed, hosts, {key: task for task, key in enumerate(keys)})
@@ -59,8 +67,25 @@ class Query:
             commit(batch, payloads, time.perf_counter() - started)
 
         writer = rows.writeStream.outputMode("update").foreachBatch(on_batch)
-        writer = writer.queryName(program.topology.application_id).option("checkpointLocation", checkpoint)
+        writer = writer.queryName(program.topology.application_id).option("checkpointLocation", url_of(checkpoint))
         self.spark: StreamingQuery = writer.start()
+
+    def stop(self) -> None:
+        """Stops the query, and ends its task hosts."""
+        with contextlib.suppress(Exception):
+            self.spark.stop()
+        stop_all(self.run)
+        if not str(self._context.master).startswith("local"):
+            # Those on other machines would otherwise live for ten minutes more, if Spark does. It may not answer.
+            thread = threading.Thread(target=self._stop_elsewhere, name="millstream-stop-hosts", daemon=True)
+            thread.start()
+            thread.join(_STOP_SECONDS)
+
+    def _stop_elsewhere(self) -> None:
+        """Ends the hosts of all executors: there is nothing else to do, so that each gets a part of this."""
+        run, count = self.run, 2 * self._cores
+        with contextlib.suppress(Exception):
+            self._context.parallelize(range(count), count).foreach(lambda _number: stop_all(run))
 
 
 def _source(session: SparkSession, program: Program, settings: Settings) -> DataFrame:
@@ -71,11 +96,3 @@ def _source(session: SparkSession, program: Program, settings: Settings) -> Data
     source = source_for(settings)
     session.dataSource.register(source)
     return session.readStream.format(source.name()).load()
-
-
-def _hosts(session: SparkSession, cores: int) -> int:
-    """How many hosts each executor has: one for each of its cores."""
-    master = str(session.sparkContext.master)
-    if master.startswith("local"):
-        return cores
-    return int(session.sparkContext.getConf().get("spark.executor.cores", "1") or 1)

@@ -13,18 +13,24 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from millstream.config import refuse_speculation
 from millstream.errors import SetupError
 from millstream.log.opening import Place
+from millstream.runtime.checkpoint import local_path
 from millstream.runtime.spark.archive import find_java, java_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _JAVA = 17
+_EXECUTOR_SECONDS = 8.0
+"""How long the first executor of a cluster is waited for."""
+
 _STATE_SERVER = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer"
 _PREFIX = "org.apache.spark.sql.execution.streaming"
 
@@ -59,6 +65,7 @@ _QUERY = {
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.pollingDelay": "5ms",
+    "spark.sql.streaming.stopTimeout": "2s",  # the user waits, and what goes on after that cannot publish
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "4",
@@ -77,6 +84,21 @@ _LOCAL = {
 
 
 _starting = threading.Lock()
+_started: tuple[Any, Path] | None = None
+"""The Spark that was started here, and the file of its log."""
+
+
+def check_startable() -> None:
+    """Makes sure that Spark can be started, unless it runs in this process already.
+
+    To be called before an application touches anything: who has no Java should know that first.
+
+    Raises:
+        SetupError: There is no Java that Spark can use.
+    """
+    pyspark = sys.modules.get("pyspark")  # it takes a second, and who has not loaded it has no Spark
+    if pyspark is None or pyspark.SparkContext._active_spark_context is None:
+        check_java()
 
 
 def check_java() -> None:
@@ -119,6 +141,9 @@ def open_session(config: Mapping[str, Any], directory: Path) -> tuple[SparkSessi
     """Returns a session for one query, and whether Spark was started for it.
 
     An active session of the user's is used, but not changed: the query gets a session of its own beside it.
+
+    Raises:
+        ConfigError: The active session cannot be used.
     """
     from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415  (it takes a second)
     from pyspark.sql import SparkSession  # noqa: PLC0415
@@ -130,13 +155,21 @@ def open_session(config: Mapping[str, Any], directory: Path) -> tuple[SparkSessi
             session, started = SparkSession.active().newSession(), False
         except PySparkRuntimeError:
             session, started = _start(given, directory), True
+    refuse_speculation(dict(session.sparkContext.getConf().getAll()), "the active Spark session")
     cores = cores_of(session)
     settings = {**_QUERY, "spark.sql.shuffle.partitions": str(min(cores, 8))}
-    if "://" not in (config["checkpoint.location"] or ""):
+    if local_path(config["checkpoint.location"] or "") is not None:
         settings |= _LOCAL
     for key, value in {**settings, **{k: v for k, v in given.items() if k.startswith("spark.sql.")}}.items():
         session.conf.set(key, value)
     return session, started
+
+
+def where_to_look(session: SparkSession) -> str:
+    """What tells more when Spark has failed. Its log is in the directory of the application that started it."""
+    if _started is not None and _started[0] is session.sparkContext:
+        return f"look at {_started[1]}"
+    return "look at the log of the Spark session in which it ran"
 
 
 def check_reachable(session: SparkSession, place: Place) -> None:
@@ -167,10 +200,37 @@ def cores_of(session: SparkSession) -> int:
     return int(session.sparkContext.defaultParallelism)
 
 
+def executor_cores(session: SparkSession) -> int:
+    """How many tasks an executor runs at once: it has as many task hosts, and with fewer they would wait in turn.
+
+    A standalone executor takes all cores of its worker if nothing else is said, and only Spark knows how many these
+    are: a worker may offer more or fewer than its machine has. Where they differ, the largest executor counts. On the
+    others some hosts then have little to do, which costs less than to have too few.
+    """
+    context = session.sparkContext
+    master = str(context.master)
+    if master.startswith("local"):
+        return cores_of(session)
+    told = context.getConf().get("spark.executor.cores")
+    if told:
+        return int(told)
+    if not master.startswith("spark://"):
+        return 1  # as YARN and Kubernetes have it
+    deadline = time.monotonic() + _EXECUTOR_SECONDS
+    java: Any = context._jsc
+    while True:
+        found = java.sc().statusStore().executorList(True)  # only those that are there
+        most = max((int(found.apply(number).totalCores()) for number in range(found.size())), default=0)
+        if most:
+            return most
+        if time.monotonic() > deadline:  # the cluster is busy: what is there when nothing is known
+            return cores_of(session)
+        time.sleep(0.1)
+
+
 def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    check_java()
     scratch = _scratch(directory.parent.parent / "tmp")
     master = given.get("spark.master", f"local[{os.cpu_count() or 2},4]")
     python = str(_launcher(scratch)) if master.startswith("local") else sys.executable
@@ -188,6 +248,8 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
     environment = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
     with _stderr_to(directory / "spark.err"), _environment(environment):
         session = builder.getOrCreate()
+    global _started  # noqa: PLW0603  (one process has one Spark)
+    _started = (session.sparkContext, directory / "spark.log")
     session.sparkContext.setLogLevel(given.get("spark.log.level", "WARN"))
     # Spark has a daemon for each environment. Sources never get this one; operators must not, or there are two.
     session.sparkContext.environment.clear()

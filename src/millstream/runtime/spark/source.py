@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,12 +11,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from millstream.errors import MillstreamError, RunError
 from millstream.log.opening import open_place
+from millstream.runtime.capture import log_like
 from millstream.runtime.control import Control
 from millstream.runtime.host.client import start_hosts
+from millstream.runtime.messages import Written, failure_of, pack
 from millstream.runtime.planner import Mark, Planner
 from millstream.runtime.program import unpack_program
-from millstream.runtime.reading import Range, Reader, Row
+from millstream.runtime.reading import RESULT, Range, Reader, Row
 from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.worker import begin_task, executor
 
@@ -83,9 +88,13 @@ class MillstreamReader(DataSourceStreamReader):
     def planner(self) -> Planner:
         """The planner, which lives on the driver."""
         if self._planner is None:
-            program = unpack_program(self._settings.program.open())
             control = Control(Path(self._settings.control))
-            self._planner = Planner(program, open_place(program.log, create=False), control, self._settings.first)
+            try:
+                program = unpack_program(self._settings.program.open())
+                self._planner = Planner(program, open_place(program.log, create=False), control, self._settings.first)
+            except MillstreamError as error:
+                control.fail(error)
+                raise
         return self._planner
 
     def initialOffset(self) -> Mark:  # noqa: N802
@@ -112,7 +121,7 @@ class MillstreamReader(DataSourceStreamReader):
         """Reads what one worker has to read."""
         assert isinstance(partition, Part)
         begin_task()
-        rows = reader_for(self._settings).read(partition.batch, partition.now, partition.ranges)
+        rows = rows_for(self._settings, partition.batch, partition.now, partition.ranges)
         yield from packed_rows(rows, self._settings.slots)
 
     def commit(self, end: Mark) -> None:
@@ -132,14 +141,33 @@ def packed_rows(rows: Iterable[Row], slots: list[int]) -> Iterator[pa.RecordBatc
 
 
 _MOST = 8
+_LAST_WORDS = 5.0
 _readers: dict[bytes, Reader] = {}
 
 
-def reader_for(settings: Settings) -> Reader:
+def rows_for(
+    settings: Settings, batch: int, now: int, ranges: list[Range], records: pa.Table | None = None
+) -> Iterator[Row]:
+    """The rows of a read stage; see `Reader.read`. What the program needs and has not here is told as its failure."""
+    try:
+        reader = _reader_for(settings)
+    except RunError as error:  # of the program: those of the log may pass
+        yield Row(0, RESULT, pack(Written((0, "", 0), failure=failure_of(error))))
+        return
+    yield from reader.read(batch, now, ranges, records)
+    if reader.is_stuck:
+        # A thread of the user's cannot be ended, and would be in the way of whoever gets this worker next.
+        timer = threading.Timer(_LAST_WORDS, os._exit, [1])
+        timer.daemon = True
+        timer.start()
+
+
+def _reader_for(settings: Settings) -> Reader:
     """The reader of a program, made once in each worker."""
     found = _readers.get(settings.program.digest)
     if found is None:
         loaded = unpack_program(settings.program.open())
+        log_like(loaded.logging)
         if loaded.placement.tasks:
             start_hosts(settings.run, executor(), settings.hosts)
         while len(_readers) >= _MOST:

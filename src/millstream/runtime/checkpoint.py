@@ -1,0 +1,93 @@
+"""Where the checkpoint of an application is, and whether this machine can look into it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from millstream.config import Config
+from millstream.errors import SetupError
+
+_FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+
+FORMER = "checkpoint.former"
+"""Under which name the log knows where an application had its checkpoints before."""
+
+
+def checkpoint_of(known: Mapping[str, bytes], config: Config, directory: Path) -> str:
+    """Where the checkpoint of an application is: where it was made, else where the configuration says.
+
+    Args:
+        known: What the log knows of the application.
+        config: Its configuration.
+        directory: Its own directory.
+
+    Returns:
+        A path, or a URL of what is no directory of this machine.
+    """
+    made = known.get("checkpoint.location", b"").decode()
+    return _plain(made) or _configured(config, directory)
+
+
+def all_checkpoints(known: Mapping[str, bytes], directory: Path) -> list[str]:
+    """Where an application has, or may have, a checkpoint that was made."""
+    found = [str(directory / "checkpoint"), *json.loads(known.get(FORMER, b"[]"))]
+    if "checkpoint.location" in known:
+        found.append(_plain(known["checkpoint.location"].decode()))
+    return list(dict.fromkeys(found))
+
+
+def new_checkpoint(known: Mapping[str, bytes], config: Config, directory: Path, number: int) -> str:
+    """Where an application can have another checkpoint: nothing may be there yet, or Spark would go on from that.
+
+    Args:
+        known: As above.
+        config: As above.
+        directory: As above.
+        number: That of the first batch.
+
+    Raises:
+        SetupError: Nobody can tell whether there is something.
+    """
+    base = _configured(config, directory)
+    used = all_checkpoints(known, directory)
+    if local_path(base) is None:
+        if base not in used:
+            return base
+        raise SetupError(
+            f"a new checkpoint cannot be made beside {base}: what is there cannot be looked at from here",
+            hint="nothing was changed; set checkpoint.location to another directory, which is empty or is not there, "
+            "and migrate again",
+        )
+    free, count = base if base not in used else f"{base}-{number}", 1
+    while free in used or Path(free).exists():
+        count += 1
+        free = f"{base}-{number}-{count}"
+    return free
+
+
+def local_path(checkpoint: str) -> Path | None:
+    """The directory of a checkpoint; None if it is not one of this machine's file systems.
+
+    >>> local_path("/shared/word-count"), local_path("hdfs://name-node/word-count")
+    (PosixPath('/shared/word-count'), None)
+    """
+    return None if _URL.match(_plain(checkpoint)) else Path(_plain(checkpoint))
+
+
+def url_of(checkpoint: str) -> str:
+    """A checkpoint as Spark is told of it: it may have been told to look for plain paths elsewhere."""
+    path = local_path(checkpoint)
+    return checkpoint if path is None else f"file://{path.absolute()}"
+
+
+def _configured(config: Config, directory: Path) -> str:
+    return _plain(config["checkpoint.location"] or "") or str(directory / "checkpoint")
+
+
+def _plain(location: str) -> str:
+    """A path, if it is the URL of a file."""
+    return _FILE.sub("", location, count=1) if _FILE.match(location) else location

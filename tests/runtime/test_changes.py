@@ -1,0 +1,526 @@
+"""A topology that changes between two runs: it goes on without loss, or is refused before anything is touched."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.local import LocalRun
+from tests.unit.log.helpers import in_child
+
+from millstream import App, tumbling
+from millstream.errors import IncompatibleTopologyError, ProcessingError, SetupError
+from millstream.failpoints import EXIT_STATUS, arm
+from millstream.log import Log, ProducerRecord, open_log
+from millstream.log.api import Published
+from millstream.runtime.admin import migrate, reset
+from millstream.runtime.succession import had_tasks
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
+    """The log of the data directory that all applications of a test have."""
+    monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path))
+    log = open_log(tmp_path)
+    log.create_topic("in", 2)
+    return log
+
+
+def produce(log: Log, topic: str, *records: tuple[str, str], at: int = 1) -> None:
+    log.produce(topic, [ProducerRecord(key.encode(), value.encode(), at) for key, value in records])
+
+
+def run(app: App, **options: Any) -> int:
+    with LocalRun(app, **options) as local:
+        return local.run()
+
+
+def values(log: Log, topic: str) -> list[bytes]:
+    return [
+        value
+        for partition, end in enumerate(log.ends([topic])[topic])
+        for value in log.read(topic, partition, 0, end)["value"].to_pylist()
+    ]
+
+
+def everything(log: Log) -> tuple[Any, Any, Any]:
+    """What a refused start must leave as it is."""
+    return log.topics(), log.state("shop"), log.ends(topic.name for topic in log.topics())
+
+
+# ----- global tables -----------------------------------------------------------------------------------------------
+
+
+def joining(*topics: str) -> App:
+    """Looks the values of its records up in each of these tables."""
+    app = App("shop", config={"num.tasks": 2})
+    stream = app.stream("in", key=str, value=str)
+    stream.group_by_key().count(store="counts")
+    for topic in topics:
+        table = app.global_table(topic, key=str, value=str, store=f"{topic}-rows")
+        stream.join(table, lambda value, row: f"{value} {row}", on=lambda value: value).to(f"with-{topic}", value=str)
+    return app
+
+
+def fill_table(log: Log, topic: str, count: int = 100) -> None:
+    log.create_topic(topic, 2)
+    produce(log, topic, *((f"v{n}", f"row {n}") for n in range(count)))
+
+
+def fill_stream(log: Log, start: int, end: int) -> None:
+    produce(log, "in", *((f"k{n}", f"v{n}") for n in range(start, end)))
+
+
+def joined(start: int, end: int) -> list[bytes]:
+    return sorted(b"v%d row %d" % (n, n) for n in range(start, end))
+
+
+def test_a_global_table_that_is_added_is_read_before_other_records(log: Log) -> None:
+    fill_table(log, "small")
+    fill_stream(log, 0, 10)
+    run(joining())
+    fill_stream(log, 10, 100)
+    run(joining("small"), records=10)
+    assert sorted(values(log, "with-small")) == joined(10, 100)
+    assert joining().store("counts").get("k5") == 1
+
+
+@pytest.mark.parametrize(
+    "point", ["start.recorded", "local.after-offsets:1", "local.after-state:3", "local.after-publish:2"]
+)
+def test_a_crash_while_a_new_global_table_is_read_changes_nothing(log: Log, point: str) -> None:
+    """What comes to the table meanwhile does not have to be waited for: how far it is read first was recorded."""
+    fill_table(log, "small")
+    run(joining())
+    fill_stream(log, 0, 100)
+    ends = log.ends(["small"])
+
+    def child() -> None:
+        arm(point)
+        run(joining("small"), records=10)
+
+    assert in_child(child) == EXIT_STATUS
+    produce(log, "small", ("more", "row"))
+    with LocalRun(joining("small"), records=10) as local:
+        assert local.application.first["globals"] == ends
+        local.run()
+    assert sorted(values(log, "with-small")) == joined(0, 100)
+
+
+def test_a_batch_that_was_interrupted_has_a_new_global_table_too(log: Log) -> None:
+    """It was planned when there was no such table."""
+    fill_table(log, "small")
+    produce(log, "in", ("k", "poison"))
+    app = joining()
+    app.stream("in", key=str, value=str).peek(lambda value: 1 / (value != "poison")).to("seen")
+    with LocalRun(app) as local, pytest.raises(ProcessingError, match="division by zero"):
+        local.run()
+    fill_stream(log, 0, 50)
+    fill_table(log, "other", 1)
+    produce(log, "other", ("poison", "row"))
+    assert run(joining("small", "other"), records=10) > 1
+    assert sorted(values(log, "with-small")) == joined(0, 50)
+    assert sorted(values(log, "with-other")) == [b"poison row", b"v0 row 0"]
+
+
+def test_a_global_table_that_comes_back_is_read_again(log: Log) -> None:
+    """Its rows were given up when it was removed."""
+    fill_table(log, "small")
+    run(joining("small"))
+    fill_stream(log, 0, 10)
+    run(joining())
+    fill_stream(log, 10, 30)
+    run(joining("small"))
+    assert sorted(values(log, "with-small")) == joined(10, 30)
+
+
+def test_a_topic_that_was_a_stream_is_read_from_its_beginning_as_a_global_table(log: Log) -> None:
+    fill_table(log, "small")
+    app = joining()
+    app.stream("small", key=str, value=str).to("copy")
+    run(app)
+    fill_stream(log, 0, 20)
+    run(joining("small"))
+    assert sorted(values(log, "with-small")) == joined(0, 20)
+
+
+def test_after_a_migration_global_tables_are_whole_in_every_task(log: Log) -> None:
+    fill_table(log, "small")
+    run(joining("small"))
+    said = migrate(joining("small"))
+    assert "read global table small-rows again from small" in said
+    assert not any("store small-rows" in step for step in said)
+    fill_stream(log, 0, 50)
+    run(joining("small"), records=20)
+    assert sorted(values(log, "with-small")) == joined(0, 50)
+    assert joining("small").store("small-rows").get("v7") == "row 7"
+
+
+@pytest.mark.parametrize("where", [{"to": "latest"}, {"to_offset": 1000}, {"to": 1000}])
+def test_after_a_reset_global_tables_are_read_whole(log: Log, where: dict[str, Any]) -> None:
+    """Wherever the streams begin."""
+    fill_table(log, "small")
+    fill_stream(log, 0, 10)
+    run(joining("small"))
+    reset("shop", **where)
+    with LocalRun(joining("small")) as local:
+        fill_stream(log, 10, 20)
+        local.run()
+    assert sorted(values(log, "with-small")) == joined(0, 20)
+
+
+# ----- where to begin ----------------------------------------------------------------------------------------------
+
+NOW = int(time.time() * 1000)
+
+
+def reading(*topics: str, reset: str | None = None, **config: Any) -> App:
+    """Copies topics, each to one of its own. Those after the first have a place of their own to begin."""
+    app = App("shop", config=config)
+    for number, topic in enumerate(topics):
+        options: Any = {"offset_reset": reset} if number and reset else {}
+        app.stream(topic, key=str, value=str, **options).to(f"{topic}-copy")
+    return app
+
+
+def fill_hours(log: Log, topic: str) -> None:
+    log.create_topic(topic)
+    for hours in (5, 3, 1):
+        produce(log, topic, ("k", f"{hours} h ago"), at=NOW - hours * 3_600_000)
+
+
+@pytest.mark.parametrize(
+    ("policy", "hours"),
+    [("earliest", [5, 3, 1]), ("by_duration:4h", [3, 1]), ("by_duration:PT2H", [1]), ("latest", [])],
+)
+@pytest.mark.parametrize("way", ["configuration", "source"])
+def test_a_topic_that_is_added_begins_where_a_first_start_would(
+    log: Log, way: str, policy: str, hours: list[int]
+) -> None:
+    produce(log, "in", ("k", "one"))
+    run(reading("in"))
+    fill_hours(log, "new")
+    produce(log, "in", ("k", "two"))
+    changed = reading("in", "new", auto_offset_reset=policy) if way == "configuration" else None
+    with LocalRun(changed or reading("in", "new", reset=policy)) as local:
+        produce(log, "new", ("k", "now"))
+        local.run()
+    assert values(log, "new-copy") == [*(b"%d h ago" % each for each in hours), b"now"]
+    assert values(log, "in-copy") == [b"one", b"two"]
+
+
+def test_a_restart_does_not_move_where_a_new_topic_begins(log: Log) -> None:
+    run(reading("in"))
+    fill_hours(log, "new")
+    LocalRun(reading("in", "new", reset="latest")).close()  # it stops before it has read anything
+    produce(log, "new", ("k", "now"))
+    run(reading("in", "new", reset="latest"))
+    assert values(log, "new-copy") == [b"now"]
+
+
+def test_what_the_group_has_committed_counts_first_for_a_topic_that_is_added(log: Log) -> None:
+    produce(log, "in", ("k", "one"))
+    run(reading("in"))
+    fill_hours(log, "new")
+    with pytest.raises(SetupError, match="no committed offset in partition 0 of topic 'new'"):
+        LocalRun(reading("in", "new", reset="none"))
+    log.commit_offsets("shop", {("new", 0): 1})
+    run(reading("in", "new", reset="none"))
+    assert values(log, "new-copy") == [b"3 h ago", b"1 h ago"]
+
+
+def test_a_topic_that_comes_back_is_read_from_where_it_was(log: Log) -> None:
+    fill_hours(log, "new")
+    run(reading("in", "new"))
+    produce(log, "in", ("k", "one"))
+    run(reading("in"))
+    produce(log, "new", ("k", "meanwhile"))
+    run(reading("in", "new", reset="latest"))
+    assert values(log, "new-copy") == [b"5 h ago", b"3 h ago", b"1 h ago", b"meanwhile"]
+
+
+def test_partitions_that_come_to_a_topic_are_read_from_their_beginning(log: Log) -> None:
+    """Whatever the policy: the application would have read them if it had run."""
+    for times in (1, 2):
+        run(reading("in", auto_offset_reset="latest"))
+        log.add_partitions("in", 2 + times)
+        log.produce("in", [ProducerRecord(b"k", b"%d" % times, 1)], partition=1 + times)
+    run(reading("in", auto_offset_reset="latest"))
+    assert sorted(values(log, "in-copy")) == [b"1", b"2"]
+
+
+def test_topics_that_come_to_a_pattern_are_read_from_their_beginning(log: Log) -> None:
+    def matching(pattern: str) -> App:
+        app = App("shop", config={"auto.offset.reset": "latest"})
+        app.stream(pattern=pattern, key=str, value=str).to("copy")
+        return app
+
+    for topic in ("old", "a-1", "b-1"):
+        fill_hours(log, topic)
+    run(matching("a-.*"))
+    fill_hours(log, "a-2")
+    run(matching("[ab]-.*"))  # b-1 is new to it, a-2 is not
+    assert values(log, "copy") == [b"5 h ago", b"3 h ago", b"1 h ago"]
+
+
+# ----- records on their way ----------------------------------------------------------------------------------------
+
+
+def regrouped(*, behind: bool = True, through: str = "second", **options: Any) -> App:
+    """Counts by another key: behind a table, through a topic, or right behind the source, without one."""
+    app = App("shop")
+    stream = app.stream("in", key=str, value=str)
+    records = stream.group_by_key().count(store="counts").to_stream() if behind else stream
+    again = records.map(lambda _key, _value: ("all", "x"), key=str, value=str)
+    again.group_by_key(name=through).count(store="totals", **options)
+    return app
+
+
+def stop_on_the_way(log: Log) -> None:
+    """Runs the topology of a topic so that it is not read to its end."""
+    fill_stream(log, 0, 20)
+    with LocalRun(regrouped()) as local:
+        assert local.batch()
+    assert sum(log.ends(["shop-second-repartition"])["shop-second-repartition"]) == 20
+
+
+def test_a_repartition_whose_topic_is_read_no_more_must_have_been_read_to_its_end(log: Log) -> None:
+    stop_on_the_way(log)
+    before = everything(log)
+    with pytest.raises(IncompatibleTopologyError) as caught:
+        LocalRun(regrouped(behind=False))
+    text = " ".join(str(caught.value).split())
+    assert "second (of second-repartition): incompatible" in text
+    assert "the topic shop-second-repartition has 20 records that were not read, and is read no more" in text
+    assert "start the former topology once more, with run(until_caught_up=True), and then this one" in text
+    with pytest.raises(IncompatibleTopologyError, match="has 20 records that were not read"):
+        migrate(regrouped(behind=False))
+    assert everything(log) == before
+
+    run(regrouped())
+    fill_stream(log, 20, 25)
+    run(regrouped(behind=False))
+    assert regrouped().store("totals").get("all") == 25
+
+
+def test_a_repartition_that_gets_a_topic_leaves_nothing_behind(log: Log) -> None:
+    fill_stream(log, 0, 20)
+    with LocalRun(regrouped(behind=False)) as local:
+        assert local.batch()
+    fill_stream(log, 20, 25)
+    run(regrouped())
+    assert regrouped().store("totals").get("all") == 25
+
+
+@pytest.mark.parametrize("options", [{}, {"name": "renamed"}])
+def test_records_on_their_way_are_missed_by_a_store_that_is_still_there(log: Log, options: dict[str, Any]) -> None:
+    stop_on_the_way(log)
+    operator = options.get("name", "counts-count")
+    with pytest.raises(IncompatibleTopologyError, match=rf"second \(of {operator}\): incompatible"):
+        LocalRun(regrouped(through="other", **options))
+    run(regrouped())
+    fill_stream(log, 20, 25)
+    run(regrouped(through="other", **options))
+    assert regrouped().store("totals").get("all") == 25
+
+
+def test_nobody_misses_records_whose_operator_is_gone(log: Log) -> None:
+    stop_on_the_way(log)
+    fill_stream(log, 20, 25)
+    app = App("shop")
+    app.stream("in", key=str, value=str).group_by_key().count(store="counts")
+    run(app)
+    assert app.store("counts").get("k24") == 1
+
+
+# ----- with state, and without -------------------------------------------------------------------------------------
+
+
+def copying() -> App:
+    app = App("shop")
+    app.stream("in", key=str, value=str).to("out")
+    return app
+
+
+def counting() -> App:
+    app = copying()
+    app.stream("in", key=str, value=str).group_by_key().count(store="counts").to_stream().to("counts")
+    return app
+
+
+def test_an_application_that_needs_state_for_the_first_time_is_refused_until_it_is_migrated(
+    log: Log, tmp_path: Path
+) -> None:
+    produce(log, "in", ("a", "one"), ("b", "two"))
+    run(copying())
+    before = everything(log)
+    with pytest.raises(IncompatibleTopologyError) as caught:
+        LocalRun(counting())
+    text = " ".join(str(caught.value).split())
+    assert "no operator needed state so far, and in-count (" in text
+    assert "test_changes.py:" in text
+    for remedy in ("millstream migrate", "millstream reset", "a new application id"):
+        assert remedy in text
+    assert everything(log) == before
+
+    assert migrate(counting()) == [f"begin a new checkpoint {tmp_path}/applications/shop/checkpoint-1"]
+    produce(log, "in", ("a", "three"))
+    assert run(counting()) == 1
+    assert counting().store("counts").get("a") == 1  # from where it was: records from before are not read again
+    assert sorted(values(log, "out")) == [b"one", b"three", b"two"]
+    assert run(counting()) == 0
+
+
+def test_an_application_that_needs_no_state_any_more_is_refused_until_it_is_migrated(log: Log) -> None:
+    produce(log, "in", ("a", "one"))
+    run(counting())
+    before = everything(log)
+    with pytest.raises(IncompatibleTopologyError, match="operators needed state so far, and none does any more"):
+        LocalRun(copying())
+    assert everything(log) == before
+    assert "give up store counts, which the topology has no more" in migrate(copying())
+    produce(log, "in", ("a", "two"))
+    run(copying())
+    assert values(log, "out") == [b"one", b"two"]
+
+    migrate(counting())  # and back: nothing of what tasks remembered long ago is taken up
+    with LocalRun(counting()) as local:
+        assert local.application.program.cells == {}
+        produce(log, "in", ("a", "three"))
+        local.run()
+    assert counting().store("counts").get("a") == 1
+
+
+def test_before_the_first_batch_a_topology_may_become_any_other(log: Log) -> None:
+    LocalRun(copying()).close()
+    LocalRun(counting()).close()
+    produce(log, "in", ("a", "one"))
+    run(copying())
+    assert values(log, "out") == [b"one"]
+
+
+def test_a_batch_that_was_begun_and_never_published_needs_its_topology(log: Log) -> None:
+    """There is nothing to migrate: that is no remedy then."""
+    produce(log, "in", ("a", "one"))
+    app = App("shop")
+    app.stream("in", key=str, value=str).map_values(int).to("out")
+    with LocalRun(app) as local, pytest.raises(Exception, match="invalid literal"):
+        local.run()
+    with pytest.raises(IncompatibleTopologyError, match="in-count") as caught:
+        LocalRun(counting())
+    assert "millstream reset" in str(caught.value)
+    assert "millstream migrate" not in str(caught.value)
+
+
+def test_a_second_migration_does_not_use_the_checkpoint_of_the_first(log: Log) -> None:
+    """If that has begun a batch that was never published."""
+    produce(log, "in", ("a", "one"))
+    run(copying())
+    app = counting()
+    app.stream("in", key=str, value=str).map_values(int).to("numbers")
+    migrate(app)
+    produce(log, "in", ("a", "two"))
+    with LocalRun(app) as local, pytest.raises(Exception, match="invalid literal"):
+        local.run()
+    assert migrate(copying())[-1].endswith("checkpoint-1-2")
+    run(copying())
+    assert values(log, "out") == [b"one", b"two"]
+
+
+# ----- remedies ----------------------------------------------------------------------------------------------------
+
+
+def windowed(size: int) -> App:
+    app = App("shop")
+    grouped = app.stream("in", key=str, value=str).group_by_key()
+    grouped.count(store="counts")
+    grouped.windowed_by(tumbling(size)).count().to_stream(lambda key, _value: key.key).to("out")
+    return app
+
+
+def test_a_store_without_a_name_that_cannot_be_used_begins_empty_when_the_application_is_migrated(log: Log) -> None:
+    produce(log, "in", ("a", "one"))
+    run(windowed(10))
+    with pytest.raises(IncompatibleTopologyError) as caught:
+        LocalRun(windowed(20))
+    text = " ".join(str(caught.value).split())
+    assert "in-count-store (of in-count-2): incompatible" in text
+    assert "the size of its windows was 10ms, and is now 20ms" in text
+    assert "let it begin empty: millstream migrate, " in text
+    said = migrate(windowed(20))
+    assert "begin with an empty store in-count-store" in said
+    assert "rebuild store counts from shop-counts-changelog" in said
+    produce(log, "in", ("a", "two"))
+    run(windowed(20))
+    assert windowed(20).store("counts").get("a") == 2
+    assert [int.from_bytes(value, "big") for value in values(log, "out")] == [1, 1]
+
+
+def test_a_named_store_that_cannot_be_used_needs_another_name(log: Log) -> None:
+    """A migration would be no remedy: its changelog has the rows that cannot be used."""
+    produce(log, "in", ("a", "one"))
+    run(counting())
+    app = App("shop")
+    app.stream("in", key=str, value=str).group_by_key().reduce(lambda a, _b: a, store="counts")
+    with pytest.raises(IncompatibleTopologyError, match=r'another name \(store="counts-v2"\)') as caught:
+        LocalRun(app)
+    assert "millstream migrate" not in str(caught.value)
+    with pytest.raises(IncompatibleTopologyError, match=r"counts \(of in-reduce\): its values were long"):
+        migrate(app)
+
+
+def test_a_lost_checkpoint_is_made_anew_by_a_migration(log: Log) -> None:
+    produce(log, "in", ("a", "one"), ("b", "two"))
+    with LocalRun(counting()) as local:
+        local.run()
+        shutil.rmtree(local.directory)
+    with pytest.raises(SetupError, match="the checkpoint of application 'shop' is gone") as caught:
+        LocalRun(counting())
+    assert str(caught.value.hint).startswith("bring it back; or make a new one, with named stores rebuilt ")
+    assert "millstream migrate; or begin again from the input: millstream reset; or " in str(caught.value.hint)
+    migrate(counting())
+    produce(log, "in", ("a", "three"))
+    run(counting())
+    assert counting().store("counts").get("a") == 2
+    assert sorted(values(log, "out")) == [b"one", b"three", b"two"]
+
+
+def test_records_that_wait_for_others_are_lost_with_the_checkpoint(log: Log) -> None:
+    """A migration is no remedy then, and is not called one."""
+    log.create_topic("rows", 2)
+    for n in range(50):
+        produce(log, "rows", ("k", "row"), at=n)
+        produce(log, "in", ("k", "value"), at=25 + n)
+    app = App("shop")
+    table = app.table("rows", key=str, value=str, store="rows")
+    app.stream("in", key=str, value=str).join(table, lambda value, _row: value).to("out")
+    with LocalRun(app, records=40) as local:
+        local.batch()
+        assert int(log.state("shop")["waiting"]) > 0
+        shutil.rmtree(local.directory)
+    with pytest.raises(SetupError, match="is gone") as caught:
+        LocalRun(app)
+    assert str(caught.value.hint).startswith("bring it back; or begin again from the input: millstream reset")
+    with pytest.raises(SetupError, match="records that were read wait for others") as caught:
+        migrate(app)
+    assert "if the checkpoint is lost, begin again from the input: millstream reset" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("known", "published", "had"),
+    [
+        ({"stateful": b"1"}, False, True),
+        ({"stateful": b"0", "cells.0": b"x"}, True, False),
+        ({}, False, None),
+        ({}, True, False),
+        ({"cells.0": b"x"}, True, True),
+        ({"cells.0": b"x", "base": b"4"}, True, None),
+    ],
+)
+def test_what_earlier_versions_wrote_tells_whether_there_were_tasks(
+    known: dict[str, bytes], published: bool, had: bool | None
+) -> None:
+    assert had_tasks(known, Published(7, {}, {}) if published else None) is had

@@ -1,0 +1,82 @@
+"""A Java that is missing or too old is said before an application touches anything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from millstream.errors import SetupError
+from millstream.runtime.spark.session import check_startable
+
+SCRIPT = """
+import sys
+from millstream import App
+
+app = App("count", config={"state.dir": sys.argv[1], "status": "none"})
+app.stream("in", value=str).group_by_key().count(store="counts")
+try:
+    app.start()
+except Exception as error:
+    print(error.code)
+    print(error)
+"""
+
+
+def start(tmp_path: Path, **environment: str) -> list[str]:
+    """Starts an application with nothing on the PATH but what is in a directory, and returns what it says."""
+    programs = tmp_path / "programs"
+    programs.mkdir(exist_ok=True)
+    make(programs / "apt-get", "exit 1")
+    given = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "PATH"}}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "data")],
+        capture_output=True, text=True, timeout=60, check=True, env={**given, "PATH": str(programs), **environment},
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert not (tmp_path / "data").exists()
+    return done.stdout.splitlines()
+
+
+def make(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o700)
+
+
+INSTALL = "  hint: install Java 17 or later: sudo apt-get install openjdk-17-jre-headless"
+
+
+def test_no_java(tmp_path: Path) -> None:
+    said = start(tmp_path)
+    assert said == ["setup", "Spark needs Java 17 or later, and there is none on the PATH", INSTALL]
+
+
+def test_no_java_where_java_home_says(tmp_path: Path) -> None:
+    home = tmp_path / "gone"
+    said = start(tmp_path, JAVA_HOME=str(home))
+    assert said == ["setup", f"Spark needs Java 17 or later, and there is none in JAVA_HOME ({home})", INSTALL]
+    make(tmp_path / "programs" / "java", "exit 1")
+    assert start(tmp_path, JAVA_HOME=str(home))[2].startswith("  hint: JAVA_HOME is wrong: correct it, or unset it")
+
+
+@pytest.mark.parametrize(("version", "number"), [("11.0.2", "11"), ("1.8.0_292", "8"), ("16", "16")])
+def test_a_java_that_is_too_old(tmp_path: Path, version: str, number: str) -> None:
+    java = tmp_path / "programs" / "java"
+    make(java, f"echo 'openjdk version \"{version}\" 2019-01-15' >&2")
+    said = start(tmp_path)
+    assert said == ["setup", f"Spark needs Java 17 or later, and {java} is version {number}", INSTALL]
+
+
+def test_where_spark_runs_already_nobody_asks_for_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", object())
+    check_startable()
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    with pytest.raises(SetupError):
+        check_startable()

@@ -1,0 +1,289 @@
+"""What a running application shows: the live line, JSON lines or nothing, and what functions print."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.local import LocalRun
+
+from millstream import App
+from millstream.errors import RunError
+from millstream.log import ProducerRecord, open_log
+from millstream.runtime import status as module
+from millstream.runtime.lifecycle import State
+from millstream.runtime.messages import Drop, Written
+from millstream.runtime.metrics import Metrics
+from millstream.runtime.status import Status
+
+ORIGIN = (0, "in", 0)
+
+
+class Clock:
+    """The time of the module, which goes on when it is told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[LocalRun]:
+    with open_log(tmp_path) as log:
+        log.create_topic("in")
+        log.produce("in", [ProducerRecord(b"k", b"v")] * 1500)
+    app = App("shop", config={"state.dir": str(tmp_path)})
+    app.stream("in", value=str).to("out")
+    with LocalRun(app, records=1200) as run:
+        yield run
+
+
+def status_of(run: LocalRun, how: str = "none") -> tuple[Status, Metrics]:
+    metrics = Metrics(run.application)
+    return Status(App("shop", config={"status": how}), metrics), metrics
+
+
+def batch(run: LocalRun, metrics: Metrics, *more: Written) -> None:
+    run.batch()
+    metrics.add(metrics.last_batch + 1, [*run.results, *more], 0.2, 0.05, 2)
+
+
+# ----- the line --------------------------------------------------------------------------------------------------
+
+
+def test_the_line_says_what_is_waited_for_and_how_long(run: LocalRun, clock: Clock) -> None:
+    status, metrics = status_of(run)
+    status.state_changed(State.STARTING, State.CREATED)
+    with status.waiting("starting Spark"):
+        assert status.line() == "shop  starting Spark … 0 s"
+        clock.now += 7.2
+        assert status.line() == "shop  starting Spark … 7 s"
+    with status.waiting("starting the query"):
+        assert status.line() == "shop  starting the query … 0 s"
+    status.state_changed(State.RUNNING, State.STARTING)
+    clock.now += 2
+    assert status.line() == "shop  RUNNING  the first batch … 2 s"
+    batch(run, metrics)
+    assert status.line().startswith("shop  in ")
+
+
+def test_the_line_has_the_figures_of_a_running_application(run: LocalRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, metrics = status_of(run)
+    status.state_changed(State.STARTING, State.CREATED)
+    status.state_changed(State.RUNNING, State.STARTING)
+    size = {"state.stored-bytes": 1_500_000.0, "state.log-weight": 500_000.0}
+    task = Written((1, "", 0), drops=[Drop("window", "late", 3), Drop("once", "duplicate", 5)], figures=size)
+    batch(run, metrics, task)
+    metrics.last_seconds = 0.25
+    monkeypatch.setattr(metrics, "rates", lambda: (1_234.5, 45_600_000.0))
+    assert status.line() == "shop  in 1.2k/s  out 46M/s  lag 300  batch 250 ms  state 1.9 MB  dropped 3"
+    status.state_changed(State.PENDING_SHUTDOWN, State.RUNNING)
+    assert status.line().startswith("shop  PENDING_SHUTDOWN  in 1.2k/s")
+
+
+def test_the_line_says_that_it_stops_if_there_is_nothing_else_to_say(run: LocalRun, clock: Clock) -> None:
+    status, _metrics = status_of(run)
+    status.state_changed(State.STARTING, State.CREATED)
+    with status.waiting("starting Spark"):
+        clock.now += 5
+        status.state_changed(State.PENDING_SHUTDOWN, State.STARTING)
+        clock.now += 1
+        assert status.line() == "shop  stopping … 1 s"
+
+
+def test_the_line_says_what_keeps_it_from_going_on_for_as_long_as_it_does(run: LocalRun, clock: Clock) -> None:
+    status, metrics = status_of(run)
+    status.state_changed(State.STARTING, State.CREATED)
+    status.state_changed(State.RUNNING, State.STARTING)
+    batch(run, metrics)
+    clock.now += 60
+    status.trouble("the broker does not answer")
+    clock.now += 3
+    status.trouble("the broker does not answer")
+    assert status.line() == "shop  the broker does not answer … 3 s"
+    status.trouble(None)
+    assert status.line().startswith("shop  in ")
+
+
+# ----- a line, JSON or nothing -----------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("how", "terminal", "shown"),
+    [
+        ("auto", True, "line"),
+        ("auto", False, "json"),
+        ("line", False, "line"),
+        ("json", True, "json"),
+        ("none", True, "none"),
+        ("none", False, "none"),
+    ],
+)
+def test_how_it_is_shown(run: LocalRun, monkeypatch: pytest.MonkeyPatch, how: str, terminal: bool, shown: str) -> None:
+    said, printed = Terminal() if terminal else io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "stderr", said)
+    monkeypatch.setattr(sys, "stdout", printed)
+    monkeypatch.setenv("TERM", "xterm")
+    status, metrics = status_of(run, how)
+    with status:
+        status.state_changed(State.STARTING, State.CREATED)
+        with status.waiting("starting Spark"):
+            pass
+        batch(run, metrics)
+        status.batch([Written(ORIGIN, printed=["said by a [bold]function[/bold]"])])
+    text = said.getvalue()
+    if shown == "json":
+        lines = [json.loads(line) for line in text.splitlines()]
+        assert [{key: line[key] for key in line if key in {"state", "waiting"}} for line in lines] == [
+            {"state": "STARTING"},
+            {"waiting": "starting Spark"},
+            {"state": "STARTING", "waiting": 0},  # of the figures: how many records wait
+        ]
+        assert {line["application"] for line in lines} == {"shop"}
+        assert lines[-1]["sources"] == {"in": {"read": 1200, "lag": 300}}
+    elif shown == "line":
+        assert "{" not in text
+        assert "said by a [bold]function[/bold]" in text  # above the line
+    else:
+        assert text == ""
+    if shown != "line":
+        assert printed.getvalue() == "said by a [bold]function[/bold]\n"
+
+
+def test_json_lines_have_figures_now_and_then_and_the_error_at_the_end(
+    run: LocalRun, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, metrics = status_of(run, "json")
+
+    def lines() -> list[dict[str, Any]]:
+        return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+    status.state_changed(State.STARTING, State.CREATED)
+    status.state_changed(State.RUNNING, State.STARTING)
+    assert [line["state"] for line in lines()] == ["STARTING", "RUNNING"]
+    batch(run, metrics)
+    for _ in range(3):  # in one second
+        status.batch([])
+    (figures,) = lines()
+    assert figures["sinks"] == {"out": 1200}
+    clock.now += 1
+    status.batch([])
+    assert len(lines()) == 1
+    status.trouble("the broker does not answer")
+    status.trouble("the broker does not answer")
+    status.trouble(None)
+    assert [line["trouble"] for line in lines()] == ["the broker does not answer", None]
+    status.failed(RunError("a worker was lost"), 0.5)
+    (failed,) = lines()
+    assert (failed["error"], failed["code"], failed["restart_in_seconds"]) == ("a worker was lost", "run", 0.5)
+    status.lost(["counts"])
+    assert lines()[0]["lost_stores"] == ["counts"]
+    status.error = RunError("a function failed")
+    status.state_changed(State.PENDING_ERROR, State.RUNNING)
+    status.state_changed(State.ERROR, State.PENDING_ERROR)
+    last = lines()[-1]
+    assert (last["state"], last["error"], last["code"]) == ("ERROR", "a function failed", "run")
+    assert last["sources"] == {"in": {"read": 1200, "lag": 300}}
+
+
+# ----- on a terminal ---------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import sys
+import time
+
+from millstream import App
+from millstream.errors import SetupError
+from millstream.runtime import handle
+
+
+def open_session(*_arguments):
+    print("from the script", flush=True)
+    time.sleep(2)
+    raise SetupError("there is no cluster")
+
+
+handle.check_startable = lambda: None
+handle.open_session = open_session
+app = App("shop", config={"state.dir": sys.argv[1]})
+app.stream("in", value=str).to("out")
+try:
+    app.run()
+except SetupError as error:
+    print("the script was told:", error.message)
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    """A script whose Spark takes a while to start, and does not."""
+    with open_log(tmp_path) as log:
+        log.create_topic("in")
+    return [sys.executable, "-c", SCRIPT, str(tmp_path)]
+
+
+def test_a_start_shows_its_progress_on_a_terminal(command: list[str]) -> None:
+    ours, its = pty.openpty()
+    process = subprocess.Popen(
+        command, stdin=its, stdout=its, stderr=its, env={**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    )
+    os.close(its)
+    text = "".join(_until_closed(ours))
+    assert process.wait(60) == 0
+    shown = [line.strip() for line in re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", text))]
+    assert {line for line in shown if re.fullmatch("shop  starting Spark … [0-9] s", line)}
+    assert "from the script" in shown
+    assert "the script was told: there is no cluster" in shown
+    assert "{" not in text
+    assert text.rindex("\x1b[2K") < text.index("the script was told"), "the line is left behind"
+
+
+def _until_closed(end: int) -> Iterator[str]:
+    with os.fdopen(end, "r", encoding="utf-8", errors="replace", newline="") as terminal:
+        while True:
+            try:
+                piece = terminal.read(1)
+            except OSError:  # so ends a terminal whose other side is closed
+                return
+            if not piece:
+                return
+            yield piece
+
+
+def test_a_start_shows_its_progress_as_json_if_it_is_piped(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "from the script\nthe script was told: there is no cluster\n"
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line.get("waiting") if isinstance(line.get("waiting"), str) else line["state"] for line in lines] == [
+        "STARTING",
+        "starting Spark",
+        "PENDING_ERROR",
+        "ERROR",
+    ]
+    assert (lines[-1]["error"], lines[-1]["code"]) == ("there is no cluster", "setup")
