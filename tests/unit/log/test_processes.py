@@ -205,6 +205,42 @@ def test_a_closed_log_says_so(directory: Path) -> None:
     log.close()
 
 
+CLOSED_MEANWHILE = """
+import sys, threading
+from pathlib import Path
+from millstream.errors import LogError
+from millstream.log import open_log
+from millstream.log.embedded.database import Database
+
+open_log(sys.argv[1]).close()
+database = Database(next(Path(sys.argv[1]).glob("*.db")))
+working = threading.Event()
+
+def work():
+    try:
+        with database.write() as connection:
+            connection.create_function("begin", 0, working.set)
+            numbers = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
+            connection.execute(f"{numbers} SELECT sum(x + (x = 1 AND begin())) FROM c")  # for ever
+    except LogError as error:
+        print(error.message)
+
+thread = threading.Thread(target=work)
+thread.start()
+working.wait()
+database.close()
+thread.join()
+"""
+
+
+def test_a_log_can_be_closed_while_another_thread_uses_it(directory: Path) -> None:
+    """SQLite ends the process if a connection is closed in the middle of a statement."""
+    process = start(CLOSED_MEANWHILE, directory)
+    output, _ = process.communicate()
+    assert process.returncode == 0
+    assert "interrupted" in output
+
+
 def test_the_connection_of_a_thread_goes_with_it(log: Log) -> None:
     log.create_topic("t")
 

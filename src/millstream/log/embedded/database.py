@@ -15,6 +15,7 @@ import threading
 import time
 import urllib.parse
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,7 @@ class Database:
         self._max_size = max_size
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
+        self._in_use: Counter[sqlite3.Connection] = Counter()
         # Connections of earlier generations are closed.
         self._generation = 0
         self._closed = False
@@ -97,12 +99,10 @@ class Database:
     def use(self) -> Iterator[sqlite3.Connection]:
         """The connection of this thread, in autocommit mode. SQLite's errors become ours."""
         _gate.enter()
+        connection: sqlite3.Connection | None = None
         try:
-            opened: _Opened | None = getattr(self._local, "opened", None)
-            if opened is not None and opened.generation == self._generation:
-                yield opened.connection
-            else:
-                yield self._connect()
+            connection = self._begin_use()
+            yield connection
         except sqlite3.Error as error:
             raise translate(error, self.path) from error
         except UnicodeDecodeError as error:
@@ -113,7 +113,27 @@ class Database:
                 raise
             raise CorruptLogError(f"{self.path}: {error.message}", hint=error.hint) from error
         finally:
+            if connection is not None:
+                self._end_use(connection)
             _gate.leave()
+
+    def _begin_use(self) -> sqlite3.Connection:
+        with self._lock:
+            opened: _Opened | None = getattr(self._local, "opened", None)
+            is_open = opened is not None and opened.generation == self._generation
+            connection = opened.connection if opened is not None and is_open else self._connect()
+            self._in_use[connection] += 1
+            return connection
+
+    def _end_use(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            self._in_use[connection] -= 1
+            if self._in_use[connection]:
+                return
+            del self._in_use[connection]
+            was_closed = connection not in self._connections
+        if was_closed:
+            connection.close()
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -154,7 +174,9 @@ class Database:
             except sqlite3.Error:
                 # The transaction ends with its connection, if not otherwise.
                 self._local.opened = None
-                self._forget(connection)
+                with self._lock:
+                    if connection in self._connections:
+                        self._connections.remove(connection)  # `use` closes it
 
     def close(self) -> None:
         """Closes the connections of all threads."""
@@ -162,12 +184,19 @@ class Database:
         self.close_connections()
 
     def close_connections(self) -> None:
-        """Closes the connections of all threads for now. They are opened again when they are needed."""
+        """Closes the connections of all threads for now. They are opened again when they are needed.
+
+        One that another thread is using must not be closed, or the process ends with it. What that thread does is
+        interrupted, and it closes the connection itself.
+        """
         with self._lock:
             self._generation += 1
             connections, self._connections = self._connections, []
-        for connection in connections:
-            connection.close()
+            for connection in connections:
+                if connection in self._in_use:
+                    connection.interrupt()
+                else:
+                    connection.close()
 
     def _connect(self) -> sqlite3.Connection:
         if self._closed:
