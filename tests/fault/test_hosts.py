@@ -12,6 +12,8 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.fault import model, smoke
@@ -23,6 +25,7 @@ from millstream.errors import RunError
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.host.birth import birth
 from millstream.runtime.host.client import connect
+from millstream.runtime.host.server import Host, _Warm
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
 
@@ -204,6 +207,19 @@ def test_a_task_that_has_moved_to_another_host_takes_no_memory_from_those_that_h
         run.run()
         assert LIMIT / 3 < memory(run)[0] <= LIMIT
     assert {app.store("counts").get(f"key-{n:06d}") for n in range(0, 8_000, 97)} == {4}
+
+
+def test_a_task_that_was_elsewhere_for_a_while_and_has_not_changed_stays() -> None:
+    program = SimpleNamespace(config={"host.memory.max.bytes": 1_000})
+    runners = [SimpleNamespace(state=SimpleNamespace(memory_limit=1), fetch=None) for _ in range(2)]
+    host: Any = Host()
+    host._tasks = {n: _Warm(runner, b"token", 1) for n, runner in enumerate(runners)}  # type: ignore[arg-type]
+    host._now = 1
+    for now, task in ((2, 0), (3, 1)):
+        run = SimpleNamespace(task=task, token=b"token")
+        assert host._warm(program, run, None, now) is runners[task]
+        assert task in host._tasks
+    assert runners[1].state.memory_limit == 500
 
 
 def hang(value: str) -> str:

@@ -128,15 +128,16 @@ class Codec:
         value, timestamp = self.row_out(row)
         return ChangelogRecord(key, value, time if timestamp == NO_TIMESTAMP else timestamp)
 
-    def changes(self, keys: list[bytes], rows: Collection[Any], time: int = NO_TIMESTAMP) -> Changes:
-        """Returns the changes of many rows (None: deleted); ``time`` is for those without their own."""
+    def changes(self, keys: list[bytes], rows: Collection[Any], times: int | list[int] = NO_TIMESTAMP) -> Changes:
+        """Returns the changes of many rows (None: deleted); ``times``, one for all or each, if they have none."""
+        known = [times] * len(keys) if isinstance(times, int) else times
         if not self._timestamped:
-            return Changes(keys, self.values_out(rows), [time] * len(keys))
+            return Changes(keys, self.values_out(rows), known)
         try:
             values, timestamps = [row[0] for row in rows], [row[1] for row in rows]
         except TypeError:  # rows that were deleted are among them
             values = [None if row is None else row[0] for row in rows]
-            timestamps = [time if row is None else row[1] for row in rows]
+            timestamps = [time if row is None else row[1] for row, time in zip(rows, known, strict=True)]
         return Changes(keys, self.values_out(values), timestamps)
 
     def row(self, record: ChangelogRecord) -> Any | None:

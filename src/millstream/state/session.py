@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from millstream.state.absent import Absent
-from millstream.state.codec import FOREVER, Codec, discard, expiry_width, segment_width, session_key, split_session_key
+from millstream.state.codec import FOREVER, Codec, expiry_width, segment_width, session_key, split_session_key
 from millstream.state.ordered import TimeIndex
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
 _NEVER = 1 << 64
+
+
+def _forget(_mark: Any, _row: Any) -> None:
+    """Notes nothing: what becomes of the store is not asked for."""
 
 
 class MemorySessionStore:
@@ -32,8 +36,8 @@ class MemorySessionStore:
         self.absent: Absent | None = None
         self._codec = codec
         self._rows: dict[Any, list[tuple[int, int, Any]]] = {}
-        self._dirty: dict[tuple[Any, int, int], None] = {}
-        self._mark: Callable[[Any], Any] = self._dirty.setdefault if spec.logged else discard()
+        self._dirty: dict[tuple[Any, int, int], Any] = {}
+        self._mark: Callable[[Any, Any], Any] = self._dirty.__setitem__ if spec.logged else _forget
         self._retention = retention
         self._width = expiry_width(retention)
         self._segment = segment_width(retention)
@@ -95,11 +99,11 @@ class MemorySessionStore:
         if end > self._time:
             self._set_time(end)
             if end <= self._floor:  # nothing is ever visible with a retention of 0; the time moves all the same
-                self._mark((key, start, end))
+                self._mark((key, start, end), None)
                 return
         elif end <= self._floor:
             return
-        self._mark((key, start, end))
+        self._mark((key, start, end), row)
         rows = self._rows.get(key)
         if rows is None:
             self._rows[key] = [(end, start, row)]
@@ -116,7 +120,7 @@ class MemorySessionStore:
             self._set_time(end)
         elif end <= self._floor:
             return
-        self._mark((key, start, end))
+        self._mark((key, start, end), None)
         rows = self._rows.get(key)
         if rows is None:
             return
@@ -202,21 +206,17 @@ class MemorySessionStore:
 
     def changes(self) -> list[ChangelogRecord]:
         codec = self._codec
+        # As they were put: when a row that is no longer visible goes depends on when the store was last loaded.
         records = [
-            codec.record(session_key(codec.key_out(key), start, end), self._kept(key, start, end), end)
-            for key, start, end in self._dirty
+            codec.record(session_key(codec.key_out(key), start, end), row, end)
+            for (key, start, end), row in self._dirty.items()
         ]
         self._dirty.clear()
         return records
 
-    def _kept(self, key: Any, start: int, end: int) -> Any:
-        rows = self._rows.get(key, [])
-        place = bisect_left(rows, (end, start))
-        return rows[place][2] if place < len(rows) and rows[place][:2] == (end, start) else None
-
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         codec, mark = self._codec, self._mark
-        self._mark = discard()
+        self._mark = _forget
         try:
             for record in records:
                 key, start, end = split_session_key(record.key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
+from operator import add
 from typing import Any, NamedTuple
 
 from millstream.state.absent import Absent, parts
@@ -13,6 +14,8 @@ from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 
 _NEVER = 1 << 64
 _PROBED = 32
+_MANY = 200
+"""So many rows of a window are worth to be looked at by themselves."""
 
 
 class Counted(NamedTuple):
@@ -25,9 +28,9 @@ class Counted(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """What has changed in the window of a start: the keys, and as bytes, and what a changelog has of their rows."""
+    """What has changed: the start of all, or of each; the keys, and as bytes; what a changelog has of their rows."""
 
-    start: int
+    starts: int | list[int]
     keys: Sequence[Any]
     names: Sequence[bytes]
     changes: Changes
@@ -315,9 +318,36 @@ class MemoryWindowStore:
             names, suffix = known or codec.keys_out(keys), window_key(b"", start)
             yield Changed(start, keys, names, Changes([n + suffix for n in names], codec.values_out(counts), times))
         dirty, self._dirty = self._dirty, {}
+        few: dict[int, dict[Any, Any]] = {}
         for start, rows in dirty.items():
+            if len(rows) < _MANY:
+                few[start] = rows
+                continue
+            if few:
+                yield self._together(few)
+                few = {}
             names, suffix = codec.keys_out(rows), window_key(b"", start)
             yield Changed(start, list(rows), names, codec.changes([n + suffix for n in names], rows.values(), start))
+        if few:
+            yield self._together(few)
+
+    def _together(self, dirty: dict[int, dict[Any, Any]]) -> Changed:
+        """What has changed in many windows with few rows each: what is done for a window would take longer than these.
+
+        Sliding windows have them, and processors whose windows begin at any time.
+        """
+        keys: list[Any] = []
+        starts: list[int] = []
+        rows: list[Any] = []
+        suffixes: list[bytes] = []
+        for start, some in dirty.items():
+            keys += some
+            rows += some.values()
+            starts += [start] * len(some)
+            suffixes += [window_key(b"", start)] * len(some)
+        names = self._codec.keys_out(keys)
+        written = list(map(add, names, suffixes))
+        return Changed(starts, keys, names, self._codec.changes(written, rows, starts))
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         codec, notes = self._codec, self._notes

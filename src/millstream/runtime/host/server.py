@@ -143,9 +143,10 @@ class Host:
         if found is not None and found.token != run.token:
             del self._tasks[run.task]
             found = None
+        if found is not None:
+            found.now = now  # it may have been elsewhere for a while, and nothing has changed there
         limit = self._share_memory(program, run.task, now)
         if found is not None:
-            found.now = now
             found.runner.fetch = fetch
             return found.runner
         if run.task in self._made:

@@ -193,7 +193,7 @@ def held_rows(rows: dict[Any, Any], keys: Iterable[Any]) -> tuple[list[Any], lis
     """Returns those of the keys that have a row, each once, and their rows."""
     there = list(dict.fromkeys(keys))
     found = list(map(dict.get, repeat(rows), there))
-    if None in found:
+    if any(row is None for row in found):  # `in` would ask rows of the user's own whether they equal it
         there = [key for key, row in zip(there, found, strict=True) if row is not None]
         found = [row for row in found if row is not None]
     return there, found

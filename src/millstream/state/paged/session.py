@@ -23,7 +23,7 @@ class PagedSessionStore(Pending, MemorySessionStore):
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         super().__init__(spec, codec)
         self._given = []
-        self._mark = self._dirty.setdefault
+        self._mark = self._dirty.__setitem__
 
     @property
     def floor(self) -> int:
@@ -45,6 +45,8 @@ class PagedSessionStore(Pending, MemorySessionStore):
         super().restore(records)
         places = [split_session_key(record.key) for record in records]
         marks = [(self._codec.key_in(name), start, end) for name, start, end in places]
+        for mark in marks:
+            self._dirty.pop(mark, None)
         self._given.append(self.taken(marks, records))
 
     def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -55,6 +56,11 @@ class Writes(NamedTuple):
 
     puts: list[tuple[bytes, bytes]]
     deletes: list[bytes]
+
+
+_LONG = 0.001
+_SELDOM = 100
+"""If counting rows takes longer than `_LONG` seconds, they are counted again after so many times as long."""
 
 
 def segment_width(spec: StoreSpec) -> int:
@@ -123,6 +129,8 @@ class PagedState:
         self._credit = 0.0
         self._folded = 0
         self._log_bytes = 0
+        self._rows: dict[str, int] = {}
+        self._count_again = 0.0
 
     # ----- opening ---------------------------------------------------------------------------------------------------
 
@@ -343,10 +351,18 @@ class PagedState:
         return sum(pager.stored for pager in self._pagers.values())
 
     def sizes(self) -> dict[str, StoreSize]:
-        """Returns how large each store is."""
+        """Returns how large each store is.
+
+        Some stores count their rows by looking at all keys. Where that takes long, it is done once in a while.
+        """
+        begin = time.perf_counter()
+        if begin >= self._count_again:
+            self._rows = {name: len(store) for name, store in self._stores.items()}
+            end = time.perf_counter()
+            self._count_again = end + (_SELDOM * (end - begin) if end - begin > _LONG else 0)
         return {
-            name: StoreSize(len(store), self._pagers[name].memory, self._pagers[name].stored)
-            for name, store in self._stores.items()
+            name: StoreSize(self._rows.get(name, 0), self._pagers[name].memory, self._pagers[name].stored)
+            for name in self._stores
         }
 
     def figures(self, sizes: Mapping[str, StoreSize] | None = None) -> dict[str, int]:

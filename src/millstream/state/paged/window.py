@@ -51,8 +51,8 @@ class PagedWindowStore(Pending, MemoryWindowStore):
     def drain(self) -> Taken:
         return joined(
             [
-                Taken(keys, np.full(len(names), start, np.int64), names, changes)
-                for start, keys, names, changes in self._drained()
+                Taken(keys, np.zeros(len(names), np.int64) + np.array(starts, np.int64), names, changes)
+                for starts, keys, names, changes in self._drained()
             ]
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 from zlib import crc32
 
@@ -23,7 +24,7 @@ from tests.unit.state.paged.remote import (
 )
 
 from millstream.errors import StateError
-from millstream.serde import BYTES, JSON, LONG, STRING
+from millstream.serde import BYTES, JSON, LONG, STRING, Serde
 from millstream.state.paged import MANIFEST_KEY, PagedState
 from millstream.state.spec import StoreSpec
 
@@ -387,3 +388,56 @@ def test_values_that_can_change_are_kept_as_bytes() -> None:
     value["n"] = 2
     twins.commit()
     assert twins.read("get", ["a"]) == {"n": 1}
+
+
+class _Point:
+    """A value that cannot be compared with None."""
+
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+    def __eq__(self, other: object) -> bool:
+        return self.x == other.x  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return self.x
+
+
+class _Points(Serde[_Point]):
+    name = "point"
+    immutable = True
+
+    def serialize(self, value: _Point | None) -> bytes | None:
+        return None if value is None else b"%d" % value.x
+
+    def deserialize(self, data: bytes | None) -> _Point | None:
+        return None if data is None else _Point(int(data))
+
+
+def test_values_are_not_compared() -> None:
+    remote = Remote()
+    state = remote.state(log_limit=0)
+    store: Any = state.open(StoreSpec("points", "key-value", STRING, _Points()))
+    store.put("a", _Point(1))
+    remote.apply(state.commit(b""))
+    again = remote.state()
+    again.load(remote.map[MANIFEST_KEY])
+    loaded: Any = again.open(store.spec)
+    assert loaded.get("a").x == 1
+
+
+def test_rows_of_large_stores_are_not_counted_in_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some stores look at all keys for that: what a batch takes must not depend on how many there are."""
+    state = Remote().state()
+    store = state.open(SESSIONS)
+    counts: list[int] = []
+
+    def long(_store: object) -> int:
+        counts.append(1)
+        time.sleep(0.002)
+        return 7
+
+    monkeypatch.setattr(type(store), "__len__", long)
+    for _ in range(10):
+        assert state.sizes()[SESSIONS.name].rows == 7
+    assert len(counts) == 1
