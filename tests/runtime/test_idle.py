@@ -22,6 +22,7 @@ from millstream import (
     until_window_closes,
 )
 from millstream.log import Log, ProducerRecord, open_log
+from millstream.runtime.admin import migrate
 from millstream.runtime.planner import Planner
 
 START = 1_000_000
@@ -163,6 +164,60 @@ def test_who_was_not_there_does_not_know_that_it_was_quiet(tmp_path: Path, log: 
         run.run()
         clock.wait(run, 20)
         assert count(log) == 3
+
+
+def windows(tmp_path: Path, *, table: bool = False, tasks: int = 1) -> App:
+    """Counts windows that close when it is quiet, perhaps with a global table beside it."""
+    app = App("idle", config={"state.dir": str(tmp_path), "status": "none", "num.tasks": tasks})
+    stream = app.stream("in", key=str, value=str)
+    BUILDS["tumbling"](app, stream).to("out")
+    if table:
+        rows = app.global_table("other", key=str, value=str, store="rows")
+        stream.join(rows, lambda value, row: value + row, on=lambda value: value).to("joined", value=str)
+    return app
+
+
+def late(run: LocalRun) -> int:
+    """Runs all batches; returns how many records were late."""
+    found = 0
+    while run.batch():
+        found += sum(drop.count for one in run.results for drop in one.drops if drop.reason == "late")
+    return found
+
+
+@pytest.mark.parametrize("change", ["none", "a global table", "a migration"])
+def test_it_is_not_quiet_while_other_topics_are_read_first(change: str, tmp_path: Path, log: Log, clock: Clock) -> None:
+    """Records that were there all the time would be late."""
+    log.produce("other", [ProducerRecord(b"x", b"row", 0)])
+    with LocalRun(windows(tmp_path), ticks=True) as run:
+        send(log, 100_000)
+        run.run()
+        clock.wait(run, 20)
+    if change == "a migration":
+        migrate(windows(tmp_path))
+    clock.now += 100_000
+    send(log, 140_000)
+    with LocalRun(windows(tmp_path, table=change == "a global table"), ticks=True) as run:
+        assert late(run) == 0
+        clock.wait(run, 20)
+        assert count(log) == 2
+
+
+@pytest.mark.parametrize("records", [1_000, 10])
+def test_it_is_not_quiet_while_there_is_a_backlog(records: int, tmp_path: Path, log: Log, clock: Clock) -> None:
+    """A task whose records come at the end of it must not think so, however long that takes."""
+    keys = [f"k{n}".encode() for n in range(20)]
+    with LocalRun(windows(tmp_path, tasks=2), ticks=True) as run:
+        log.produce("in", [ProducerRecord(key, b"x", 100_000) for key in keys])
+        run.run()
+        clock.wait(run, 20)
+    clock.now += 100_000
+    log.produce("in", [ProducerRecord(keys[0], b"x", 140_000 + n) for n in range(40)])
+    log.produce("in", [ProducerRecord(key, b"x", 140_500) for key in keys])
+    with LocalRun(windows(tmp_path, tasks=2), ticks=True, records=records) as run:
+        assert late(run) == 0
+        clock.wait(run, 20)
+        assert count(log) == 40
 
 
 class Ticking(Processor[str, str, str, str]):

@@ -93,13 +93,20 @@ class Punctuators:
         found = ((due, clock.moves_from) for due, clock in clocks if not clock.is_waited_for)
         return min((max(due, since) for due, since in found if since is not None), default=None)
 
-    def run(self, clock: str, now: int) -> bool:
-        """Calls those that are due, each once; returns whether there were any."""
+    def run(self, clock: str, now: int, *, is_quiet: bool = True) -> bool:
+        """Calls those that are due, each once; returns whether there were any.
+
+        Stream times do not look at the wall clock unless it is quiet: records that they have not seen are there.
+        """
         heap = self._clocks[clock]
         called = False
+        put_off: list[Punctuator] = []
         while len(heap) and heap.least <= now:
             punctuator = heap.poll()
             if punctuator.cancelled:
+                continue
+            if punctuator.clock is not None and not is_quiet:
+                put_off.append(punctuator)
                 continue
             source, self._context.source = self._context.source, None
             try:
@@ -110,4 +117,6 @@ class Punctuators:
                 punctuator.reschedule(now)
                 heap.offer(punctuator.next, punctuator)
             called = True
+        for punctuator in put_off:
+            heap.offer(punctuator.next, punctuator)
         return called

@@ -259,10 +259,15 @@ class Task:
             return zip(repeat(queue), entries, repeat(process))
         return ((queue, entry, wrong.get(place, process)) for place, entry in enumerate(entries))
 
-    def advance_wall_clock(self, now: int) -> None:
-        """Sets the wall clock, and runs the wall-clock punctuators that are due, each once."""
+    def advance_wall_clock(self, now: int, *, is_quiet: bool = True) -> None:
+        """Sets the wall clock, and runs the wall-clock punctuators that are due, each once.
+
+        Args:
+            now: The time, in milliseconds.
+            is_quiet: There are no records that the task has not seen: stream times may move without one.
+        """
         self.context.now = now
-        self._guard(self.context.punctuators.run, "wall", now)
+        self._guard(lambda: self.context.punctuators.run("wall", now, is_quiet=is_quiet))
 
     # ----- what comes out --------------------------------------------------------------------------------------
 

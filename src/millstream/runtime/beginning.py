@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from millstream.config import offset_reset
@@ -25,10 +25,12 @@ class Beginning:
     Args:
         program: The application.
         log: Its log.
+        epoch: Which instance of the application this is.
     """
 
-    def __init__(self, program: Program, log: Log) -> None:
+    def __init__(self, program: Program, log: Log, epoch: int) -> None:
         self._program = program
+        self._epoch = epoch
         self._application = program.topology.application_id
         self._log = log
         self._subscription = Subscription(program, log)
@@ -44,6 +46,7 @@ class Beginning:
             known: What the log knows of the application.
         """
         first = json.loads(known["first"]) if "first" in known else {"offsets": {}, "globals": {}}
+        since = first.get("since", dict.fromkeys(first["globals"], 0))
         if "first" in known:
             offsets = self._with_new(first["offsets"], json.loads(known["plan"]))
         elif "begin" in known:
@@ -51,18 +54,28 @@ class Beginning:
         else:
             offsets = self._by_policy(topic for topic in self._starts if topic not in self._subscription.globals)
         offsets |= {topic: self._starts[topic] for topic in self._subscription.globals}  # they are read whole
-        return {"offsets": offsets, "more": {}, "now": 0, "globals": self._tables(first["globals"])}
+        return {
+            "offsets": offsets,
+            "more": {},
+            "now": 0,
+            "globals": self._tables(first["globals"]),
+            "since": {topic: since.get(topic, self._epoch) for topic in self._subscription.globals},
+        }
 
     def _with_new(self, known: Offsets, plan: PlainPlan) -> Offsets:
         """What is known, and where to begin in what is not.
 
-        A topic that the topology did not read before is begun as all are at a first start. One that came to a pattern,
-        and a partition that came to a topic, would have been read from the beginning if the application had run.
+        A topic that the topology did not read before, or only as a global table, is begun as all are at a first start.
+        One that came to a pattern, and a partition that came to a topic, would have been read from the beginning if the
+        application had run.
         """
-        options = [operator["options"] for operator in plan["operators"].values() if operator["kind"] == "source"]
+        operators = plan["operators"].values()
+        options = [operator["options"] for operator in operators if operator["kind"] == "source"]
         patterns = [re.compile(each["pattern"]) for each in options if each.get("pattern") is not None]
+        tables = {one["options"]["topic"] for one in operators if one["kind"] == "global-table"}
+        known = {topic: row for topic, row in known.items() if topic not in tables}
         others = (topic for topic in self._starts if topic not in known and topic not in self._subscription.globals)
-        found = self._by_policy(topic for topic in others if not any(one.fullmatch(topic) for one in patterns))
+        found = self._by_policy((t for t in others if not any(one.fullmatch(t) for one in patterns)), tables)
         found |= known  # also of topics that are read no more: a batch that was interrupted may have begun there
         return found | {t: found.get(t, []) + starts[len(found.get(t, [])) :] for t, starts in self._starts.items()}
 
@@ -87,8 +100,13 @@ class Beginning:
         found = self._log.offsets_for_times({(t, p): begin for t, row in self._starts.items() for p in range(len(row))})
         return {topic: [found[topic, p] for p in range(len(row))] for topic, row in self._starts.items()}
 
-    def _by_policy(self, topics: Iterable[str]) -> Offsets:
-        """Where the application or its group has read to, else where ``auto.offset.reset`` or the source says."""
+    def _by_policy(self, topics: Iterable[str], unread: Collection[str] = ()) -> Offsets:
+        """Where the application or its group has read to, else where ``auto.offset.reset`` or the source says.
+
+        Args:
+            topics: The topics.
+            unread: Those of which it counts as nothing what was read so far.
+        """
         policies = {topic: self._policy(topic) for topic in topics}
         now = int(time.time() * 1000)
         times = {
@@ -103,7 +121,7 @@ class Beginning:
 
         def begin(topic: str, partition: int) -> int:
             start, end = self._starts[topic][partition], self._ends[topic][partition]
-            if (topic, partition) in committed:
+            if (topic, partition) in committed and topic not in unread:
                 return max(committed[topic, partition], start)
             if policies[topic] == "none":
                 raise SetupError(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from millstream.errors import BrokerError, MillstreamError, OffsetOutOfRangeError
 from millstream.log.api import Log
@@ -97,29 +97,39 @@ class Planner:
             time.sleep(_WAIT)
             return start
         self._subscription.refresh(_REFRESH)
-        offsets, new, ends = self._look(start, orders)
-        is_idle = not _any_beyond(offsets, ends) and not self._is_due(start, orders)
+        look = self._look(start, orders)
+        is_idle = not _any_beyond(look.offsets, look.ends) and not self._is_due(start, orders)
         if is_idle:
             quiet = self._now(start)
-            if self._log.wait(self._positions(offsets), _WAIT):
-                offsets, new, ends = self._look(start, orders)
+            if self._log.wait(self._positions(look.offsets, orders), _WAIT):
+                look = self._look(start, orders)
         now = self._now(start)
-        if not _any_beyond(offsets, ends):
+        if not _any_beyond(look.offsets, look.ends):
             if self._is_due(start, orders):
-                return self._tick(start, now)
+                return self._mark(look, {}, now, is_tick=True)
             self._quiet = quiet
             return start
         if quiet is not None and orders.asleep is not None and quiet >= orders.asleep and quiet > start["now"]:
             # Stream times that nobody waited for must be where they were when all was last seen to be quiet.
-            return self._tick(start, quiet)
-        chosen = self._choose(offsets, ends, orders)
+            return self._mark(look, {}, quiet, is_tick=True)
+        return self._mark(look, self._choose(look.offsets, self._now_wanted(look), orders), now)
+
+    def _mark(self, look: _Look, chosen: Offsets, now: int, *, is_tick: bool = False) -> Mark:
+        """Where a batch ends. One that is just a tick says that there is no more: then it was quiet."""
+        offsets = {**look.offsets, **chosen}
         more = {
-            topic: [int(a < b) for a, b in zip(chosen[topic], ends[topic], strict=True)]
-            for topic in chosen
-            if any(a < b for a, b in zip(chosen[topic], ends[topic], strict=True))
+            topic: [int(begin < end) for begin, end in zip(_padded(offsets[topic], len(ends)), ends, strict=True)]
+            for topic, ends in look.ends.items()
+            if not is_tick and _any_beyond(offsets, {topic: ends})
         }
-        mark = {"offsets": {**offsets, **chosen}, "more": more, "now": now, "globals": self._first["globals"]}
-        return {**mark, "new": new} if new else mark
+        mark = {
+            "offsets": offsets,
+            "more": more,
+            "now": now,
+            "globals": self._first["globals"],
+            "since": self._first["since"],
+        }
+        return {**mark, "new": look.new} if look.new else mark
 
     def ranges(self, start: Mark, end: Mark) -> list[Range]:
         """What a batch reads."""
@@ -140,19 +150,24 @@ class Planner:
         return found
 
     def _late_tables(self, mark: Mark) -> set[str]:
-        """The topics of global tables that the topology which planned a batch did not have; they are read whole."""
-        return {topic for topic in self._subscription.globals if topic not in mark["globals"]}
+        """The topics of global tables that the topology which planned a batch did not have; they are read whole.
+
+        One that comes back is another one: what was there of it may be gone.
+        """
+        since = mark.get("since", dict.fromkeys(mark["globals"], 0))
+        return {topic for topic in self._subscription.globals if since.get(topic) != self._first["since"][topic]}
 
     # ----- how far ---------------------------------------------------------------------------------------------
 
-    def _look(self, start: Mark, orders: Orders) -> tuple[Offsets, Offsets, Offsets]:
-        """Where a batch begins, which of its topics begin elsewhere than the last batch ended, and where it may end.
+    def _look(self, start: Mark, orders: Orders) -> _Look:
+        """Looks at what there is.
 
-        Topics that are new to the application begin where that was decided at the start. Those that came to a pattern
-        since then, partitions that came to a topic, and new global tables are read from their first record.
+        Topics that are new to the application begin where that was decided at the start, and so do those that were
+        read as global tables and are none any more. Those that came to a pattern since then, partitions that came to a
+        topic, and new global tables are read from their first record.
         """
-        late = self._late_tables(start)
-        known = {topic: offsets for topic, offsets in start["offsets"].items() if topic not in late}
+        others = self._late_tables(start) | (start["globals"].keys() - self._first["globals"].keys())
+        known = {topic: offsets for topic, offsets in start["offsets"].items() if topic not in others}
         ends = self._log.ends(self._subscription.topics)
         self._check(known, ends)
         missing = [topic for topic, each in ends.items() if len(each) > len(known.get(topic, []))]
@@ -160,7 +175,7 @@ class Planner:
         decided = {t: row for t, row in self._first["offsets"].items() if t not in self._subscription.globals} | known
         new = {topic: decided.get(topic, []) + begin[len(decided.get(topic, [])) :] for topic, begin in starts.items()}
         offsets = {**known, **new}
-        return offsets, new, self._ends(offsets, ends, orders)
+        return _Look(offsets, new, self._limited(offsets, ends, orders))
 
     def _check(self, known: Offsets, ends: Offsets) -> None:
         """Makes sure that topics still have what was read of them."""
@@ -173,17 +188,21 @@ class Planner:
                         hint="reset the application, so that it begins again from its input: millstream reset",
                     )
 
-    def _ends(self, offsets: Offsets, ends: Offsets, orders: Orders) -> Offsets:
-        """The ends of what may be read now."""
-        if orders.until is not None:
-            own = self._subscription.internal
-            ends = {t: e if t in own else _least(e, orders.until.get(t, [])) for t, e in ends.items()}
+    def _limited(self, offsets: Offsets, ends: Offsets, orders: Orders) -> Offsets:
+        """The ends of what may be read at all: of changelogs only what was there when stores began to be rebuilt."""
+        limits = dict(orders.until or {})
+        own = self._subscription.internal if orders.until is not None else ends.keys()
+        ends = {t: e if t in own else _least(e, limits.get(t, [])) for t, e in ends.items()}
+        ends |= {t: _least(ends[t], self._first["globals"].get(t, [])) for t in self._subscription.restores}
+        return {t: _greatest(ends[t], offsets.get(t, [])) for t in sorted(ends)}
+
+    def _now_wanted(self, look: _Look) -> Offsets:
+        """The ends of what comes next: stores that are rebuilt, then global tables as they were, then all else."""
         for before in (self._subscription.restores, self._subscription.globals):
-            first = {t: _least(ends[t], self._first["globals"].get(t, [])) for t in before if t in ends}
-            if _any_beyond(offsets, first):
+            first = {t: _least(look.ends[t], self._first["globals"].get(t, [])) for t in sorted(before)}
+            if _any_beyond(look.offsets, first):
                 return first
-        wanted = ends.keys() - self._subscription.restores
-        return {t: _greatest(ends[t], offsets.get(t, [])) for t in sorted(wanted)}
+        return look.ends
 
     def _choose(self, offsets: Offsets, ends: Offsets, orders: Orders) -> Offsets:
         """The ends of a batch of bounded size: of each partition that has records at least one.
@@ -295,18 +314,29 @@ class Planner:
     def _is_due(self, start: Mark, orders: Orders) -> bool:
         return orders.due is not None and self._now(start) >= orders.due and self._now(start) > start["now"]
 
-    def _tick(self, start: Mark, now: int) -> Mark:
-        """A batch without records. What the one before has begun to read is not read from its begin again."""
-        kept = {key: value for key, value in start.items() if key != "new"}
-        return {**kept, "more": {}, "now": now, "globals": self._first["globals"]}
-
-    def _positions(self, offsets: Offsets) -> dict[tuple[str, int], int]:
+    def _positions(self, offsets: Offsets, orders: Orders) -> dict[tuple[str, int], int]:
+        """What a record is waited for in: not where those that come are not read."""
+        own, until = self._subscription.internal, orders.until
+        topics = [t for t in self._subscription.topics if t not in self._subscription.restores]
         return {
             (topic, partition): offset
-            for topic in self._subscription.topics
-            if topic not in self._subscription.restores  # what comes there later is not read
+            for topic in (topics if until is None else own)
             for partition, offset in enumerate(offsets.get(topic, [0]))
         }
+
+
+class _Look(NamedTuple):
+    """What a planner sees.
+
+    Attributes:
+        offsets: Where a batch begins.
+        new: Which topics begin elsewhere than where the last batch ended.
+        ends: Where they end.
+    """
+
+    offsets: Offsets
+    new: Offsets
+    ends: Offsets
 
 
 def _count(offsets: Offsets, stops: Offsets) -> int:

@@ -166,7 +166,7 @@ class TaskRunner:
             outputs += part.task.take_outputs()
         for part in self._parts:
             self._take(part, arrived, ends)
-            part.task.advance_wall_clock(now)
+            part.task.advance_wall_clock(now, is_quiet=self._is_quiet(part, ends))
             outputs += part.task.take_outputs()
         for place, end in ends.items():
             if end.bound is not None:
@@ -226,6 +226,11 @@ class TaskRunner:
             queue.find = finder(columns)
             taken.append((queue, columns))
         task.take(taken, order)
+
+    def _is_quiet(self, part: _Part, ends: dict[Place, End]) -> bool:
+        """Whether a sub-topology has seen all records that there were when the batch was planned."""
+        unseen = [place for place, end in ends.items() if end.more] + list(self._waiting)
+        return all(part.task.queue(topic) is None for topic, _partition in unseen)
 
     def _behind(self, ends: dict[Place, End]) -> list[tuple[str, int, int]]:
         """Where inputs stand in time that have more records than the batch."""
