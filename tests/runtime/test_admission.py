@@ -28,7 +28,7 @@ class Sizes:
         self._positions: dict[tuple[str, int], int] = {}
 
     def add(self, run: LocalRun) -> int:
-        offsets = {(topic, part): end for one in run.results for topic, part, end in one.offsets}
+        offsets = {(topic, part): end for one in run.results for topic, part, _begin, end in one.offsets}
         self.all.append(sum(end - self._positions.get(place, 0) for place, end in offsets.items()))
         self._positions |= offsets
         return self.all[-1]
@@ -89,9 +89,9 @@ def test_inputs_go_on_while_the_topics_of_the_application_have_more_than_a_batch
     with LocalRun(app, records=60) as run:
         while run.batch():
             unread = sum(log.ends([own])[own]) - sum(
-                end for one in run.results for topic, _part, end in one.offsets if topic == own
+                end for one in run.results for topic, _part, _begin, end in one.offsets if topic == own
             )
-            seen.append((unread, sum(end for one in run.results for topic, _, end in one.offsets if topic == "in")))
+            seen.append((unread, sum(end for one in run.results for topic, _, _, end in one.offsets if topic == "in")))
     crowded = [read for unread, read in seen if unread > 60]
     assert len(crowded) > 10
     assert all(after > before for before, after in pairwise(crowded[:10]))

@@ -7,6 +7,7 @@ renames nothing that has state.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Container
 from typing import Any, TypeVar
@@ -142,10 +143,16 @@ class Builder:
             )
         for topic in node.topics:
             self._topics[topic] = node
+        for other in self.nodes:
+            if isinstance(other, GlobalTable):
+                _refuse_match(node, other)
         return self.add(node, lineage=shorten("-".join(node.topics)) if node.topics else node.name)
 
     def reserve_topic(self, topic: str, node: Source | GlobalTable) -> None:
         """Refuses a topic that is already read, as one that becomes a table must be read once only."""
+        for other in self.nodes:
+            if isinstance(other, Source) and isinstance(node, GlobalTable):
+                _refuse_match(other, node)
         if topic in self._topics:
             raise TopologyError(
                 f"topic {topic!r} is already read, at {self._topics[topic].at}",
@@ -275,3 +282,13 @@ def _schemas(roles: tuple[str, ...], serdes: dict[str, Serde[Any] | None]) -> di
     known = {role: serdes.get(role) for role in roles}
     found = {role: schema_of(object if serde is None else serde.python_type) for role, serde in known.items()}
     return {**found, "timestamp": TIMESTAMP} if "timestamp" in roles else found
+
+
+def _refuse_match(source: Source, table: GlobalTable) -> None:
+    """A global table is read whole, and again when it comes anew: its records must not come as a stream, too."""
+    if source.pattern is not None and re.fullmatch(source.pattern, table.topic):
+        raise TopologyError(
+            f"topic {table.topic!r}, a global table at {table.at}, matches the pattern {source.pattern!r} of a stream "
+            f"at {source.at}",
+            hint="a topic is a stream, a table or a global table: choose a pattern that it does not match",
+        )

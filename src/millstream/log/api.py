@@ -364,11 +364,11 @@ class Log(Protocol):
         """
         ...
 
-    def hold(self, application: str, offsets: Offsets) -> None:
+    def hold(self, application: str, offsets: Offsets, *, also: bool = False) -> None:
         """Says which records an application may still read again: those from these offsets on.
 
         Retention and compaction leave them alone, and those which the application has not read yet. This replaces what
-        was said before.
+        was said before, unless it is said besides that (``also``).
 
         Raises:
             OffsetOutOfRangeError: Some of these records have been deleted already.
@@ -381,6 +381,10 @@ class Log(Protocol):
 
     def delete_application(self, application: str) -> None:
         """Forgets an application: its epoch, published batch, state, group, holds and views. Its topics stay."""
+        ...
+
+    def drop_views(self, application: str, stores: Iterable[str]) -> None:
+        """Deletes the views of some stores of an application, if there are any."""
         ...
 
     def complete_views(self, application: str, changes: Iterable[ViewChange], *, again: bool) -> None:

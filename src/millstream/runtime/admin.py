@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from millstream.dsl.app import App
 from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError
@@ -16,12 +16,14 @@ from millstream.log import Log, Offsets
 from millstream.log.opening import Place, open_place, place_of
 from millstream.names import check_name
 from millstream.plan.compare import BEGIN_AGAIN
-from millstream.plan.fingerprint import to_dict
+from millstream.plan.sources import ToTable
 from millstream.runtime.application import directory_of, lock_application
-from millstream.runtime.checkpoint import FORMER, all_checkpoints, checkpoint_of, local_path, new_checkpoint
+from millstream.runtime.checkpoint import FORMER, all_checkpoints, checkpoint_of, local_path, new_checkpoint, recorded
 from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program
-from millstream.runtime.succession import compare_with_last, had_tasks
+from millstream.runtime.queries import stores_of
+from millstream.runtime.rebuild import forget_rows
+from millstream.runtime.succession import compare_with_last, had_tasks, plain, record
 
 Position = Literal["earliest", "latest"] | int
 
@@ -74,9 +76,10 @@ def reset(
     done = []
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(open_place(place, create=False))
-        known = log.state(application_id)
-        if not known and not directory.exists():
+        if not log.state(application_id) and not directory.exists():
             raise SetupError(f"there is no application {application_id!r} in {place}")
+        stack.enter_context(lock_application(directory, application_id))
+        known = log.state(application_id)
         checkpoints = [local_path(each) or each for each in all_checkpoints(known, directory)]
         elsewhere = [each for each in checkpoints if isinstance(each, str)]
         if elsewhere and not checkpoint_gone:
@@ -86,7 +89,6 @@ def reset(
                 "--recursive, …), or set another checkpoint.location; then reset with checkpoint_gone=True "
                 "(--checkpoint-gone)",
             )
-        stack.enter_context(lock_application(directory, application_id))
         if not dry_run:
             _shut_out(log, application_id, place)
         for topic in _own_topics(log, application_id):
@@ -188,7 +190,8 @@ def migrate(app: App, *, dry_run: bool = False) -> list[str]:
                 hint="run the former topology until it has caught up: app.run(until_caught_up=True); or, if the "
                 f"checkpoint is lost, {BEGIN_AGAIN}",
             )
-        restores, empty, lost = _rebuilt(app, log, known, directory)
+        program = Program(app.topology(), app.config, int(known["tasks"]), {}, place)
+        restores, empty, added, lost = _rebuilt(program, log, known, checkpoint_of(known, app.config, directory))
         tables = {table.topic: table.store.name for table in app.topology().global_tables}
         number = published.batch + 1
         checkpoint = new_checkpoint(known, app.config, directory, number)
@@ -207,21 +210,36 @@ def migrate(app: App, *, dry_run: bool = False) -> list[str]:
                 "first": json.dumps(mark).encode(),
                 "restores": json.dumps(restores).encode(),
                 "base": str(number).encode(),
-                "checkpoint.location": checkpoint.encode(),
-                FORMER: json.dumps(all_checkpoints(known, directory)).encode(),
-                "plan": json.dumps(to_dict(app.topology().plan)).encode(),
+                "checkpoint.location": recorded(checkpoint, directory).encode(),
+                FORMER: json.dumps([recorded(one, directory) for one in all_checkpoints(known, directory)]).encode(),
+                "plan": json.dumps(plain(app.topology())).encode(),
+                **record(app.topology()),
                 **{f"restored.{task}": cells.get(f"cells.{task}", b"") for task in range(int(known["tasks"]))},
             }
             log.set_state(app.id, state, log.acquire(app.id))
+            forget_rows(program, log, [spec for spec in stores_of(app.topology()) if spec.name in {*empty, *added}])
     return done
 
 
-def _rebuilt(
-    app: App, log: Log, known: Mapping[str, bytes], directory: Path
-) -> tuple[dict[str, str], list[str], list[str]]:
-    """The stores that can be rebuilt, by their changelogs, those that begin empty all the same, and those given up."""
-    topology = app.topology()
-    comparison = compare_with_last(topology, known, log, checkpoint_of(known, app.config, directory))
+class _Rebuilt(NamedTuple):
+    """What becomes of stores.
+
+    Attributes:
+        restores: Those that can be rebuilt, by their changelogs.
+        empty: Those that begin empty all the same.
+        added: Those that are new.
+        lost: Those that are given up.
+    """
+
+    restores: dict[str, str]
+    empty: list[str]
+    added: list[str]
+    lost: list[str]
+
+
+def _rebuilt(program: Program, log: Log, known: Mapping[str, bytes], checkpoint: str) -> _Rebuilt:
+    topology = program.topology
+    comparison = compare_with_last(topology, known, log, checkpoint)
     specs = {spec.name: spec for node in topology.plan.nodes for spec in node.stores}
     named = [change for change in comparison.stores if change.name in specs and specs[change.name].named]
     for change in (*named, *comparison.topics):
@@ -229,13 +247,19 @@ def _rebuilt(
             raise IncompatibleTopologyError(
                 f"{change.name} (of {change.operator}): {'; '.join(change.reasons)}", hint=change.remedy
             )
-    program = Program(topology, app.config, int(known["tasks"]), {}, place_of(app.config))
+    for table in topology.plan.of_type(ToTable):
+        if table.reuse_source and table.store.name in comparison.names("kept"):
+            raise SetupError(
+                f"store {table.store.name!r} ({table.at}) cannot be rebuilt: it has no changelog, because its topic is "
+                "one (topology.optimization)",
+                hint=f"nothing was changed; {BEGIN_AGAIN}",
+            )
     topics = {topic.name for topic in log.topics()}
     tables = {table.store.name for table in topology.global_tables}
     kept = {name: program.changelog_of(specs[name]) for name in comparison.names("kept") if name not in tables}
     restores = {topic: name for name, topic in kept.items() if topic is not None and topic in topics}
     empty = [name for name in (*kept, *comparison.names("incompatible")) if name not in restores.values()]
-    return restores, empty, comparison.names("lost")
+    return _Rebuilt(restores, empty, comparison.names("added"), comparison.names("lost"))
 
 
 def _restoring_mark(log: Log, known: Mapping[str, bytes], read: Offsets, changelogs: list[str]) -> Mark:
@@ -249,4 +273,4 @@ def _restoring_mark(log: Log, known: Mapping[str, bytes], read: Offsets, changel
             row += [0] * (partition + 1 - len(row))
             row[partition] = offset
     offsets |= log.starts(changelogs)
-    return {"offsets": offsets, "more": {}, "now": 0, "globals": ends}
+    return {"offsets": offsets, "more": {}, "now": 0, "globals": ends, "since": {}}

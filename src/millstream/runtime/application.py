@@ -26,16 +26,16 @@ from millstream.failpoints import declare, reach
 from millstream.log.api import Log, Topic
 from millstream.log.opening import Place, open_place, place_of
 from millstream.plan.compare import BEGIN_AGAIN
-from millstream.plan.fingerprint import to_dict
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.beginning import Beginning
-from millstream.runtime.checkpoint import checkpoint_of, local_path
+from millstream.runtime.checkpoint import checkpoint_of, local_path, recorded
 from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program
 from millstream.runtime.queries import stores_of
-from millstream.runtime.rebuild import rebuild_views
-from millstream.runtime.succession import STATEFUL, compare_with_last, last_batch
+from millstream.runtime.rebuild import forget_rows, rebuild_views
+from millstream.runtime.succession import STATEFUL, compare_with_last, last_batch, plain, plan_that_ran, stateful
+from millstream.stages import Topology
 from millstream.state.spec import StoreSpec
 
 T = TypeVar("T")
@@ -132,26 +132,30 @@ class Application:
             tasks,
             counts,
             self.place,
-            restores=json.loads(known.get("restores", b"{}")),
+            restores=_restorable(topology, known),
             cells={n: data for n in range(tasks) if (data := known.get(f"restored.{n}"))},
         )
         self.lost = self._check_plan(app, known)
         self._check_checkpoint(app, known)
         self.epoch = self.log.acquire(app.id)
         reach(ACQUIRED)
+        ran = plan_that_ran(known, self.log.published(app.id))
+        if ran is not None:
+            added = [spec for spec in self.stores() if spec.name not in ran["stores"]]
+            forget_rows(self.program, self.log, added)
         self._create_topics(counts)
         reach(CREATED)
         rebuild_views(self.program, self.log, _tell, again=self._is_run_again())
-        self.first = Beginning(self.program, self.log).mark(known)
+        self.first = Beginning(self.program, self.log, self.epoch).mark(known)
         self.log.set_state(
             app.id,
             {
                 "tasks": str(tasks).encode(),
-                "plan": json.dumps(to_dict(topology.plan)).encode(),
+                "plan": json.dumps(plain(topology)).encode(),
                 "first": json.dumps(self.first).encode(),
-                STATEFUL: b"1" if self.program.placement.tasks else b"0",
+                **({} if self._has_published else {STATEFUL: stateful(topology)}),
                 "checkpoint": self._identity.encode(),
-                "checkpoint.location": self.checkpoint.encode(),
+                "checkpoint.location": recorded(self.checkpoint, self.directory).encode(),
                 "format": str(_FORMAT).encode(),
             },
             self.epoch,
@@ -233,6 +237,15 @@ class Application:
         """Makes sure that the application can go on; returns the stores that its topology has no more."""
         if "plan" not in known:
             return []
+        ran = plan_that_ran(known, self.log.published(app.id))
+        exact = app.config["processing.guarantee"] == "exactly_once"
+        if exact and self._is_run_again() and ran != plain(self.program.topology):
+            raise IncompatibleTopologyError(
+                f"application {app.id!r} was ended right after it had published a batch, which is run once more at the "
+                "next start and must give the same; and its topology has changed since",
+                hint="nothing was changed; start the former topology once more, with run(until_caught_up=True), and "
+                f"then this one; or {BEGIN_AGAIN}",
+            )
         comparison = compare_with_last(self.program.topology, known, self.log, self.checkpoint)
         if not comparison.compatible:
             raise IncompatibleTopologyError(
@@ -248,7 +261,16 @@ class Application:
         expected = known["checkpoint"].decode() if "checkpoint" in known else None
         local = local_path(self.checkpoint)
         published = self.log.published(app.id)
-        started = published is not None and published.batch >= self.base
+        self._has_published = started = published is not None and published.batch >= self.base
+        noted = -1 if local is None else last_batch(local / "commits")
+        last = self.base - 1 if published is None else published.batch
+        if expected is not None and noted + self.base > last:
+            raise SetupError(
+                f"the checkpoint of application {app.id!r} is ahead of its log: it has batch {noted + self.base}, and "
+                f"the last one that was published is {last if published is not None else 'none'}: the log was brought "
+                "back from a copy",
+                hint=f"bring back the checkpoint of the same moment; or remove it, and {_without_checkpoint(known)}",
+            )
         if started and local is not None and not (local / "metadata").exists():
             raise SetupError(
                 f"the checkpoint of application {app.id!r} is gone: {self.checkpoint}",
@@ -282,6 +304,12 @@ def _without_checkpoint(known: Mapping[str, bytes]) -> str:
     if int(known.get("waiting", b"0")):
         return BEGIN_AGAIN
     return f"make a new one, with named stores rebuilt from their changelogs: millstream migrate; or {BEGIN_AGAIN}"
+
+
+def _restorable(topology: Topology, known: Mapping[str, bytes]) -> dict[str, str]:
+    """The stores that a migration has rebuilt from their changelogs, by topic; those that are still there."""
+    names = {spec.name for spec in stores_of(topology)}
+    return {topic: name for topic, name in json.loads(known.get("restores", b"{}")).items() if name in names}
 
 
 def _check_internal(topic: Topic, partitions: int, policy: str) -> None:

@@ -29,15 +29,30 @@ def checkpoint_of(known: Mapping[str, bytes], config: Config, directory: Path) -
         A path, or a URL of what is no directory of this machine.
     """
     made = known.get("checkpoint.location", b"").decode()
-    return _plain(made) or _configured(config, directory)
+    return _found(made, directory) if made else _configured(config, directory)
 
 
 def all_checkpoints(known: Mapping[str, bytes], directory: Path) -> list[str]:
     """Where an application has, or may have, a checkpoint that was made."""
-    found = [str(directory / "checkpoint"), *json.loads(known.get(FORMER, b"[]"))]
+    found = [_found("checkpoint", directory)]
+    found += [_found(each, directory) for each in json.loads(known.get(FORMER, b"[]"))]
     if "checkpoint.location" in known:
-        found.append(_plain(known["checkpoint.location"].decode()))
+        found.append(_found(known["checkpoint.location"].decode(), directory))
     return list(dict.fromkeys(found))
+
+
+def recorded(checkpoint: str, directory: Path) -> str:
+    """A checkpoint as the log knows it: one below the application's own directory goes with that.
+
+    Else a copy of a data directory would go on with the checkpoint of the other one, and destroy it.
+
+    >>> recorded("/data/applications/shop/checkpoint-3", Path("/data/applications/shop"))
+    'checkpoint-3'
+    >>> recorded("hdfs://name-node/shop", Path("/data/applications/shop"))
+    'hdfs://name-node/shop'
+    """
+    path, own = local_path(checkpoint), directory.absolute()
+    return str(path.relative_to(own)) if path is not None and path.is_relative_to(own) else checkpoint
 
 
 def new_checkpoint(known: Mapping[str, bytes], config: Config, directory: Path, number: int) -> str:
@@ -85,9 +100,18 @@ def url_of(checkpoint: str) -> str:
 
 
 def _configured(config: Config, directory: Path) -> str:
-    return _plain(config["checkpoint.location"] or "") or str(directory / "checkpoint")
+    location = _plain(config["checkpoint.location"] or "")
+    path = local_path(location) if location else directory / "checkpoint"
+    return location if path is None else str(path.absolute())
+
+
+def _found(location: str, directory: Path) -> str:
+    """What `recorded` was given."""
+    path = local_path(location)
+    return _plain(location) if path is None else str(directory.absolute() / path)
 
 
 def _plain(location: str) -> str:
-    """A path, if it is the URL of a file."""
-    return _FILE.sub("", location, count=1) if _FILE.match(location) else location
+    """A path, if it is the URL of a file; one place has one name."""
+    plain = _FILE.sub("", location, count=1) if _FILE.match(location) else location
+    return plain.rstrip("/") or plain[:1]

@@ -19,13 +19,14 @@ from millstream.runtime.messages import Failure, OutputBlock, StoreChange, Writt
 from millstream.runtime.outputs import UNKNOWN, blocks_of, merged
 from millstream.runtime.program import Program
 from millstream.runtime.queries import stores_of
+from millstream.runtime.succession import record
 from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.views.changes import ViewChange, change_of
 
 RECEIVED = declare("driver.batch.received")
 PUBLISHED = declare("driver.batch.published")
 
-_FORM = 2
+_FORM = 3
 """How digests are made. To be raised with each change: a batch of an earlier version may come once more."""
 
 
@@ -51,6 +52,9 @@ class Committer:
         topology = program.topology
         self._passed_on = {topology.topic_of(node) for node in topology.plan.of_type(Repartition)}
         self._unknown = [spec for spec in stores_of(topology) if program.has_view(spec)]
+        published = log.published(topology.application_id)
+        self._published = -1 if published is None else published.batch
+        self._record = record(topology)
 
     def commit(self, batch: int, payloads: Iterable[bytes]) -> list[Written]:
         """Publishes a batch, and returns what its tasks did.
@@ -70,10 +74,11 @@ class Committer:
             epoch=self._epoch,
             batch=self._base + batch,
             appends=appends,
-            offsets={(topic, partition): end for written in results for topic, partition, end in written.offsets},
+            offsets={(topic, part): end for written in results for topic, part, _begin, end in written.offsets},
             views=self._views([change for written in results for change in written.changes]),
             fingerprints=self._fingerprints(appends, results),
             state={
+                **self._record,
                 "waiting": str(sum(written.waiting for written in results)).encode(),
                 **{f"cells.{written.origin[2]}": written.cells for written in results if written.cells},
             },
@@ -87,6 +92,8 @@ class Committer:
                 raise self._explained(error) from None
             if guarantee == "at_least_once":
                 self._log.append(appends)
+        if publication.batch > self._published:  # else it was published before, with what was to be known then
+            self._record = {}
         reach(PUBLISHED)
         return results
 
@@ -168,7 +175,8 @@ class Committer:
             f"{error.message}: look at operator {listed}, and those above",
             names=error.names,
             hint="a batch that is run again must give the same: functions must not use random numbers, the clock, or "
-            "anything outside; take the time of a record from the record",
+            "anything outside; take the time of a record from the record. If the application was changed since it was "
+            "ended, start it once more as it was",
         )
 
 

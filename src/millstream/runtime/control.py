@@ -91,7 +91,7 @@ class Control:
 
     def clear(self) -> None:
         """Forgets what an earlier planner had to say."""
-        for suffix in (".trouble", ".failure"):
+        for suffix in (".trouble", ".failure", ".paused"):
             self._path.with_suffix(suffix).unlink(missing_ok=True)
 
     def read(self) -> Orders:

@@ -104,7 +104,7 @@ class Handle:
         application = self._application
         self._subscription = Subscription(application.program, application.log)
         own, first = self._subscription.internal, application.first["offsets"]
-        inputs = [topic for topic in self._subscription.topics if topic not in own]
+        inputs = [t for t in self._subscription.topics if t not in own and t not in self._subscription.restores]
         self._until = application.log.ends(inputs) if self._until_caught_up else None
         self._upkeep = Upkeep(
             application.log,
@@ -201,7 +201,7 @@ class Handle:
             MillstreamError: What it failed of, unless ``check`` is False.
         """
         self._life.wait(lambda state: state.is_over, timeout)
-        if self.state.is_over:
+        if self.state.is_over and threading.current_thread() is not self._thread:  # as that of a listener may be
             self._thread.join()
         if check and self._error is not None:
             raise self._error
@@ -252,8 +252,10 @@ class Handle:
             self._status.error = self._error
             with contextlib.suppress(Exception):
                 self._upkeep.stop()
+            with contextlib.suppress(Exception):
                 if self._control.read_trouble() is None:  # else whom it asks does not answer
                     self._metrics.lag()
+            with contextlib.suppress(Exception):
                 self._application.close()
             if self._error is None:
                 self._life.change(State.PENDING_SHUTDOWN)
@@ -322,8 +324,9 @@ class Handle:
             query.stop()
 
     def _open_session(self) -> SparkSession:
-        session, _started = open_session(self._app.config, self._application.directory)
-        check_reachable(session, self._application.program.log)
+        application = self._application
+        session, _started = open_session(self._app.config, application.directory, application.checkpoint)
+        check_reachable(session, application.program.log)
         return session
 
     def _unless_stopped(self, step: Callable[[], T]) -> T | None:
@@ -376,7 +379,7 @@ class Handle:
         results = committer.commit(batch, payloads)
         took = time.perf_counter() - started
         self._progressed = True
-        self._upkeep.batch({(t, p): end for written in results for t, p, end in written.offsets})
+        self._upkeep.batch({(t, p): end for written in results for t, p, _begin, end in written.offsets})
         self._metrics.add(batch, results, seconds, took, cores)
         metrics = self._metrics
         is_full = metrics.last_records >= self._pacing.records // 2  # else there is no backlog

@@ -102,6 +102,6 @@ def _call(listener: Listener, state: State, before: State) -> None:
     """Tells one listener. One that fails must not keep an application from ending."""
     try:
         listener(state, before)
-    except Exception:  # noqa: BLE001
+    except BaseException:  # noqa: BLE001  (a listener may mean to end the program, and is not in its main thread)
         print(f"millstream: a listener failed when it was told of {state.value}:", file=sys.stderr)  # noqa: T201
         traceback.print_exc()

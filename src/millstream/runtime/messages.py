@@ -109,7 +109,7 @@ class Written(Message, array_like=True, frozen=True):
 
     Attributes:
         origin: Where it comes from; outputs are written in this order: (0, topic, partition) or (1, "", task).
-        offsets: (topic, partition, end) that were read.
+        offsets: (topic, partition, begin, end) that were read.
         due: When the wall clock is next waited for, None if it is not.
         waiting: How many records the task could not take yet.
         bounds: (topic, partition, time) of inputs that have more: no record that is still to come counts as earlier.
@@ -125,7 +125,7 @@ class Written(Message, array_like=True, frozen=True):
     blocks: list[OutputBlock] = []
     changes: list[StoreChange] = []
     drops: list[Drop] = []
-    offsets: list[tuple[str, int, int]] = []
+    offsets: list[tuple[str, int, int, int]] = []
     due: int | None = None
     waiting: int = 0
     printed: list[str] = []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.errors import LogError
 from millstream.runtime.messages import Written
+from millstream.runtime.subscription import Subscription
 
 if TYPE_CHECKING:
     from millstream.runtime.application import Application
@@ -35,7 +36,7 @@ class Metrics:
         self._phases: dict[str, float] = {}
         self._state: dict[str, float] = {}
         self._recent: deque[tuple[float, int, int]] = deque()
-        self._positions: dict[tuple[str, int], int] = {}
+        self._restores = set(application.program.restores)
         self._lag: dict[str, int] = {}
         self.batches = 0
         self.last_batch = -1
@@ -45,12 +46,13 @@ class Metrics:
         self._last_end = time.monotonic()
         self.last_records = 0
         self.waiting = 0
-        for topic, offsets in application.first["offsets"].items():
-            for partition, offset in enumerate(offsets):
-                self._positions[topic, partition] = offset
         published = application.log.published(application.program.topology.application_id)
-        if published is not None:
-            self._positions.update(published.offsets)
+        first: dict[str, list[int]] = application.first["offsets"]
+        positions = {(topic, part): offset for topic, row in first.items() for part, offset in enumerate(row)}
+        positions |= {} if published is None else dict(published.offsets)
+        # Neither what is read no more, nor changelogs, which are read once if at all, have a lag.
+        topics = set(Subscription(application.program, application.log).topics) - self._restores
+        self._positions = {place: offset for place, offset in positions.items() if place[0] in topics}
 
     def position(self, topic: str, partition: int) -> int:
         """How far a partition has been read."""
@@ -63,11 +65,11 @@ class Metrics:
             self.last_batch = batch
             read = written = 0
             for result in results:
-                for topic, partition, end in result.offsets:
-                    count = end - self._positions.get((topic, partition), 0)
-                    self._positions[topic, partition] = end
-                    self._read[topic] += count
-                    read += count
+                for topic, partition, begin, end in result.offsets:
+                    if topic not in self._restores:
+                        self._positions[topic, partition] = end
+                    self._read[topic] += end - begin
+                    read += end - begin
                 for block in result.blocks:
                     self._written[block.topic] += block.count
                     written += block.count

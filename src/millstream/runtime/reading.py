@@ -113,7 +113,7 @@ class Reader:
     def _work(self, one: Range, now: int, table: pa.Table, lost: list[Drop], deliveries: list[Delivery]) -> Written:
         """Runs what needs no task on the records of a range, and deals the rest to the tasks."""
         records = _one_batch(table)
-        offsets = [(one.topic, one.partition, one.end)]
+        offsets = [(one.topic, one.partition, one.start, one.end)]
         origin = (0, one.topic, one.partition)
         figures = {"bytes": float(records.nbytes)}
         if one.topic in self._globals and deliveries:

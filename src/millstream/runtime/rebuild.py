@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from millstream.log.api import Log
 from millstream.runtime.program import Program
@@ -31,6 +31,19 @@ def rebuild_views(program: Program, log: Log, tell: Callable[[str], None], *, ag
     known = [(spec, topic) for spec in viewed if (topic := program.changelog_of(spec)) is not None]
     if viewed:
         log.complete_views(application, _changes(log, application, known, tell), again=again)
+
+
+def forget_rows(program: Program, log: Log, stores: Iterable[StoreSpec]) -> None:
+    """Deletes what views and changelogs have of stores that begin empty.
+
+    It is of an earlier life: queries would see it, and a migration would bring it back.
+    """
+    stores = list(stores)
+    changelogs = {program.changelog_of(spec) for spec in stores} & {topic.name for topic in log.topics()}
+    for topic in sorted(filter(None, changelogs)):
+        if log.starts([topic]) != log.ends([topic]):
+            log.delete_topic(topic)
+    log.drop_views(program.topology.application_id, [spec.name for spec in stores])
 
 
 def _changes(

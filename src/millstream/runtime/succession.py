@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from millstream.log.api import Log, Published
 from millstream.plan.compare import BEGIN_AGAIN, Change, Comparison, compare
@@ -21,6 +22,9 @@ from millstream.stages.placement import needs_tasks, place
 
 STATEFUL = "stateful"
 """Under this name the log knows whether the application that last ran has tasks: b"1" or b"0"."""
+
+RAN = "ran"
+"""Under this name it knows the topology that last ran, which is not always the one that was last started."""
 
 _MIGRATE = "make a new checkpoint, with named stores rebuilt from their changelogs: millstream migrate; or "
 _READ_ON = "start the former topology once more, with run(until_caught_up=True), and then this one; or "
@@ -35,15 +39,41 @@ def compare_with_last(topology: Topology, known: Mapping[str, bytes], log: Log, 
         log: The log.
         checkpoint: Where the checkpoint of the application is.
     """
-    old = json.loads(known["plan"])
     published = log.published(topology.application_id)
-    found = compare(old, topology.plan)
-    if published is not None:
+    old = plan_that_ran(known, published)
+    found = compare(topology.plan if old is None else old, topology.plan)
+    if old is not None and published is not None:
         found = replace(found, topics=tuple(_with_unread(found.topics, topology, old, published, log)))
     if not _has_begun(checkpoint, known, published):
         return found
     remedy = BEGIN_AGAIN if published is None else _MIGRATE + BEGIN_AGAIN
     return replace(found, checkpoint=tuple(_other_shape(topology, had_tasks(known, published), remedy)))
+
+
+def plan_that_ran(known: Mapping[str, bytes], published: Published | None) -> PlainPlan | None:
+    """The topology that has made the state that there is; None if there is no state yet.
+
+    A later one may have been started, and have come to nothing: with its first batch, it is this one. Earlier versions
+    knew only which one was last started.
+    """
+    ran: PlainPlan | None = None if published is None else json.loads(known.get(RAN) or known["plan"])
+    return ran
+
+
+def plain(topology: Topology) -> PlainPlan:
+    """The plan of a topology as `plan_that_ran` gives it."""
+    found: PlainPlan = json.loads(json.dumps(to_dict(topology.plan)))
+    return found
+
+
+def stateful(topology: Topology) -> bytes:
+    """What `STATEFUL` is for a topology."""
+    return b"0" if needs_tasks(topology) is None else b"1"
+
+
+def record(topology: Topology) -> dict[str, bytes]:
+    """What the log is to remember of an application with its first batch."""
+    return {RAN: json.dumps(plain(topology)).encode(), STATEFUL: stateful(topology)}
 
 
 def had_tasks(known: Mapping[str, bytes], published: Published | None) -> bool | None:
@@ -99,11 +129,24 @@ def _with_unread(
 def _reader_of(topic: str, old: PlainPlan, new: PlainPlan) -> str | None:
     """The operator that is still there of those which the records of a repartition were meant for; None if none is."""
     operators, stores = old["operators"], old["stores"]
-    is_it = {n: o["kind"] == "repartition" and o["options"]["topic"] == topic for n, o in operators.items()}
-    meant = [n for n, o in operators.items() if is_it[n] or any(is_it[parent] for parent in o["parents"])]
+    meant = _below(topic, operators)
     kept = [n for n, store in stores.items() if store["operator"] in meant and n in new["stores"]]
-    found = [n for n in meant if n in new["operators"]] + [new["stores"][n]["operator"] for n in kept]
-    return next(iter(found), None)
+    topics = {o["options"].get("topic") for n, o in operators.items() if n in meant and o["kind"] == "sink"}
+    sinks = [n for n, o in new["operators"].items() if o["kind"] == "sink" and o["options"].get("topic") in topics]
+    there = [n for n in meant if n in new["operators"]]
+    return next(iter([*there, *(new["stores"][n]["operator"] for n in kept), *sinks]), None)
+
+
+def _below(topic: str, operators: Mapping[str, Any]) -> list[str]:
+    """A repartition, and all that its records reach before they come to another topic, in the order of the plan."""
+    found: list[str] = []
+    for name, operator in operators.items():
+        if operator["kind"] == "repartition":
+            if operator["options"]["topic"] == topic:
+                found.append(name)
+        elif any(parent in found for parent in operator["parents"]):
+            found.append(name)
+    return found
 
 
 def _other_shape(topology: Topology, had: bool | None, remedy: str) -> Iterator[Change]:

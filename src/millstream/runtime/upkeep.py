@@ -23,7 +23,7 @@ class Upkeep:
         log: The log.
         application: Whose records must be there for as long as a batch that has them may be run again.
         interval_ms: How long to wait between two rounds; 0 for no rounds at all.
-        first: Where the application begins to read, if it has never done so.
+        first: Where the application begins to read, in what it has never read.
         passing: The topics whose records nobody needs once they were read.
     """
 
@@ -35,9 +35,10 @@ class Upkeep:
         self._interval = interval_ms / 1000
         self._passing = passing
         published = log.published(application)
-        if published is None:
-            log.hold(application, first)
-        self._last: Offsets = {**first, **({} if published is None else published.offsets)}
+        read = {} if published is None else published.offsets
+        if unread := {place: offset for place, offset in first.items() if place not in read}:
+            log.hold(application, unread, also=True)
+        self._last: Offsets = {**first, **read}
         self._held: Offsets = {}
         self._compacted: dict[str, int] = {}
         self._lock = threading.Lock()

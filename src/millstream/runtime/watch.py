@@ -71,7 +71,7 @@ class Watched:
             weakref.finalize(self, self._steps.put, None).atexit = False
         future: Future[T] = Future()
         self._steps.put((future, step))
-        if not wait([future], self._timeout / 1000).done:
+        if not wait([future], min(self._timeout / 1000, threading.TIMEOUT_MAX)).done:
             self.is_stuck = True
             assert self._thread.ident is not None
             raise stuck(self._thread.ident, where, self._timeout)

@@ -123,3 +123,13 @@ def test_a_topic_that_is_already_read_is_refused() -> None:
     app = App("test")
     app.stream("in")
     refused(lambda: app.global_table("in"), "'in' is already read")
+
+
+def test_a_pattern_must_not_match_a_global_table() -> None:
+    """Its records would come a second time whenever the table is read anew."""
+    app = App("shop")
+    app.global_table("small")
+    refused(lambda: app.stream(pattern="s.*"), "matches the pattern 's.*' of a stream")
+    app.stream(pattern="t.*")
+    refused(lambda: app.global_table("tiny"), "matches the pattern 't.*' of a stream")
+    app.global_table("other")

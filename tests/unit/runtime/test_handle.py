@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,6 +13,7 @@ from millstream import App
 from millstream.errors import RunError, SetupError
 from millstream.log import open_log
 from millstream.runtime import handle as handles
+from millstream.runtime.handle import Handle
 from millstream.runtime.lifecycle import State
 
 
@@ -75,3 +77,48 @@ def test_a_stop_does_not_wait_for_spark_to_start(app: App, monkeypatch: pytest.M
     assert states == [State.STARTING, State.PENDING_SHUTDOWN, State.NOT_RUNNING]
     started.set()
     handle.wait()
+
+
+@pytest.mark.parametrize("end", [SystemExit(1), KeyboardInterrupt()])
+def test_a_listener_cannot_keep_an_application_from_ending(
+    app: App, monkeypatch: pytest.MonkeyPatch, end: BaseException, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(handles, "open_session", fail_with(SetupError("there is no cluster")))
+
+    def listener(new: State, _old: State) -> None:
+        if new is State.PENDING_ERROR:
+            raise end
+
+    handle = app.start(on_state_change=listener)
+    assert handle.wait(60, check=False)
+    assert handle.state is State.ERROR
+    assert "a listener failed when it was told of PENDING_ERROR" in capsys.readouterr().err
+
+
+def test_a_listener_may_stop_the_application(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handles, "open_session", fail_with(SetupError("there is no cluster")))
+    started, stopped = queue.SimpleQueue[Handle](), queue.SimpleQueue[bool]()
+
+    def listener(new: State, _old: State) -> None:
+        if new is State.ERROR:
+            stopped.put(started.get().stop())
+
+    started.put(app.start(on_state_change=listener))
+    assert stopped.get(timeout=60)
+
+
+def test_what_a_planner_of_an_earlier_run_has_said_does_not_count(app: App) -> None:
+    """It would look as if this one had paused, and its batch would be ended in the middle."""
+
+    def acknowledged_too_early() -> bool:
+        handle = Handle(app)
+        try:
+            handle._control.clear()
+            handle._order(paused=True)
+            early = handle._control.is_acknowledged(handle._orders)
+            handle._control.acknowledge(handle._orders)
+            return early
+        finally:
+            handle._application.close()
+
+    assert [acknowledged_too_early() for _ in range(2)] == [False, False]

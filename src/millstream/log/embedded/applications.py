@@ -139,7 +139,7 @@ def put_state(connection: sqlite3.Connection, known: Application, entries: Mappi
     return known._replace(state={**known.state, **added})
 
 
-def hold(connection: sqlite3.Connection, name: str, offsets: Offsets) -> None:
+def hold(connection: sqlite3.Connection, name: str, offsets: Offsets, *, also: bool) -> None:
     """Writes which records an application may still read again."""
     known = _find_or_create(connection, name)
     resolved = resolve(connection, offsets)
@@ -148,7 +148,7 @@ def hold(connection: sqlite3.Connection, name: str, offsets: Offsets) -> None:
         if offset < start:
             message = f"topic {topic.name!r}, partition {partition}: the records before offset {start} are deleted"
             raise OffsetOutOfRangeError(message, hint=f"application {name!r} asks to keep those from {offset} on")
-    store(connection, known._replace(holds=merge({}, resolved)))
+    store(connection, known._replace(holds=merge(known.holds if also else {}, resolved)))
     reach(HOLD_BEFORE_COMMIT)
 
 

@@ -40,6 +40,7 @@ from millstream.log.embedded.directory import data_directory
 from millstream.log.embedded.schema import open_database
 from millstream.log.producing import deal
 from millstream.views.changes import ViewChange
+from millstream.views.tables import drop_store
 
 APPEND_BEFORE_BEGIN = declare("log.append.before-begin")
 APPEND_BEFORE_COMMIT = declare("log.append.before-commit")
@@ -247,10 +248,10 @@ class EmbeddedLog:
             known = applications.check_epoch(connection, application, epoch)
             applications.store(connection, applications.put_state(connection, known, state))
 
-    def hold(self, application: str, offsets: Offsets) -> None:
+    def hold(self, application: str, offsets: Offsets, *, also: bool = False) -> None:
         """Says which records an application may still read again."""
         with self._database.write() as connection:
-            applications.hold(connection, application, offsets)
+            applications.hold(connection, application, offsets, also=also)
 
     def release(self, application: str) -> None:
         """Takes back what `hold` said."""
@@ -261,6 +262,12 @@ class EmbeddedLog:
         """Forgets an application."""
         with self._database.write() as connection:
             applications.delete(connection, application)
+
+    def drop_views(self, application: str, stores: Iterable[str]) -> None:
+        """Deletes the views of some stores of an application, if there are any."""
+        with self._database.write() as connection:
+            for name in stores:
+                drop_store(connection, application, name)
 
     def complete_views(self, application: str, changes: Iterable[ViewChange], *, again: bool) -> None:
         """Does nothing: a batch and its views are published at once."""

@@ -287,13 +287,17 @@ class KafkaLog:
             raise FencedError(f"application {application!r} cannot write: {said}")
         return instance
 
+    def drop_views(self, application: str, stores: Iterable[str]) -> None:
+        """Deletes the views of some stores of an application, if there are any."""
+        self._views.drop_stores(application, stores)
+
     def complete_views(self, application: str, changes: Iterable[ViewChange], *, again: bool) -> None:
         """Makes views anew, if the application ran elsewhere, or they were lost."""
         last, known = self.published(application), self._views.batch(application)
         if last is not None and (known is None or known < last.batch - again):
             self._views.make(application, changes, last.batch - again)
 
-    def hold(self, application: str, offsets: Offsets) -> None:
+    def hold(self, application: str, offsets: Offsets, *, also: bool = False) -> None:
         """Does nothing: brokers delete what their topics say, whoever needs it."""
 
     def release(self, application: str) -> None:

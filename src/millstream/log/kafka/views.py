@@ -10,7 +10,7 @@ from pathlib import Path
 
 from millstream.log.api import Publication
 from millstream.views.changes import ViewChange
-from millstream.views.tables import apply_changes, create_tables, drop_application
+from millstream.views.tables import apply_changes, create_tables, drop_application, drop_store
 
 _BUSY_SECONDS = 30
 _PROGRESS = """CREATE TABLE IF NOT EXISTS view_batches (
@@ -64,6 +64,13 @@ class LocalViews:
         """Deletes the views of an application."""
         if self._path.exists():
             self._drop(application)
+
+    def drop_stores(self, application: str, stores: Iterable[str]) -> None:
+        """Deletes the views of some of its stores."""
+        if self._path.exists():
+            with self._writing() as connection:
+                for name in stores:
+                    drop_store(connection, application, name)
 
     def _drop(self, application: str) -> None:
         with self._writing() as connection:

@@ -137,10 +137,17 @@ def _install_command() -> str:
     return "from adoptium.net, or by your system's package manager"
 
 
-def open_session(config: Mapping[str, Any], directory: Path) -> tuple[SparkSession, bool]:
+def open_session(
+    config: Mapping[str, Any], directory: Path, checkpoint: str | None = None
+) -> tuple[SparkSession, bool]:
     """Returns a session for one query, and whether Spark was started for it.
 
     An active session of the user's is used, but not changed: the query gets a session of its own beside it.
+
+    Args:
+        config: The configuration of the application.
+        directory: Its own directory.
+        checkpoint: Where its checkpoint is, if not in that.
 
     Raises:
         ConfigError: The active session cannot be used.
@@ -158,7 +165,7 @@ def open_session(config: Mapping[str, Any], directory: Path) -> tuple[SparkSessi
     refuse_speculation(dict(session.sparkContext.getConf().getAll()), "the active Spark session")
     cores = cores_of(session)
     settings = {**_QUERY, "spark.sql.shuffle.partitions": str(min(cores, 8))}
-    if local_path(config["checkpoint.location"] or "") is not None:
+    if checkpoint is None or local_path(checkpoint) is not None:
         settings |= _LOCAL
     for key, value in {**settings, **{k: v for k, v in given.items() if k.startswith("spark.sql.")}}.items():
         session.conf.set(key, value)

@@ -1,0 +1,397 @@
+"""What an earlier life of an application has left behind: copies, and tables and stores that come back."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.local import AFTER_PUBLISH, LocalRun
+from tests.runtime.test_changes import produce, run, values
+from tests.unit.log.helpers import in_child
+
+from millstream import App, Stream, session
+from millstream.errors import IncompatibleTopologyError, ProcessingError, SetupError
+from millstream.failpoints import EXIT_STATUS, arm
+from millstream.log import Log, ProducerRecord, open_log
+from millstream.runtime import handle as handles
+from millstream.runtime.admin import migrate, reset
+from millstream.runtime.handle import Handle
+from millstream.runtime.metrics import Metrics
+
+Build = Callable[[Stream[str, str]], Any]
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
+    """The log of the data directory that all applications of a test have."""
+    monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(handles, "check_startable", lambda: None)
+    log = open_log(tmp_path / "data")
+    for topic in ("in", "small", "rows"):
+        log.create_topic(topic)
+    return log
+
+
+def shop(*parts: Build, **config: Any) -> App:
+    """An application that does something with its records."""
+    app = App("shop", config={"num.tasks": 1, "status": "none", **config})
+    stream = app.stream("in", key=str, value=str)
+    stream.group_by_key(name="always").count(store="always", name="count-always")
+    for part in parts:
+        part(stream)
+    return app
+
+
+def count(stream: Stream[str, str]) -> None:
+    stream.group_by_key().count(store="counts").to_stream().to("out")
+
+
+def looking_up(*, poisoned: bool = False, as_table: bool = False, table: bool = True, **config: Any) -> App:
+    """An application that looks records up in a global table, or joins them with the topic as a table."""
+    app = shop(**config)
+    stream = app.stream("in", key=str, value=str)
+    if poisoned:
+        stream.peek(lambda value: 1 / (value != "poison")).to("seen")
+    if as_table:
+        rows = app.table("small", key=str, value=str, store="own-rows")
+        stream.join(rows, lambda value, row: f"{value} {row}").to("looked-up", value=str)
+    elif table:
+        everywhere = app.global_table("small", key=str, value=str, store="small-rows")
+        stream.join(everywhere, lambda value, row: f"{value} {row}", on=lambda value: value).to("looked-up", value=str)
+    return app
+
+
+# ----- copies ------------------------------------------------------------------------------------------------------
+
+
+def test_a_log_that_is_older_than_its_checkpoint_is_refused(log: Log, tmp_path: Path) -> None:
+    """Its records would be lost that were read after the copy was made."""
+    app = shop(lambda stream: stream.to("out"))
+    produce(log, "in", *(("a", str(n)) for n in range(10)))
+    with LocalRun(app, records=2) as local:
+        local.batch()
+    log.close()
+    data = tmp_path / "data"
+    shutil.copy(data / "log.db", tmp_path / "copy.db")
+    run(app, records=2)
+    for path in data.glob("log.db*"):
+        path.unlink()
+    shutil.copy(tmp_path / "copy.db", data / "log.db")
+    with pytest.raises(SetupError, match=r"is ahead of its log: it has batch 4, .* published is 0") as raised:
+        run(app)
+    assert "millstream migrate" in (raised.value.hint or "")
+    shutil.rmtree(data / "applications" / "shop" / "checkpoint")
+    migrate(app)
+    run(app)
+    assert values(open_log(data), "out") == [b"%d" % n for n in range(10)]
+    assert app.store("always").get("a") == 10
+
+
+def test_a_copy_of_a_data_directory_has_a_checkpoint_of_its_own(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(log, "in", ("a", "x"))
+    run(shop())
+    log.close()
+    shutil.copytree(tmp_path / "data", tmp_path / "copy")
+    for name, keys in (("copy", "bbb"), ("data", "aaaaa")):
+        monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path / name))
+        with open_log(tmp_path / name) as one:
+            for key in keys:
+                produce(one, "in", (key, "x"))
+                run(shop())
+    assert (shop().store("always").get("a"), shop().store("always").get("b")) == (6, None)
+    (tmp_path / "data").rename(tmp_path / "moved")
+    monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path / "moved"))
+    assert run(shop()) == 0
+
+
+def test_a_relative_place_is_that_of_the_first_start(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reset from another directory must not delete what is of that name there."""
+    produce(log, "in", ("a", "x"))
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "one")
+    run(shop(**{"checkpoint.location": "place"}))
+    monkeypatch.chdir(tmp_path / "two")
+    (tmp_path / "two" / "place").mkdir()
+    assert run(shop(**{"checkpoint.location": "place"})) == 0
+    reset("shop")
+    assert (tmp_path / "two" / "place").exists()
+    assert not (tmp_path / "one" / "place").exists()
+
+
+def test_a_slash_at_the_end_of_a_place_does_not_count(log: Log, tmp_path: Path) -> None:
+    produce(log, "in", ("a", "x"))
+    place = {"checkpoint.location": f"{tmp_path}/place/"}
+    run(shop(**place))
+    assert f"begin a new checkpoint {tmp_path}/place-1" in migrate(shop(**place))
+
+
+# ----- tables ------------------------------------------------------------------------------------------------------
+
+
+def test_a_global_table_that_comes_back_is_read_whole(log: Log) -> None:
+    """The topology that was without it has run the batch that was planned with it, and has given its rows up."""
+    produce(log, "small", *((f"v{n}", f"row{n}") for n in range(20)))
+    produce(log, "in", ("k", "v1"))
+    run(looking_up())
+    produce(log, "in", ("k", "poison"))
+    with LocalRun(looking_up(poisoned=True)) as local, pytest.raises(ProcessingError):
+        local.run()
+    run(looking_up(table=False))
+    produce(log, "in", ("k", "v2"), ("k", "v3"))
+    run(looking_up())
+    assert values(log, "looked-up") == [b"v1 row1", b"v2 row2", b"v3 row3"]
+
+
+def test_a_topic_that_was_a_global_table_is_read_from_its_beginning_as_a_table(log: Log) -> None:
+    produce(log, "small", *((f"v{n}", f"row{n}") for n in range(20)))
+    produce(log, "in", ("v1", "v1"))
+    run(looking_up())
+    produce(log, "in", ("v2", "v2"), at=2)
+    run(looking_up(as_table=True))
+    assert values(log, "looked-up") == [b"v1 row1", b"v2 row2"]
+    assert looking_up(as_table=True).store("own-rows").get("v7") == "row7"
+
+
+def test_records_wait_for_others_while_a_new_global_table_is_read(log: Log) -> None:
+    """They would be joined with rows that were true long before them."""
+
+    def build(*, table: bool) -> App:
+        app = looking_up(table=table)
+        rows = app.table("rows", key=str, value=str)
+        stream = app.stream("in", key=str, value=str)
+        stream.join(rows, lambda value, row: f"{value} {row}").to("joined", value=str)
+        return app
+
+    produce(log, "small", ("x", "y"))
+    for n in range(50):
+        produce(log, "rows", ("k", f"r{n}"), at=n)
+    for n in range(5):
+        produce(log, "in", ("k", f"v{n}"), at=45 + n)
+    with LocalRun(build(table=False), records=10) as local:
+        local.batch()
+    assert int(log.state("shop")["waiting"])
+    run(build(table=True), records=10)
+    assert values(log, "joined") == [b"v%d r%d" % (n, 44 + n) for n in range(5)]
+
+
+def test_a_tick_does_not_take_a_new_global_table_for_read(log: Log) -> None:
+    produce(log, "small", *((f"v{n}", f"row{n}") for n in range(5)))
+    copying = shop()
+    copying.stream("small", key=str, value=str).to("copy")
+    run(copying)
+    with LocalRun(looking_up(), ticks=True) as local:
+        local.order(due=0, asleep=None)
+        local.batch()
+        produce(log, "in", ("k", "v1"))
+        local.run()
+    assert values(log, "looked-up") == [b"v1 row1"]
+
+
+# ----- stores ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("migrated", [False, True])
+def test_a_store_that_comes_back_is_empty_for_all(log: Log, migrated: bool) -> None:
+    """For queries, too, and for a migration, which rebuilds it from its changelog."""
+    produce(log, "in", ("a", "1"), ("a", "1"), ("j", "1"))
+    run(shop(count))
+    run(shop())
+    produce(log, "in", ("a", "1"))
+    run(shop())
+    run(shop(count))
+    produce(log, "in", ("a", "1"))
+    run(shop(count))
+    assert [shop(count).store("counts").get(key) for key in "aj"] == [1, None]
+    if migrated:
+        migrate(shop(count))
+    produce(log, "in", ("j", "1"))
+    run(shop(count))
+    assert [shop(count).store("counts").get(key) for key in "aj"] == [1, 1]
+
+
+def test_the_view_of_a_store_that_a_migration_cannot_rebuild_is_empty(log: Log) -> None:
+    config = {"store.changelogs": False}
+    produce(log, "in", ("a", "1"), ("j", "1"))
+    run(shop(count, **config))
+    assert "begin with an empty store counts" in migrate(shop(count, **config))
+    produce(log, "in", ("a", "1"))
+    run(shop(count, **config))
+    assert [shop(count, **config).store("counts").get(key) for key in "aj"] == [1, None]
+
+
+def test_a_start_that_came_to_nothing_does_not_make_stores_fit(log: Log) -> None:
+    def joining_text(stream: Stream[str, str]) -> None:
+        stream.group_by_key().reduce(lambda one, other: one + other, store="counts")
+
+    produce(log, "in", ("a", "x"))
+    run(shop(count))
+    LocalRun(shop()).close()
+    with pytest.raises(IncompatibleTopologyError, match="counts"):
+        LocalRun(shop(joining_text))
+    run(shop())
+    produce(log, "in", ("a", "y"))
+    run(shop())
+    LocalRun(shop(joining_text)).close()
+    produce(log, "in", ("a", "z"))
+    run(shop(joining_text))
+    assert shop(joining_text).store("counts").get("a") == "z"
+
+
+def test_nothing_stands_in_the_way_of_a_topology_before_the_first_batch(log: Log) -> None:
+    LocalRun(shop(count)).close()
+    produce(log, "in", ("a", "x"))
+    run(shop(lambda stream: stream.group_by_key().reduce(lambda one, other: one + other, store="counts")))
+
+
+def test_a_store_that_goes_while_it_is_rebuilt_is_not_missed(log: Log) -> None:
+    produce(log, "in", ("a", "1"))
+    run(shop(count))
+    migrate(shop(count))
+    run(shop())
+    assert shop().store("always").get("a") == 1
+
+
+def test_a_store_whose_topic_is_its_changelog_is_not_given_up_by_a_migration(log: Log) -> None:
+    app = shop(**{"topology.optimization": "all"})
+    rows = app.table("rows", key=str, value=str, store="rows")
+    app.stream("in", key=str, value=str).join(rows, lambda value, row: f"{value} {row}").to("joined", value=str)
+    produce(log, "rows", ("a", "r"))
+    run(app)
+    with pytest.raises(SetupError, match=r"store 'rows' .* cannot be rebuilt: it has no changelog"):
+        migrate(app)
+
+
+def test_records_on_their_way_stay_whatever_is_between_them_and_who_wants_them(log: Log) -> None:
+    def build(name: str, *, filtered: bool) -> App:
+        app = shop(count)
+        counts = app.stream("in", key=str, value=str).group_by_key(name="b").count(store="more", name="count-more")
+        moved = counts.to_stream().map(lambda key, value: ("all", key), key=str, value=str).repartition(name=name)
+        moved = moved.filter(lambda key, value: True) if filtered else moved.peek(lambda key, value: None)
+        moved.to("totals", value=str)
+        moved.group_by_key(name="c").count(store="totals", name="count-totals")
+        return app
+
+    produce(log, "in", *((f"k{n}", "v") for n in range(20)))
+    with LocalRun(build("second", filtered=True)) as local:
+        local.batch()
+    with pytest.raises(IncompatibleTopologyError, match="20 records that were not read"):
+        run(build("third", filtered=False))
+    run(build("second", filtered=True))
+    run(build("third", filtered=False))
+    assert len(values(log, "totals")) == 20
+
+
+# ----- batches that are run again ----------------------------------------------------------------------------------
+
+
+def test_a_batch_that_is_run_again_wants_its_own_topology(log: Log) -> None:
+    """What another one gives would be taken for a function that is not deterministic."""
+    produce(log, "in", ("a", "x"))
+
+    def child() -> None:
+        arm(f"{AFTER_PUBLISH}:1")
+        run(shop())
+
+    assert in_child(child) == EXIT_STATUS
+    with pytest.raises(IncompatibleTopologyError, match="its topology has changed since") as raised:
+        run(shop(count))
+    assert "start the former topology once more" in (raised.value.hint or "")
+    run(shop())
+    run(shop(count))
+    assert shop().store("always").get("a") == 1
+
+
+def test_sessions_that_end_within_a_batch_are_the_same_when_it_is_run_again(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a task was in memory or was just loaded must not show, in changelogs either."""
+
+    def build() -> App:
+        return shop(lambda stream: stream.group_by_key().windowed_by(session(1_000)).count(store="counts"))
+
+    def send(*times: int) -> None:
+        log.produce("in", [ProducerRecord(b"k%d" % time, b"x", time) for time in times])
+
+    for shift in range(0, 1_000, 250):
+        first = 100_000 * (shift + 1)
+        with LocalRun(build()) as local:
+            for time in (first, first + 60 + shift):
+                send(time)
+                local.run()
+            monkeypatch.setattr("tests.runtime.local.reach", _ended_after_publication)
+            send(*range(first + 70 + shift, first + 2_350 + shift, 10))
+            with pytest.raises(InterruptedError):
+                local.batch()
+            monkeypatch.undo()
+            monkeypatch.setenv("MILLSTREAM_DATA", str(Path(local.directory).parents[2]))
+        run(build())  # else it would find that results differ
+
+
+def _ended_after_publication(point: str) -> None:
+    if point == AFTER_PUBLISH:
+        raise InterruptedError
+
+
+# ----- handles -----------------------------------------------------------------------------------------------------
+
+
+def test_an_application_that_was_migrated_comes_to_an_end(log: Log) -> None:
+    """Changelogs that it was rebuilt from grow with each batch, and are not read again."""
+    produce(log, "in", ("a", "1"))
+    run(shop(count))
+    migrate(shop(count))
+    produce(log, "in", ("b", "1"))
+    run(shop(count))
+    handle = Handle(shop(count), until_caught_up=True)
+    assert handle._is_caught_up()
+    handle._application.close()
+
+
+def test_what_an_application_added_is_kept_for_it_from_its_start_on(log: Log) -> None:
+    log.create_topic("new", config={"retention.ms": "1000"})
+    produce(log, "in", ("a", "x"))
+    run(shop())
+    produce(log, "new", *(("a", str(n)) for n in range(3)))
+    app = shop()
+    app.stream("new", key=str, value=str).to("copy")
+    Handle(app)._application.close()
+    log.apply_retention()
+    run(app)
+    assert values(log, "copy") == [b"0", b"1", b"2"]
+
+
+def test_figures_know_nothing_of_what_is_read_no_more(log: Log) -> None:
+    log.create_topic("old")
+    app = shop(count)
+    app.stream("old", key=str, value=str).to("copy")
+    for topic in ("in", "old"):
+        produce(log, topic, ("a", "1"))
+    run(app)
+    produce(log, "old", *(("a", "1") for _ in range(100)))
+    produce(log, "in", ("a", "2"), ("a", "3"))
+    migrate(shop(count))
+    log.delete_topic("old")
+    with LocalRun(shop(count)) as local:
+        metrics = Metrics(local.application)
+        assert metrics.lag() == {"in": 2}
+        for number in range(local.run()):
+            metrics.add(number, local.results, 0.1, 0.1, cores=1)
+        assert metrics.lag() == {"in": 0}
+
+
+def test_records_of_a_table_that_is_read_again_are_counted_as_read(log: Log) -> None:
+    produce(log, "small", *((f"v{n}", "row") for n in range(300)))
+    run(looking_up())
+    migrate(looking_up())
+    with LocalRun(looking_up(), records=100) as local:
+        metrics = Metrics(local.application)
+        for number in range(3):
+            local.batch()
+            metrics.add(number, local.results, 0.1, 0.1, cores=1)
+            assert metrics.last_records == 100
