@@ -206,12 +206,14 @@ def migrate(app: App, *, dry_run: bool = False) -> list[str]:
                 mark["offsets"].pop(topic, None)
             # What tasks remembered before an application had none is too old to be taken up.
             cells = known if had_tasks(known, published) is not False else {}
+            beside = place.cluster is None
+            former = [recorded(one, directory, goes_along=beside) for one in all_checkpoints(known, directory)]
             state = {
                 "first": json.dumps(mark).encode(),
                 "restores": json.dumps(restores).encode(),
                 "base": str(number).encode(),
-                "checkpoint.location": recorded(checkpoint, directory).encode(),
-                FORMER: json.dumps([recorded(one, directory) for one in all_checkpoints(known, directory)]).encode(),
+                "checkpoint.location": recorded(checkpoint, directory, goes_along=beside).encode(),
+                FORMER: json.dumps(former).encode(),
                 "plan": json.dumps(plain(app.topology())).encode(),
                 **record(app.topology()),
                 **{f"restored.{task}": cells.get(f"cells.{task}", b"") for task in range(int(known["tasks"]))},

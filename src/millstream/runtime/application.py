@@ -145,6 +145,7 @@ class Application:
             forget_rows(self.program, self.log, added)
         self._create_topics(counts)
         reach(CREATED)
+        location = recorded(self.checkpoint, self.directory, goes_along=self.place.cluster is None)
         rebuild_views(self.program, self.log, _tell, again=self._is_run_again())
         self.first = Beginning(self.program, self.log, self.epoch).mark(known)
         self.log.set_state(
@@ -155,7 +156,7 @@ class Application:
                 "first": json.dumps(self.first).encode(),
                 **({} if self._has_published else {STATEFUL: stateful(topology)}),
                 "checkpoint": self._identity.encode(),
-                "checkpoint.location": recorded(self.checkpoint, self.directory).encode(),
+                "checkpoint.location": location.encode(),
                 "format": str(_FORMAT).encode(),
             },
             self.epoch,

@@ -41,18 +41,24 @@ def all_checkpoints(known: Mapping[str, bytes], directory: Path) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def recorded(checkpoint: str, directory: Path) -> str:
-    """A checkpoint as the log knows it: one below the application's own directory goes with that.
+def recorded(checkpoint: str, directory: Path, *, goes_along: bool) -> str:
+    """A checkpoint as the log knows it.
 
-    Else a copy of a data directory would go on with the checkpoint of the other one, and destroy it.
+    Args:
+        checkpoint: The checkpoint.
+        directory: The application's own directory.
+        goes_along: The log is in the same data directory. Then so is a checkpoint, if it is below that directory: else
+            a copy of all of it would go on with the checkpoint of the other one, and destroy it.
 
-    >>> recorded("/data/applications/shop/checkpoint-3", Path("/data/applications/shop"))
+    >>> recorded("/data/applications/shop/checkpoint-3", Path("/data/applications/shop"), goes_along=True)
     'checkpoint-3'
-    >>> recorded("hdfs://name-node/shop", Path("/data/applications/shop"))
+    >>> recorded("hdfs://name-node/shop", Path("/data/applications/shop"), goes_along=True)
     'hdfs://name-node/shop'
     """
     path, own = local_path(checkpoint), directory.absolute()
-    return str(path.relative_to(own)) if path is not None and path.is_relative_to(own) else checkpoint
+    if not goes_along or path is None or not path.is_relative_to(own):
+        return checkpoint
+    return str(path.relative_to(own))
 
 
 def new_checkpoint(known: Mapping[str, bytes], config: Config, directory: Path, number: int) -> str:
