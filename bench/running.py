@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -31,6 +32,7 @@ _COMPILER = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"}
 
 _POLL = 0.002
 _PATIENCE = 1800.0
+_ENDING = 20.0
 
 
 class Bench:
@@ -99,7 +101,11 @@ def _stop_java() -> None:
     SparkSession.active().stop()
     gateway.shutdown()
     gateway.proc.stdin.close()  # for Java, its parent has ended
-    gateway.proc.wait()
+    try:
+        gateway.proc.wait(_ENDING)
+    except subprocess.TimeoutExpired:  # what RocksDB has not done yet may keep it for ever
+        gateway.proc.kill()
+        gateway.proc.wait()
     SparkContext._gateway = SparkContext._jvm = None
 
 

@@ -353,6 +353,21 @@ def test_an_application_that_was_migrated_comes_to_an_end(log: Log) -> None:
     handle._application.close()
 
 
+def test_an_application_that_was_migrated_is_rebuilt_when_it_is_to_come_to_an_end(log: Log) -> None:
+    produce(log, "in", ("a", "1"))
+    run(shop(count))
+    migrate(shop(count))
+    produce(log, "in", ("a", "1"))
+    handle = Handle(shop(count), until_caught_up=True)
+    until = handle._until
+    handle._application.close()
+    produce(log, "in", ("a", "1"))
+    with LocalRun(shop(count)) as local:
+        local.order(until=until)
+        local.run()
+    assert shop(count).store("counts").get("a") == 2
+
+
 def test_what_an_application_added_is_kept_for_it_from_its_start_on(log: Log) -> None:
     log.create_topic("new", config={"retention.ms": "1000"})
     produce(log, "in", ("a", "x"))

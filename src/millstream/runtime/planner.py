@@ -190,10 +190,10 @@ class Planner:
 
     def _limited(self, offsets: Offsets, ends: Offsets, orders: Orders) -> Offsets:
         """The ends of what may be read at all: of changelogs only what was there when stores began to be rebuilt."""
-        limits = dict(orders.until or {})
-        own = self._subscription.internal if orders.until is not None else ends.keys()
-        ends = {t: e if t in own else _least(e, limits.get(t, [])) for t, e in ends.items()}
-        ends |= {t: _least(ends[t], self._first["globals"].get(t, [])) for t in self._subscription.restores}
+        own, restores, until = self._subscription.internal, self._subscription.restores, orders.until
+        if until is not None:
+            ends = {t: e if t in own or t in restores else _least(e, until.get(t, [])) for t, e in ends.items()}
+        ends |= {t: _least(ends[t], self._first["globals"].get(t, [])) for t in restores}
         return {t: _greatest(ends[t], offsets.get(t, [])) for t in sorted(ends)}
 
     def _now_wanted(self, look: _Look) -> Offsets:
