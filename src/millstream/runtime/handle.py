@@ -6,7 +6,7 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from concurrent.futures import Future
 from types import TracebackType
@@ -26,6 +26,7 @@ from millstream.runtime.application import Application
 from millstream.runtime.commit import Committer, error_of
 from millstream.runtime.control import Control, Orders
 from millstream.runtime.lifecycle import Lifecycle, Listener, State
+from millstream.runtime.messages import earliest
 from millstream.runtime.metrics import Metrics
 from millstream.runtime.pacing import Pacing
 from millstream.runtime.queries import open_store
@@ -388,8 +389,8 @@ class Handle:
         bounds = [bound for written in results for bound in written.bounds]
         self._order(
             records=self._pacing.records,
-            due=_least(written.due for written in results),
-            asleep=_least(written.asleep for written in results),
+            due=earliest(written.due for written in results),
+            asleep=earliest(written.asleep for written in results),
             bounds=bounds,
             waiting=metrics.waiting,
         )
@@ -431,10 +432,6 @@ def interrupted_by_sigterm() -> Iterator[None]:
     finally:
         if ours:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _least(times: Iterable[int | None]) -> int | None:
-    return min((time for time in times if time is not None), default=None)
 
 
 def _may_pass(error: MillstreamError) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterable
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -136,6 +137,11 @@ class Written(Message, array_like=True, frozen=True):
     asleep: int | None = None
     taken: dict[str, int] = {}
     stores: dict[str, StoreSize] = {}
+
+
+def earliest(times: Iterable[int | None]) -> int | None:
+    """The first of some times, of which there may be none."""
+    return min((time for time in times if time is not None), default=None)
 
 
 def failure_of(error: MillstreamError) -> Failure:

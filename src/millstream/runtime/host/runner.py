@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,6 +24,7 @@ from millstream.runtime.messages import (
     Piece,
     StoreChange,
     Written,
+    earliest,
     failure_of,
     pack,
 )
@@ -176,8 +177,8 @@ class TaskRunner:
             blocks=list(blocks_of(outputs, self._program.counts.get, self._number)),
             drops=[drop for part in self._parts for drop in part.drops()],
             taken={name: count for part in self._parts for name, count in part.taken.items()},
-            due=_least(part.task.context.punctuators.due() for part in self._parts),
-            asleep=_least(part.task.context.punctuators.asleep() for part in self._parts),
+            due=earliest(part.task.context.punctuators.due() for part in self._parts),
+            asleep=earliest(part.task.context.punctuators.asleep() for part in self._parts),
             waiting=sum(len(batch) for batch in self._waiting.values()),
             bounds=self._behind(ends) if self._number == 0 else [],  # all tasks say the same
         )
@@ -318,10 +319,6 @@ def _node_of(cell: str, nodes: set[str]) -> str | None:
         if cell in nodes:
             return cell
     return None
-
-
-def _least(times: Iterable[int | None]) -> int | None:
-    return min((time for time in times if time is not None), default=None)
 
 
 class _Part:
