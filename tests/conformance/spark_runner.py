@@ -190,7 +190,8 @@ class _Group:
                         _feed(log, members, [] if at_once else [step])
                         host.settle()
                         _take(log, members, step)
-                    return [member.result(host) for member in members]
+                    dropped = host.dropped
+                    return [member.result(host, dropped) for member in members]
         except MillstreamError as error:
             return [{"error": {"step": step, "message": str(error)}, "outputs": found} for found in steps]
 
@@ -282,12 +283,12 @@ class _Member:
             shown["value"] = shown["value"].replace(self._prefix, "")
         return shown
 
-    def result(self, host: Host) -> dict[str, Any]:
-        """All that came of the vector."""
+    def result(self, host: Host, counted: Counter[tuple[str, str]]) -> dict[str, Any]:
+        """All that came of the vector; of the records that were dropped in the application, those of the vector."""
         stores = dump_stores(cast("Any", host), self._stores, self._vector["inputs"], self.steps)
         dropped = sum(
             count
-            for (operator, reason), count in host.dropped.items()
+            for (operator, reason), count in counted.items()
             if operator.startswith(self._prefix) and reason not in UNCOUNTED
         )
         named = {name.removeprefix(self._prefix): rows for name, rows in stores.items()}
@@ -372,11 +373,13 @@ class _SparkHost:
 
     def settle(self) -> None:
         """Waits until there is nothing unread."""
-        deadline = time.monotonic() + _LONGEST_WAIT
+        begun = looked = time.monotonic()
         while _unread(self._log, self._id, self._topics):
-            if self._handle.wait(_POLL):
+            now = time.monotonic()
+            if self._handle.wait(max(_POLL, 4 * (now - looked))):  # to look must not be most of the work
                 raise AssertionError("the application has stopped")
-            assert time.monotonic() < deadline, f"there is no end after {_LONGEST_WAIT} seconds"
+            looked = time.monotonic()
+            assert looked - begun < _LONGEST_WAIT, f"there is no end after {_LONGEST_WAIT} seconds"
 
     @property
     def dropped(self) -> Counter[tuple[str, str]]:

@@ -15,7 +15,7 @@ from tests.fault.killing import MARK, processes, wait_until_gone
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 900.0
-WATCHED = 60.0
+WATCHED = 15.0
 """So long the demo runs after its first results."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]

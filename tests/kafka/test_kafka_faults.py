@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from tests.fault import model, smoke
-from tests.fault.killing import Instance
+from tests.fault.killing import LAST, Instance
 from tests.fault.points import KAFKA
 from tests.kafka import independent
 from tests.kafka.conftest import running
@@ -35,6 +35,9 @@ KILLS = 10
 
 BROKER_DEATHS = int(os.environ.get("BROKER_DEATHS", "5"))
 PER_KEY_ON_SPARK = int(os.environ.get("PER_KEY_ON_SPARK", "200"))
+PROPERTIES = {"log.retention.ms": "-1", "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+"""Of a broker: it ends transactions that take too long soon, instead of every 10 s."""
+
 OPTIONS = ("--batch", "400", "--set", "producer.transaction.timeout.ms=2000", "--set", "request.timeout.ms=4000")
 
 ON_THE_WAY = ["start.acquired", "start.topics-created", "driver.batch.received", "driver.batch.published"]
@@ -99,10 +102,8 @@ def test_kills_at_random_moments(broker: Broker, directory: Path) -> None:
 def test_on_spark_the_application_and_its_broker_are_killed_and_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Brokers end transactions that take too long at intervals of 10 s; here more often."""
-    properties = {"log.retention.ms": "-1", "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
     directory, dice = tmp_path / "data", random.Random(SEED)
-    with running(Broker(tmp_path / "broker", properties=properties)) as broker:
+    with running(Broker(tmp_path / "broker", properties=PROPERTIES)) as broker:
         monkeypatch.setenv("MILLSTREAM_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
         smoke.fill(directory, SEED, PER_KEY_ON_SPARK)
         with Instance(directory, *OPTIONS) as instance:
@@ -127,9 +128,9 @@ def test_on_spark_the_application_and_its_broker_are_killed_and_stopped(
             instance.wait_for(lambda: instance.in_batch, "a batch")
             send([instance.process.pid], signal.SIGTERM)
             assert instance.wait() == 0, instance.output()
-        with Instance(directory, *OPTIONS, point="kafka.publish.during-commit:2") as instance:
+        with Instance(directory, *OPTIONS, point="kafka.publish.during-commit:3") as instance:
             assert instance.wait() == EXIT_STATUS, instance.output()
-        with Instance(directory, *OPTIONS) as instance:
+        with Instance(directory, *OPTIONS, *LAST) as instance:
             assert instance.wait() == 0, instance.output()
             instance.seconds_until_gone()
         reader = independent.reader(broker.bootstrap_servers)

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from tests.fault import model, smoke
-from tests.fault.killing import Instance
+from tests.fault.killing import LAST, Instance
 from tests.kafka import independent
 from tests.kafka.conftest import running
 from tests.kafka.connector import connector_jars
+from tests.kafka.test_kafka_faults import OPTIONS, PROPERTIES
 
 from millstream.dev.broker import Broker
 from millstream.failpoints import EXIT_STATUS
@@ -54,8 +55,8 @@ def test_with_the_connector_nothing_is_lost_or_doubled(
     jars: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, dice = tmp_path / "data", random.Random(SEED)
-    options = ("--batch", "150", "--set", "kafka.source=connector", "--set", f"spark.jars={jars}")
-    with running(Broker(tmp_path / "broker", properties={"log.retention.ms": "-1"})) as broker:
+    options = (*OPTIONS, "--set", "kafka.source=connector", "--set", f"spark.jars={jars}", "--batch", "150")
+    with running(Broker(tmp_path / "broker", properties=PROPERTIES)) as broker:
         monkeypatch.setenv("MILLSTREAM_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
         smoke.fill(directory, SEED, PER_KEY)
         with Instance(directory, *options) as instance:
@@ -69,7 +70,7 @@ def test_with_the_connector_nothing_is_lost_or_doubled(
             assert instance.kill(java=True)
         with Instance(directory, *options, point="kafka.publish.during-commit:3") as instance:
             assert instance.wait() == EXIT_STATUS, instance.output()
-        with Instance(directory, *options) as instance:
+        with Instance(directory, *options, *LAST) as instance:
             assert instance.wait() == 0, instance.output()
             instance.seconds_until_gone()
         findings = model.verify(directory, SEED, PER_KEY, read=independent.reader(broker.bootstrap_servers))

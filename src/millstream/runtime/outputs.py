@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.engine.context import OutputBatch
+from millstream.log.arrays import from_integers, to_numbers
 from millstream.log.blocks import Block, decode, encode, encode_batch, to_batch
 from millstream.partitioning_arrow import partitions_for
 from millstream.records import Headers
@@ -95,8 +96,8 @@ def merged(blocks: Sequence[Block]) -> Block:
     One behind the other, all records but those of the last task would look late to whoever reads them.
     """
     batches = [decode(block.data) for block in blocks]
-    progress = np.concatenate([np.maximum.accumulate(batch.column(0).to_numpy()) for batch in batches])
-    whole = pa.Table.from_batches(batches).take(pa.array(np.argsort(progress, kind="stable")))
+    progress = np.concatenate([np.maximum.accumulate(to_numbers(batch.column(0))) for batch in batches])
+    whole = pa.Table.from_batches(batches).take(from_integers(np.argsort(progress, kind="stable")))
     return encode_batch(whole.combine_chunks().to_batches()[0])
 
 
@@ -112,7 +113,7 @@ def _dealt(
     for partition in range(count):
         places = order[starts[partition] : starts[partition + 1]]
         if len(places):
-            yield _output(topic, partition, encode_batch(batch.take(pa.array(places))))
+            yield _output(topic, partition, encode_batch(batch.take(from_integers(places))))
 
 
 def _partitions(keys: pa.Array, chosen: Sequence[int | None], count: int) -> NDArray[np.int32]:

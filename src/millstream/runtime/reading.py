@@ -17,7 +17,8 @@ from millstream.engine import Task
 from millstream.errors import MillstreamError, OffsetOutOfRangeError
 from millstream.failpoints import declare, reach
 from millstream.log.api import Log
-from millstream.log.blocks import encode_headers
+from millstream.log.arrays import from_integers, to_numbers
+from millstream.log.blocks import to_batch
 from millstream.partitioning_arrow import partitions_for
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
@@ -195,7 +196,7 @@ class Reader:
         for task, delivery in enumerate(deliveries):
             own = places[starts[task] : starts[task + 1]]
             if len(own):
-                part = records if len(own) == len(orders) else records.take(pa.array(own))
+                part = records if len(own) == len(orders) else records.take(from_integers(own))
                 delivery.pieces.append(Piece(topic, partition, _piece(part, orders[own])))
 
     def _send_on(self, one: Range, task: Task, deliveries: list[Delivery]) -> list[Any]:
@@ -212,18 +213,8 @@ class Reader:
                 self._deal(one, topic, code, _NO_RECORDS, _NO_ORDERS, deliveries)
                 continue
             keys, values, timestamps, headers, partitions = columns_for(topic, found)
-            records = pa.record_batch(
-                [
-                    pa.array(np.arange(one.start, one.start + len(keys))),
-                    pa.array(timestamps, pa.int64()),
-                    pa.array(keys, pa.binary()),
-                    pa.array(values, pa.binary()),
-                    pa.nulls(len(keys), pa.binary())
-                    if headers is None
-                    else pa.array(map(encode_headers, headers), pa.binary()),
-                ],
-                schema=_READ,
-            )
+            offsets = from_integers(np.arange(one.start, one.start + len(keys)))
+            records = pa.record_batch([offsets, *to_batch(timestamps, keys, values, headers).columns], schema=_READ)
             chosen = None
             if any(p is not None for p in partitions):
                 chosen = np.array([-1 if p is None else p for p in partitions])
@@ -301,7 +292,7 @@ def _orders(source: Source | Repartition, records: pa.RecordBatch) -> Any:
 
 
 _READ = pa.schema([field for field in PIECE if field.name != "order"])
-_NO_RECORDS = pa.RecordBatch.from_pylist([], schema=_READ)
+_NO_RECORDS = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in _READ], schema=_READ)
 _NO_ORDERS = np.array([], dtype=np.int64)
 
 
@@ -311,12 +302,12 @@ def _one_batch(records: pa.Table) -> pa.RecordBatch:
 
 
 def _running(records: pa.RecordBatch) -> Any:
-    return np.maximum.accumulate(records.column("timestamp").to_numpy()) if records.num_rows else _NO_ORDERS
+    return np.maximum.accumulate(to_numbers(records.column("timestamp"))) if records.num_rows else _NO_ORDERS
 
 
 def _piece(records: pa.RecordBatch, orders: Any) -> bytes:
     columns = [records.column(name) for name in ("offset", "timestamp")]
-    columns.append(pa.array(orders))
+    columns.append(from_integers(orders))
     columns += [records.column(name) for name in ("key", "value", "headers")]
     data: bytes = pa.record_batch(columns, schema=PIECE).serialize().to_pybytes()
     return data

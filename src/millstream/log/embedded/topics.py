@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from millstream.errors import ConfigError, TopicExistsError, UnknownTopicError, suggestion
@@ -61,15 +62,19 @@ def find_all(connection: sqlite3.Connection) -> list[StoredTopic]:
 def _read(row: tuple[str, int, int, str, int, int]) -> StoredTopic:
     name, number, partitions, config, internal, stored = row
     verify(f"topic {name!r}", stored, *row[:-1])
-    known = json.loads(config)
-    return StoredTopic(number, Topic(name, partitions, known, bool(internal)), settings(known))
+    return StoredTopic(number, Topic(name, partitions, json.loads(config), bool(internal)), _settings(config))
+
+
+@functools.lru_cache
+def _settings(config: str) -> TopicSettings:
+    """Reads a configuration. Topics are many and asked for often, configurations few."""
+    return settings(json.loads(config))
 
 
 def create(
     connection: sqlite3.Connection, name: str, partitions: int, config: Mapping[str, str], *, internal: bool
 ) -> StoredTopic:
     """Makes a topic that does not exist."""
-    check_name(name, "topic")
     check_partitions(partitions)
     checked = check_config(config)
     if exists(connection, name):
@@ -83,8 +88,12 @@ def create(
 
 
 def exists(connection: sqlite3.Connection, name: str) -> bool:
-    """Returns whether there is a topic of that name."""
-    return any(topic.name == name for topic in find_all(connection))
+    """Returns whether there is a topic of that name, which must be one that a topic may have."""
+    check_name(name, "topic")
+    if connection.execute("SELECT 1 FROM topics WHERE name = ?", (name,)).fetchone() is not None:
+        return True
+    check(connection, "topics", without=name)
+    return False
 
 
 def _add_head(connection: sqlite3.Connection, topic: int, partition: int) -> None:
@@ -132,15 +141,20 @@ def delete(connection: sqlite3.Connection, name: str) -> None:
 def head(connection: sqlite3.Connection, topic: StoredTopic, partition: int) -> Head:
     """Returns where a partition begins and ends."""
     statement = "SELECT start, next, checksum FROM partitions WHERE topic = ? AND partition = ?"
-    row = connection.execute(statement, (topic.id, partition)).fetchone()
-    start, end, stored = row or (0, 0, None)
-    verify(f"topic {topic.name!r}, partition {partition}", stored, topic.id, partition, start, end)
-    return Head(start, end)
+    return _head(topic, partition, connection.execute(statement, (topic.id, partition)).fetchone())
 
 
 def heads(connection: sqlite3.Connection, topic: StoredTopic) -> list[Head]:
     """Returns where each partition of a topic begins and ends."""
-    return [head(connection, topic, partition) for partition in range(topic.topic.partitions)]
+    statement = "SELECT partition, start, next, checksum FROM partitions WHERE topic = ?"
+    found = {partition: row for partition, *row in connection.execute(statement, (topic.id,))}
+    return [_head(topic, partition, found.get(partition)) for partition in range(topic.topic.partitions)]
+
+
+def _head(topic: StoredTopic, partition: int, row: Sequence[int] | None) -> Head:
+    start, end, stored = row or (0, 0, None)
+    verify(f"topic {topic.name!r}, partition {partition}", stored, topic.id, partition, start, end)
+    return Head(start, end)
 
 
 def sizes(connection: sqlite3.Connection, topic: StoredTopic) -> list[Stored]:

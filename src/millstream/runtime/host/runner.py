@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from millstream.engine import InputRecord, Task
 from millstream.errors import MillstreamError
+from millstream.log.arrays import from_integers, to_numbers
 from millstream.plan.fingerprint import kept_stores
 from millstream.plan.sources import GlobalTable
 from millstream.runtime.columns import NO_COLUMNS, columns_of, finder
@@ -197,10 +199,10 @@ class TaskRunner:
 
     def _ordered(self, place: Place, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The running maximum of a partition goes on from batch to batch."""
-        before, orders = self._bounds.get(place), batch.column(2).to_numpy()
+        before, orders = self._bounds.get(place), to_numbers(batch.column(2))
         if before is None or not len(orders) or orders[0] >= before:
             return batch
-        return batch.set_column(2, PIECE.field(2), pa.array(orders.clip(min=before)))
+        return batch.set_column(2, PIECE.field(2), from_integers(orders.clip(min=before)))
 
     def _take(self, part: _Part, arrived: dict[Place, pa.RecordBatch], ends: dict[Place, End]) -> None:
         task = part.task
@@ -213,7 +215,7 @@ class TaskRunner:
             if end is not None and end.more:
                 bound = max([b for b in (before, end.bound) if b is not None], default=-(2**63))
             batch = arrived.get(place)
-            inputs.append(Input(rank, _NONE if batch is None else batch.column(2).to_numpy(), bound))
+            inputs.append(Input(rank, _NONE if batch is None else to_numbers(batch.column(2)), bound))
         counts, order = merge(inputs)
         taken = []
         for place, count in zip(places, counts, strict=True):
@@ -338,7 +340,7 @@ class _Part:
 
 # ----- columns -----------------------------------------------------------------------------------------------------
 
-_NONE = pa.array([], pa.int64()).to_numpy()
+_NONE = np.empty(0, np.int64)
 
 
 def _columns(records: list[ChangelogRecord]) -> tuple[list[bytes], list[bytes | None], list[int]]:
