@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
 import os
@@ -69,6 +70,18 @@ def test_hosts_give_the_results_of_the_model_and_keep_their_state_warm(directory
     assert batches > 5
     assert run.failures == run.reloads == 0
     check(directory)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has loaded")
+def test_a_host_does_its_work_without_pandas(directory: Path) -> None:
+    """It would take a third of a second to load, in each host. Arrow does so if it is asked carelessly."""
+    with HostedRun(smoke.build(directory), records=RECORDS) as run:
+        run.run()
+        with contextlib.closing(run.connect()) as wire:
+            host = process_of(wire)
+        loaded = Path(f"/proc/{host}/maps").read_text(encoding="utf-8")
+    assert "libarrow" in loaded
+    assert "pandas" not in loaded
 
 
 @pytest.mark.parametrize("point", HOST)

@@ -12,7 +12,7 @@ from tests.runtime.local import AFTER_PUBLISH, LocalRun
 from tests.runtime.test_changes import produce, run, values
 from tests.unit.log.helpers import in_child
 
-from millstream import App, Stream, session
+from millstream import App, Materialized, Stream, session
 from millstream.errors import IncompatibleTopologyError, ProcessingError, SetupError
 from millstream.failpoints import EXIT_STATUS, arm
 from millstream.log import Log, ProducerRecord, open_log
@@ -47,6 +47,13 @@ def shop(*parts: Build, **config: Any) -> App:
 
 def count(stream: Stream[str, str]) -> None:
     stream.group_by_key().count(store="counts").to_stream().to("out")
+
+
+def counting(store: str, *, logging: bool = True) -> App:
+    """An application with one store, which has a changelog or none."""
+    app = App("counting", config={"num.tasks": 1, "status": "none"})
+    app.stream("in", key=str, value=str).group_by_key().count(store=Materialized(store, logging=logging), name="count")
+    return app
 
 
 def looking_up(*, poisoned: bool = False, as_table: bool = False, table: bool = True, **config: Any) -> App:
@@ -223,6 +230,50 @@ def test_the_view_of_a_store_that_a_migration_cannot_rebuild_is_empty(log: Log) 
     produce(log, "in", ("a", "1"))
     run(shop(count, **config))
     assert [shop(count, **config).store("counts").get(key) for key in "aj"] == [1, None]
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_a_changelog_that_was_switched_off_for_a_while_is_not_used_to_rebuild(log: Log, published: bool) -> None:
+    """What changed then is nowhere in it. It is if nothing was published meanwhile."""
+    off = {"store.changelogs": False}
+    produce(log, "in", ("a", "1"), ("j", "1"))
+    run(shop(count))
+    if published:
+        produce(log, "in", ("a", "1"))
+    run(shop(count, **off))
+    run(shop(count))
+    produce(log, "in", ("j", "1"))
+    run(shop(count))
+    if not published:
+        migrate(shop(count))
+        run(shop(count))
+        assert [shop(count).store("counts").get(key) for key in "aj"] == [1, 2]
+        return
+    with pytest.raises(SetupError, match="store 'always' cannot be rebuilt: its changelog lacks what") as raised:
+        migrate(shop(count))
+    assert 'store="always-v2"' in (raised.value.hint or "")
+    assert [shop(count).store("counts").get(key) for key in "aj"] == [2, 2]
+
+
+def test_a_changelog_is_whole_again_when_its_store_begins_anew(log: Log) -> None:
+    for switched_on in (True, False, True):
+        produce(log, "in", ("a", "1"))
+        run(counting("counts", logging=switched_on))
+    with pytest.raises(SetupError, match="store 'counts' cannot be rebuilt") as raised:
+        migrate(counting("counts"))
+    assert 'store="counts-v2"' in (raised.value.hint or "")
+    for _round in range(2):
+        migrate(counting("counts-v2"))
+        produce(log, "in", ("a", "1"))
+        run(counting("counts-v2"))
+    assert counting("counts-v2").store("counts-v2").get("a") == 2
+    reset("counting")
+    for _round in range(2):
+        run(counting("counts"))
+        migrate(counting("counts"))
+        produce(log, "in", ("a", "1"))
+    run(counting("counts"))
+    assert counting("counts").store("counts").get("a") == 7
 
 
 def test_a_start_that_came_to_nothing_does_not_make_stores_fit(log: Log) -> None:

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 HEAVY = {
     "asyncio",
     "confluent_kafka",
@@ -38,6 +40,16 @@ sys.addaudithook(lambda event, args: started.append(event) if event in starts el
 import millstream
 print(json.dumps({"imported": sorted(set(sys.modules) - before), "started": started}))
 """
+
+
+PROCESSES = ["millstream.runtime.host.server", "millstream.runtime.spark.source", "millstream.runtime.spark.proxy"]
+
+
+@pytest.mark.parametrize("module", PROCESSES)
+def test_what_each_process_of_an_application_imports_does_not_load_pandas(module: str) -> None:
+    probe = f"import sys, {module}; print('pyarrow' in sys.modules, 'pandas' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["True", "False"]
 
 
 def test_import_loads_nothing_heavy_and_starts_no_process() -> None:

@@ -23,7 +23,7 @@ from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program
 from millstream.runtime.queries import stores_of
 from millstream.runtime.rebuild import forget_rows
-from millstream.runtime.succession import compare_with_last, had_tasks, plain, record
+from millstream.runtime.succession import compare_with_last, had_tasks, plain, plan_that_ran, record, whole_changelogs
 
 Position = Literal["earliest", "latest"] | int
 
@@ -215,7 +215,7 @@ def migrate(app: App, *, dry_run: bool = False) -> list[str]:
                 "checkpoint.location": recorded(checkpoint, directory, goes_along=beside).encode(),
                 FORMER: json.dumps(former).encode(),
                 "plan": json.dumps(plain(app.topology())).encode(),
-                **record(app.topology()),
+                **record(app.topology(), program.logged),  # what is not rebuilt begins empty, and so does its changelog
                 **{f"restored.{task}": cells.get(f"cells.{task}", b"") for task in range(int(known["tasks"]))},
             }
             log.set_state(app.id, state, log.acquire(app.id))
@@ -259,6 +259,12 @@ def _rebuilt(program: Program, log: Log, known: Mapping[str, bytes], checkpoint:
     topics = {topic.name for topic in log.topics()}
     tables = {table.store.name for table in topology.global_tables}
     kept = {name: program.changelog_of(specs[name]) for name in comparison.names("kept") if name not in tables}
+    whole = whole_changelogs(kept, known, plan_that_ran(known, log.published(topology.application_id)))
+    for name in (name for name, topic in kept.items() if topic is not None and name not in whole):
+        raise SetupError(
+            f"store {name!r} cannot be rebuilt: its changelog lacks what was changed while it was switched off",
+            hint=f'nothing was changed; let it begin empty, under another name (store="{name}-v2"); or {BEGIN_AGAIN}',
+        )
     restores = {topic: name for name, topic in kept.items() if topic is not None and topic in topics}
     empty = [name for name in (*kept, *comparison.names("incompatible")) if name not in restores.values()]
     return _Rebuilt(restores, empty, comparison.names("added"), comparison.names("lost"))

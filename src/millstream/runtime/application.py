@@ -10,6 +10,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -34,7 +35,15 @@ from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program
 from millstream.runtime.queries import stores_of
 from millstream.runtime.rebuild import forget_rows, rebuild_views
-from millstream.runtime.succession import STATEFUL, compare_with_last, last_batch, plain, plan_that_ran, stateful
+from millstream.runtime.succession import (
+    STATEFUL,
+    compare_with_last,
+    last_batch,
+    plain,
+    plan_that_ran,
+    stateful,
+    whole_changelogs,
+)
 from millstream.stages import Topology
 from millstream.state.spec import StoreSpec
 
@@ -140,6 +149,7 @@ class Application:
         self.epoch = self.log.acquire(app.id)
         reach(ACQUIRED)
         ran = plan_that_ran(known, self.log.published(app.id))
+        self.program = replace(self.program, whole=whole_changelogs(self.program.logged, known, ran))
         if ran is not None:
             added = [spec for spec in self.stores() if spec.name not in ran["stores"]]
             forget_rows(self.program, self.log, added)

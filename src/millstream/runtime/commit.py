@@ -54,7 +54,7 @@ class Committer:
         self._unknown = [spec for spec in stores_of(topology) if program.has_view(spec)]
         published = log.published(topology.application_id)
         self._published = -1 if published is None else published.batch
-        self._record = record(topology)
+        self._record = record(topology, program.whole)
 
     def commit(self, batch: int, payloads: Iterable[bytes]) -> list[Written]:
         """Publishes a batch, and returns what its tasks did.

@@ -15,7 +15,7 @@ from millstream.errors import RunError
 from millstream.log.opening import Place
 from millstream.plan.sources import ToTable
 from millstream.runtime.capture import Logging, logging_here
-from millstream.runtime.queries import has_view
+from millstream.runtime.queries import has_view, stores_of
 from millstream.stages import Topology
 from millstream.stages.placement import Placement, place
 from millstream.stages.subtopology import changelog_topic
@@ -34,6 +34,7 @@ class Program:
         log: Where its log is.
         restores: The stores that are rebuilt from their changelogs before anything else, by topic.
         cells: What the operators of each task remembered, for stores that are rebuilt.
+        whole: The stores whose changelogs have all of their rows.
         logging: How the loggers of the driver are set up.
     """
 
@@ -44,6 +45,7 @@ class Program:
     log: Place
     restores: dict[str, str] = field(default_factory=dict)
     cells: dict[int, bytes] = field(default_factory=dict)
+    whole: frozenset[str] = frozenset()
     logging: dict[str, Logging] = field(default_factory=logging_here)
 
     @property
@@ -58,6 +60,11 @@ class Program:
         if any(table.reuse_source and table.store.name == spec.name for table in self.topology.plan.of_type(ToTable)):
             return None
         return changelog_topic(self.topology.application_id, spec)
+
+    @property
+    def logged(self) -> list[str]:
+        """The stores that have a changelog."""
+        return [spec.name for spec in stores_of(self.topology) if self.changelog_of(spec) is not None]
 
     def has_view(self, spec: StoreSpec) -> bool:
         """Whether a store can be queried."""

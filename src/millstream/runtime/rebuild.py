@@ -18,7 +18,7 @@ _NO_TIME = -1
 def rebuild_views(program: Program, log: Log, tell: Callable[[str], None], *, again: bool) -> None:
     """Makes the views of an application, unless those that are here have all that it has published.
 
-    In the view of a store without a changelog, rows come back as they change.
+    In the view of a store without a changelog, or of one that lacks rows, they come back as they change.
 
     Args:
         program: The application.
@@ -28,7 +28,8 @@ def rebuild_views(program: Program, log: Log, tell: Callable[[str], None], *, ag
     """
     application = program.topology.application_id
     viewed = [spec for spec in stores_of(program.topology) if program.has_view(spec)]
-    known = [(spec, topic) for spec in viewed if (topic := program.changelog_of(spec)) is not None]
+    whole = [spec for spec in viewed if spec.name in program.whole]
+    known = [(spec, topic) for spec in whole if (topic := program.changelog_of(spec)) is not None]
     if viewed:
         log.complete_views(application, _changes(log, application, known, tell), again=again)
 

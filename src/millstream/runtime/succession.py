@@ -26,6 +26,9 @@ STATEFUL = "stateful"
 RAN = "ran"
 """Under this name it knows the topology that last ran, which is not always the one that was last started."""
 
+WHOLE = "whole"
+"""Under this name it knows the stores whose changelogs have all of their rows."""
+
 _MIGRATE = "make a new checkpoint, with named stores rebuilt from their changelogs: millstream migrate; or "
 _READ_ON = "start the former topology once more, with run(until_caught_up=True), and then this one; or "
 
@@ -71,9 +74,30 @@ def stateful(topology: Topology) -> bytes:
     return b"0" if needs_tasks(topology) is None else b"1"
 
 
-def record(topology: Topology) -> dict[str, bytes]:
-    """What the log is to remember of an application with its first batch."""
-    return {RAN: json.dumps(plain(topology)).encode(), STATEFUL: stateful(topology)}
+def record(topology: Topology, whole: Iterable[str]) -> dict[str, bytes]:
+    """What the log is to remember of an application with its first batch; *whole* is what `WHOLE` is then."""
+    return {
+        RAN: json.dumps(plain(topology)).encode(),
+        STATEFUL: stateful(topology),
+        WHOLE: json.dumps(sorted(whole)).encode(),
+    }
+
+
+def whole_changelogs(logged: Iterable[str], known: Mapping[str, bytes], ran: PlainPlan | None) -> frozenset[str]:
+    """Of the stores that have a changelog, those whose changelog has all of their rows.
+
+    One that was switched off for a while lacks what changed then, and nobody can tell what that was. Earlier versions
+    did not write down which ones were.
+
+    Args:
+        logged: The stores that have a changelog.
+        known: What the log knows of the application.
+        ran: The topology that last ran, if any has.
+    """
+    if ran is None or WHOLE not in known:
+        return frozenset(logged)
+    before = json.loads(known[WHOLE])
+    return frozenset(name for name in logged if name in before or name not in ran["stores"])
 
 
 def had_tasks(known: Mapping[str, bytes], published: Published | None) -> bool | None:
