@@ -200,6 +200,17 @@ def test_a_tick_does_not_take_a_new_global_table_for_read(log: Log) -> None:
     assert values(log, "looked-up") == [b"v1 row1"]
 
 
+def test_rows_of_a_global_table_may_be_deleted_before_any_other_record_has_come(log: Log) -> None:
+    """What is gone has no time of its own for the changelog, and the stream has none yet."""
+    produce(log, "small", ("1", "one"), ("2", "two"))
+    log.produce("small", [ProducerRecord(b"1", None, 5)])
+    run(looking_up())
+    assert dict(looking_up().store("small-rows").all()) == {"2": "two"}
+    produce(log, "in", ("a", "1"), ("b", "2"))
+    run(looking_up())
+    assert values(log, "looked-up") == [b"2 two"]
+
+
 # ----- stores ------------------------------------------------------------------------------------------------------
 
 

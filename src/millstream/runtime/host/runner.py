@@ -95,12 +95,14 @@ class TaskRunner:
         self._parts: list[_Part] = []
         parts = program.placement.tasks
         everyone = {node.name for topology in parts for node in topology.plan.nodes}
+        of_node: dict[str | None, list[str]] = {}
+        for name in cells:
+            of_node.setdefault(_node_of(name, everyone), []).append(name)
         for topology in parts:
             names = [node.name for node in topology.plan.nodes if not isinstance(node, GlobalTable)]
             first = names[0] if names else ""
-            nodes = {node.name for node in topology.plan.nodes}
             # No part may have what is another's: it would go on saving it as it was when it was loaded.
-            own = {name: value for name, value in cells.items() if _node_of(name, everyone) in nodes}
+            own = {name: cells[name] for node in topology.plan.nodes for name in of_node.get(node.name, ())}
             own["task.stream-time"] = cells.get(f"task.stream-time.{first}", -1)
             task = Task(topology, program.config, number, now=now, state=({}, own), open_store=self.state.open)
             task.context.partition_counts = self._partition_count
@@ -279,12 +281,14 @@ class TaskRunner:
 
     def _changelogs(self, changes: dict[str, list[ChangelogRecord]]) -> list[OutputBlock]:
         found = []
+        latest = max((part.task.context.stream_time for part in self._parts), default=-1)
+        if latest < 0:  # nothing has come yet but rows of global tables
+            latest = max((part.task.context.now for part in self._parts), default=0)
         for name, records in changes.items():
             topic = self._program.changelog_of(self._specs[name])
             if topic is None:
                 continue
             keys, values, timestamps = _columns(records)
-            latest = max((part.task.context.stream_time for part in self._parts), default=0)
             times = [latest if time == NO_TIMESTAMP else time for time in timestamps]
             found.append(block(topic, self._number, times, keys, values, None))
         return found
