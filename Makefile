@@ -17,7 +17,8 @@ VENV := $(or $(UV_PROJECT_ENVIRONMENT),.venv)
 BIN := $(VENV)/bin
 TOOLS := .tools
 UV_MIN := 0.8
-WORKERS := auto
+# Half as many again as there are cores: many tests wait, for brokers and for processes to start and to end.
+WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); n=$$(( n + n / 2 )); echo $$(( n < 8 ? n : 8 )))
 
 say = @printf '\n==> %s\n'
 
@@ -114,7 +115,7 @@ types: setup ## Check types (mypy, strict)
 
 pytest: setup ## Run the tests and the examples of the documentation; pass arguments with ARGS="..."
 	$(say) 'pytest'
-	@$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --maxschedchunk 1 $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --maxschedchunk 1 $(ARGS)
 
 soak: setup ## Kill an application on Spark KILLS times (200), and verify what it did
 	@$(BIN)/python -m tests.fault.soak $(or $(KILLS),200)

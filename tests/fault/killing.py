@@ -24,7 +24,7 @@ from millstream.failpoints import EXIT_STATUS
 GONE_SECONDS = 15.0
 """No process of an application may be left longer than this after its end."""
 
-DRIVER_POINTS = ["driver.batch.received", "driver.batch.published", "log.publish.after-appends"]
+DRIVER_POINTS = ["driver.batch.received", "driver.batch.published"]
 WORKER_POINTS = [*SPARK, "host.batch.after-run", "reader.after-read"]
 """Those of which Spark is started: all that only Spark passes, and one of each process."""
 
