@@ -287,6 +287,17 @@ def test_a_changelog_is_whole_again_when_its_store_begins_anew(log: Log) -> None
     assert counting("counts").store("counts").get("a") == 7
 
 
+def test_a_store_that_has_its_first_changelog_with_a_migration_begins_empty_and_whole(log: Log) -> None:
+    produce(log, "in", ("a", "1"))
+    run(counting("counts", logging=False))
+    assert "begin with an empty store counts" in migrate(counting("counts"))
+    produce(log, "in", ("a", "1"))
+    run(counting("counts"))
+    assert "rebuild store counts from counting-counts-changelog" in migrate(counting("counts"))
+    run(counting("counts"))
+    assert counting("counts").store("counts").get("a") == 1
+
+
 def test_a_start_that_came_to_nothing_does_not_make_stores_fit(log: Log) -> None:
     def joining_text(stream: Stream[str, str]) -> None:
         stream.group_by_key().reduce(lambda one, other: one + other, store="counts")

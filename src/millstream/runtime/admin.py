@@ -259,13 +259,13 @@ def _rebuilt(program: Program, log: Log, known: Mapping[str, bytes], checkpoint:
     topics = {topic.name for topic in log.topics()}
     tables = {table.store.name for table in topology.global_tables}
     kept = {name: program.changelog_of(specs[name]) for name in comparison.names("kept") if name not in tables}
+    restores = {topic: name for name, topic in kept.items() if topic is not None and topic in topics}
     whole = whole_changelogs(kept, known, plan_that_ran(known, log.published(topology.application_id)))
-    for name in (name for name, topic in kept.items() if topic is not None and name not in whole):
+    for name in (name for name in restores.values() if name not in whole):
         raise SetupError(
             f"store {name!r} cannot be rebuilt: its changelog lacks what was changed while it was switched off",
             hint=f'nothing was changed; let it begin empty, under another name (store="{name}-v2"); or {BEGIN_AGAIN}',
         )
-    restores = {topic: name for name, topic in kept.items() if topic is not None and topic in topics}
     empty = [name for name in (*kept, *comparison.names("incompatible")) if name not in restores.values()]
     return _Rebuilt(restores, empty, comparison.names("added"), comparison.names("lost"))
 
