@@ -171,6 +171,29 @@ def test_views_that_this_machine_has_not_got_are_made_from_changelogs(
     assert app().store("counts").get("a") == 21
 
 
+def test_a_view_is_not_made_from_a_changelog_that_was_switched_off_for_a_while(
+    log: KafkaLog, make: Make, tmp_path: Path
+) -> None:
+    """It has rows of another time. Those of now come back as they change."""
+    log.create_topic("in", 1)
+
+    def app(*, logged: bool = True) -> App:
+        made = make(**{"store.changelogs": logged})
+        made.stream("in", key=str, value=str).group_by_key().count(store="counts")
+        return made
+
+    for logged in (True, False, True):
+        log.produce("in", [ProducerRecord(b"a" if logged else b"b", b"v", NOW), ProducerRecord(b"c", b"v", NOW)])
+        run(app(logged=logged))
+    assert dict(app().store("counts").all()) == {"a": 2, "b": 1, "c": 3}
+    for path in (tmp_path / "data").glob("views.db*"):
+        path.unlink()
+    run(app())
+    log.produce("in", [ProducerRecord(b"b", b"v", NOW)])
+    run(app())
+    assert dict(app().store("counts").all()) == {"b": 2}
+
+
 def test_repartition_topics_keep_what_is_not_read_and_lose_what_is(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 2)
     app = make(**{"topic.segment.bytes": "1048576"})
