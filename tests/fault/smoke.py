@@ -235,12 +235,11 @@ def main() -> int:
     parser.add_argument("directory")
     parser.add_argument("--batch", type=int, default=1000, help="records in a batch")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="configuration")
-    parser.add_argument("--forever", action="store_true", help="do not end by itself")
     options = parser.parse_args()
     given = dict(pair.split("=", 1) for pair in options.set)
     config = {"max.batch.records": options.batch, "min.batch.records": options.batch, **given}
     app = build(options.directory, **config)
-    app.run(until_caught_up=not options.forever)
+    app.run(until_caught_up=True)
     return 0
 
 
