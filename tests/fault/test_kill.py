@@ -50,7 +50,7 @@ def test_two_instances_lost_workers_and_hosts_and_a_signal_to_stop(tmp_path: Pat
                 # The first process is the one that the others were forked from.
                 os.kill(dice.choice(sorted(running.processes(*words))[-2:]), signal.SIGKILL)
                 running.wait_for_batches(2)
-        stop(running, signal.SIGTERM)  # what SIGINT does, scripts show that are stopped by Ctrl-C
+        stop(running, signal.SIGTERM)  # by SIGINT: on a cluster's log, in tests.kafka.test_kafka_faults
     with Instance(directory, *LAST) as instance:
         assert instance.wait() == 0, instance.output()
     findings = model.verify(directory, SEED)

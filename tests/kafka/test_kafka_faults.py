@@ -19,6 +19,7 @@ import pytest
 from tests.fault import model, smoke
 from tests.fault.killing import LAST, Instance
 from tests.fault.points import KAFKA
+from tests.fault.test_kill import stop
 from tests.kafka import independent
 from tests.kafka.conftest import running
 
@@ -126,8 +127,7 @@ def test_on_spark_the_application_and_its_broker_are_killed_and_stopped(
         with Instance(directory, *OPTIONS) as instance:
             instance.wait_for_batches(2)
             instance.wait_for(lambda: instance.in_batch, "a batch")
-            send([instance.process.pid], signal.SIGTERM)
-            assert instance.wait() == 0, instance.output()
+            stop(instance, signal.SIGINT)
         with Instance(directory, *OPTIONS, point="kafka.publish.during-commit:3") as instance:
             assert instance.wait() == EXIT_STATUS, instance.output()
         with Instance(directory, *OPTIONS, *LAST) as instance:
