@@ -15,6 +15,18 @@ from millstream.dsl.windowed import WindowedStream
 from millstream.dsl.windows import hopping, join_window, session, sliding, tumbling, unlimited
 from millstream.errors import MillstreamError, TopologyError
 from millstream.expr import Expr, agg, array, col, functions, key, left, lit, right, struct, timestamp, value, when
+from millstream.expr.aggregates import (
+    avg,
+    collect,
+    count,
+    count_distinct,
+    first,
+    last,
+    max_,
+    min_,
+    sum_,
+    top_k,
+)
 from millstream.records import Record, Windowed
 from millstream.serde import Serde
 
@@ -54,18 +66,28 @@ __all__ = [
     "WindowedTable",
     "agg",
     "array",
+    "avg",
     "col",
+    "collect",
+    "count",
+    "count_distinct",
+    "first",
     "functions",
     "hopping",
     "join_window",
     "key",
+    "last",
     "left",
     "lit",
+    "max_",
+    "min_",
     "right",
     "session",
     "sliding",
     "struct",
+    "sum_",
     "timestamp",
+    "top_k",
     "tumbling",
     "unlimited",
     "until_time_limit",

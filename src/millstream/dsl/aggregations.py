@@ -1,32 +1,166 @@
-"""Ready aggregations: sums, extremes, averages, lists and the like, each made of `aggregate` and `map_values`."""
+"""Aggregations by the functions of the catalogue in `millstream.expr.aggregates`: one, or several in one pass."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from millstream.dsl.suggesting import suggesting_methods
-from millstream.errors import TopologyError
-from millstream.plan.aggregates import Aggregation
-from millstream.plan.windows import SessionWindow
-from millstream.serde import DOUBLE, JSON, LONG, serde_for
+from millstream.errors import TopologyError, suggestion
+from millstream.expr import aggregates
+from millstream.expr.aggregates import AggregateCall, lookup_aggregate
+from millstream.plan.aggregates import Aggregation, BoundAggregate
+from millstream.serde import JSON, serde_for
 
 if TYPE_CHECKING:
+    from millstream.dsl.builder import Builder
     from millstream.dsl.options import Materialized
     from millstream.dsl.table import Table
     from millstream.expr import Expr
+    from millstream.plan.functions import Function
     from millstream.serde import Serde
 
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
 Selector = Callable[..., Any]
+_PICK = ("key", "value")
+
+
+class Finish:
+    """Computes the results of aggregate functions from their states.
+
+    Args:
+        functions: The aggregate functions.
+        fields: The names of their results; empty if there is but one function, whose result stands alone.
+        into: The type that a record of several results is converted to; None leaves a dict.
+    """
+
+    def __init__(self, functions: tuple[BoundAggregate, ...], fields: tuple[str, ...], into: Any = None) -> None:
+        self._made_of = functions, fields, into
+        finishers = [function.accumulator().finish for function in functions]
+        self._single = None if fields else finishers[0]
+        self._finishers = tuple((field, f) for field, f in zip(fields, finishers, strict=False) if f is not None)
+        self._into = into
+
+    def __call__(self, state: Any) -> Any:
+        """Returns the result."""
+        if self._single is not None:
+            return self._single(state)
+        if self._finishers:
+            state = {**state, **{field: finish(state[field]) for field, finish in self._finishers}}
+        if self._into is None:
+            return state
+        import msgspec  # noqa: PLC0415  (takes 50 ms)
+
+        return msgspec.convert(state, self._into)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Finish, self._made_of
+
+    @property
+    def needed(self) -> bool:
+        """Whether a result differs from its state."""
+        return self._single is not None or bool(self._finishers) or self._into is not None
+
+
+class CatalogueAggregations:
+    """How groupings of streams and of tables add aggregate functions to the topology."""
+
+    _undoes = False
+    """Whether the operator removes values, as that of a table does."""
+
+    def _function(self, target: Any, roles: tuple[str, ...], what: str) -> Function:
+        raise NotImplementedError
+
+    def _add(self, kind: str, aggregation: Aggregation, value: Serde[Any] | None, store: Any, name: str | None) -> Any:
+        raise NotImplementedError
+
+    def _parts(self) -> tuple[Builder, Serde[Any] | None, Serde[Any] | None]:
+        """The topology, and the serdes of key and value."""
+        raise NotImplementedError
+
+    def _one(self, call: AggregateCall, value: Any, store: Any, name: str | None) -> Any:
+        """Adds one aggregate function; its result is the value of the table."""
+        function = self._bind(call)
+        aggregation = Aggregation("functions", functions=(function,))
+        finish = Finish((function,), ())
+        state = self._state(function, value)
+        table = self._add(call.function.replace("_", "-"), aggregation, state, store, name)
+        if not finish.needed:
+            return table
+        return table.map_values(finish, value=serde_for(lookup_aggregate(call.function).result, "value"))
+
+    def _several(self, calls: Mapping[str, Any], value: Any, store: Any, name: str | None) -> Any:
+        """Adds several aggregate functions; the value of the table is a record of their results."""
+        fields = tuple(calls)
+        functions = tuple(self._bind(call) for call in calls.values())
+        aggregation = Aggregation("functions", functions=functions, fields=fields)
+        serde = None if value is None else serde_for(value, "value")
+        finish = Finish(functions, fields, None if serde is None or serde.python_type is object else serde.python_type)
+        table = self._add("aggregate", aggregation, JSON, store, name)
+        return table.map_values(finish, value=serde or JSON) if finish.needed else table
+
+    def _bind(self, call: AggregateCall) -> BoundAggregate:
+        options = tuple(
+            (name, self._function(value, ("value",), f"{call.function}: {name}") if callable(value) else value)
+            for name, value in call.options
+        )
+        of = None if call.of is None else self._function(call.of, _PICK, "of")
+        bound = BoundAggregate(call.function, of, options)
+        if self._undoes and bound.accumulator().undo is None:
+            raise TopologyError(
+                f"{call}: a row of a table may change, and {call.function} cannot take an old value back",
+                hint="use count, sum_, avg or collect; or aggregate(initializer, adder, subtractor)",
+            )
+        return bound
+
+    def _state(self, function: BoundAggregate, declared: Any) -> Serde[Any]:
+        """The serde of the state of one function: that of the picked values, if the state is one of their type."""
+        if declared is not None:
+            return serde_for(declared, "value")
+        if lookup_aggregate(function.function).result is not None:
+            return JSON
+        builder, key, value = self._parts()
+        if function.of is None:
+            return (None if self._undoes else value) or JSON
+        return builder.result_serde(None, function.of, "value", key=key, value=value) or JSON
+
+
+def check_calls(first: Any, others: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, AggregateCall] | None:
+    """Returns the aggregate calls that ``aggregate`` was given, by field; None if it was given functions.
+
+    Args:
+        first: The first argument of ``aggregate``: an initializer, or a mapping of calls.
+        others: Its other keyword arguments, the calls.
+        known: The keyword arguments that are options.
+    """
+    if first is not None and not isinstance(first, Mapping):
+        if others:
+            name = next(iter(others))
+            raise TopologyError(
+                f"aggregate: unknown option {name!r}",
+                hint=suggestion(name, known) or f"it takes: {', '.join(sorted(known))}",
+            )
+        return None
+    calls = {**(first or {}), **others}
+    for name, call in calls.items():
+        if not isinstance(call, AggregateCall):
+            raise TopologyError(
+                f"aggregate: {name}={call!r} is neither an option nor an aggregate function",
+                hint=suggestion(name, known) or "write n=count(), total=sum_(col('amount')), …",
+            )
+    if not calls:
+        raise TopologyError(
+            "aggregate: nothing to aggregate",
+            hint="pass an initializer and an aggregator, or aggregate functions: n=count(), total=sum_(col('amount'))",
+        )
+    return calls
 
 
 @suggesting_methods
-class ReadyAggregations(Generic[K, V, T]):
-    """Ready aggregations of grouped and windowed streams. Values that are None are passed over.
+class ReadyAggregations(CatalogueAggregations, Generic[K, V, T]):
+    """Ready aggregations of grouped and windowed streams. Values that are None are skipped.
 
     ``of`` picks what is aggregated: a function of the value, or of key and value, or an expression; without it, the
     value itself.
@@ -52,16 +186,8 @@ class ReadyAggregations(Generic[K, V, T]):
         ...     driver.store("revenue").get("a")
         7
         """
-        pick = self._pick(of)
-        return self._ready(
-            "sum",
-            lambda: 0,
-            lambda key, item, agg: agg if (x := pick(key, item)) is None else agg + x,
-            lambda left, right: left + right,
-            self._picked_serde(of, value),
-            store,
-            name,
-        )
+        table: T = self._one(aggregates.sum_(of), value, store, name)
+        return table
 
     def min(
         self,
@@ -72,7 +198,8 @@ class ReadyAggregations(Generic[K, V, T]):
         name: str | None = None,
     ) -> T:
         """The least value."""
-        return self._extreme("min", min, of, value, store, name)
+        table: T = self._one(aggregates.min_(of), value, store, name)
+        return table
 
     def max(
         self,
@@ -83,7 +210,8 @@ class ReadyAggregations(Generic[K, V, T]):
         name: str | None = None,
     ) -> T:
         """The greatest value."""
-        return self._extreme("max", max, of, value, store, name)
+        table: T = self._one(aggregates.max_(of), value, store, name)
+        return table
 
     def avg(
         self,
@@ -93,17 +221,8 @@ class ReadyAggregations(Generic[K, V, T]):
         name: str | None = None,
     ) -> T:
         """The average. The store keeps sum and count; the table has their quotient."""
-        pick = self._pick(of)
-        return self._ready(
-            "avg",
-            lambda: [0, 0],
-            lambda key, item, agg: agg if (x := pick(key, item)) is None else [agg[0] + x, agg[1] + 1],
-            lambda left, right: [left[0] + right[0], left[1] + right[1]],
-            JSON,
-            store,
-            name,
-            finish=lambda table: table.map_values(_quotient, value=DOUBLE),
-        )
+        table: T = self._one(aggregates.avg(of), None, store, name)
+        return table
 
     def top_k(
         self,
@@ -114,7 +233,7 @@ class ReadyAggregations(Generic[K, V, T]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> T:
-        """The k greatest values, greatest first; of equal ones the earlier.
+        """The k greatest values, greatest first; of equal values the earlier one comes first.
 
         Args:
             k: How many.
@@ -123,22 +242,8 @@ class ReadyAggregations(Generic[K, V, T]):
             store: Name of the store, or `Materialized`.
             name: Name of the operator.
         """
-        if k < 1:
-            raise TopologyError(f"top_k: k must be at least 1, got {k}")
-        pick = self._pick(of)
-
-        def best(values: list[Any]) -> list[Any]:
-            return heapq.nlargest(k, values, key=by)
-
-        return self._ready(
-            "top-k",
-            list,
-            lambda key, item, agg: agg if (x := pick(key, item)) is None else best([*agg, x]),
-            lambda left, right: best([*left, *right]),
-            JSON,
-            store,
-            name,
-        )
+        table: T = self._one(aggregates.top_k(k, of, by=by), None, store, name)
+        return table
 
     def collect(
         self,
@@ -149,45 +254,17 @@ class ReadyAggregations(Generic[K, V, T]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> T:
-        """All values in a list, in the order in which they came.
+        """All values in a list, in the order in which the records were processed.
 
         Args:
             of: What is collected.
-            limit: Keep only the first so many.
+            limit: Keep only this many values, the first ones.
             distinct: Keep equal values once.
             store: Name of the store, or `Materialized`.
             name: Name of the operator.
         """
-        return self._collected(of, limit, store, name, distinct=distinct)
-
-    def _collected(
-        self,
-        of: Selector | Expr | None,
-        limit: int | None,
-        store: str | Materialized | None,
-        name: str | None,
-        *,
-        distinct: bool,
-        finish: Callable[[Any], Any] = lambda table: table,
-    ) -> T:
-        pick = self._pick(of)
-
-        def extend(values: list[Any], more: list[Any]) -> list[Any]:
-            for item in more:
-                if (limit is None or len(values) < limit) and not (distinct and item in values):
-                    values = [*values, item]
-            return values
-
-        return self._ready(
-            "collect",
-            list,
-            lambda key, item, agg: agg if (x := pick(key, item)) is None else extend(agg, [x]),
-            extend,
-            JSON,
-            store,
-            name,
-            finish=finish,
-        )
+        table: T = self._one(aggregates.collect(of, limit=limit, distinct=distinct), None, store, name)
+        return table
 
     def count_distinct(
         self,
@@ -196,10 +273,9 @@ class ReadyAggregations(Generic[K, V, T]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> T:
-        """How many different values there are. Exact: the store keeps each of them."""
-        return self._collected(
-            of, None, store, name, distinct=True, finish=lambda table: table.map_values(len, value=LONG)
-        )
+        """The number of different values. It is exact: the store keeps each of them."""
+        table: T = self._one(aggregates.count_distinct(of), None, store, name)
+        return table
 
     def first(
         self,
@@ -209,8 +285,9 @@ class ReadyAggregations(Generic[K, V, T]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> T:
-        """The value that came first."""
-        return self._extreme("first", lambda old, _new: old, of, value, store, name)
+        """The value of the record that was processed first."""
+        table: T = self._one(aggregates.first(of), value, store, name)
+        return table
 
     def last(
         self,
@@ -220,72 +297,19 @@ class ReadyAggregations(Generic[K, V, T]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> T:
-        """The value that came last."""
-        return self._extreme("last", lambda _old, new: new, of, value, store, name)
-
-    # ----- inside ----------------------------------------------------------------------------------------------
-
-    def _extreme(
-        self, kind: str, choose: Callable[[Any, Any], Any], of: Any, value: Any, store: Any, name: str | None
-    ) -> T:
-        pick = self._pick(of)
-
-        def merge(left: Any, right: Any) -> Any:
-            return right if left is None else left if right is None else choose(left, right)
-
-        return self._ready(
-            kind,
-            lambda: None,
-            lambda key, item, agg: merge(agg, pick(key, item)),
-            merge,
-            self._picked_serde(of, value),
-            store,
-            name,
-        )
-
-    def _pick(self, of: Any) -> Callable[[Any, Any], Any]:
-        if of is None:
-            return lambda _key, value: value
-        full: Callable[[Any, Any], Any] = self._function(of, ("key", "value"), "of").full()
-        return full
-
-    def _picked_serde(self, of: Any, declared: Any) -> Serde[Any]:
-        if declared is not None:
-            return serde_for(declared, "value")
-        stream = self._stream  # type: ignore[attr-defined]
-        if of is None:
-            return stream._value or JSON
-        function = self._function(of, ("key", "value"), "of")
-        found = stream._builder.result_serde(None, function, "value", key=stream._key, value=stream._value)
-        return found or JSON
-
-    def _ready(
-        self,
-        kind: str,
-        init: Any,
-        add: Any,
-        merge: Any,
-        serde: Serde[Any],
-        store: Any,
-        name: str | None,
-        *,
-        finish: Callable[[Any], Any] = lambda table: table,
-    ) -> T:
-        session = isinstance(getattr(self, "_window", None), SessionWindow)
-        aggregation: Aggregation = self._aggregate(init, add, merge if session else None)  # type: ignore[attr-defined]
-        table: T = finish(self._add(kind, aggregation, serde, store, name))  # type: ignore[attr-defined]
+        """The value of the record that was processed last."""
+        table: T = self._one(aggregates.last(of), value, store, name)
         return table
-
-    def _function(self, target: Any, roles: tuple[str, ...], what: str) -> Any:
-        raise NotImplementedError
 
 
 @suggesting_methods
-class ReadyTableAggregations(Generic[K, V]):
-    """Ready aggregations of the rows of a table, which follow every change of a row. None is passed over.
+class ReadyTableAggregations(CatalogueAggregations, Generic[K, V]):
+    """Ready aggregations of the rows of a table, which follow every change of a row. None is skipped.
 
     ``of`` picks what is aggregated from the row's value; without it, the value itself.
     """
+
+    _undoes = True
 
     def sum(
         self,
@@ -296,17 +320,8 @@ class ReadyTableAggregations(Generic[K, V]):
         name: str | None = None,
     ) -> Table[K, Any]:
         """The sum over the rows of each group."""
-        pick = self._pick(of)
-        serde = serde_for(value, "value") if value is not None else JSON
-        return self._ready(
-            "sum",
-            lambda: 0,
-            lambda item, agg: agg if (x := pick(item)) is None else agg + x,
-            lambda item, agg: agg if (x := pick(item)) is None else agg - x,
-            serde,
-            store,
-            name,
-        )
+        table: Table[K, Any] = self._one(aggregates.sum_(of), value, store, name)
+        return table
 
     def avg(
         self,
@@ -319,16 +334,8 @@ class ReadyTableAggregations(Generic[K, V]):
 
         The store keeps sum and count; the table has their quotient.
         """
-        pick = self._pick(of)
-        return self._ready(
-            "avg",
-            lambda: [0, 0],
-            lambda item, agg: agg if (x := pick(item)) is None else [agg[0] + x, agg[1] + 1],
-            lambda item, agg: agg if (x := pick(item)) is None else [agg[0] - x, agg[1] - 1],
-            JSON,
-            store,
-            name,
-        ).map_values(_quotient, value=DOUBLE)
+        table: Table[K, float] = self._one(aggregates.avg(of), None, store, name)
+        return table
 
     def collect(
         self,
@@ -338,46 +345,5 @@ class ReadyTableAggregations(Generic[K, V]):
         name: str | None = None,
     ) -> Table[K, list[Any]]:
         """The values of the rows of each group, in a list."""
-        pick = self._pick(of)
-
-        def without(item: V, agg: list[Any]) -> list[Any]:
-            gone = pick(item)
-            index = agg.index(gone) if gone in agg else len(agg)
-            return agg[:index] + agg[index + 1 :]
-
-        def extended(item: V, agg: list[Any]) -> list[Any]:
-            more = pick(item)
-            return agg if more is None else [*agg, more]
-
-        return self._ready("collect", list, extended, without, JSON, store, name)
-
-    def _ready(
-        self, kind: str, init: Any, add: Any, subtract: Any, serde: Serde[Any], store: Any, name: str | None
-    ) -> Table[Any, Any]:
-        roles = ("key", "value", "agg")
-        aggregation = Aggregation(
-            "aggregate",
-            init=self._function(init, (), "initializer"),
-            add=self._function(add, roles, "adder"),
-            subtract=self._function(subtract, roles, "subtractor"),
-        )
-        table: Table[Any, Any] = self._add(kind, aggregation, serde, store, name)  # type: ignore[attr-defined]
+        table: Table[K, list[Any]] = self._one(aggregates.collect(of), None, store, name)
         return table
-
-    def _pick(self, of: Callable[[V], Any] | Expr | None) -> Callable[[Any], Any]:
-        if of is None:
-            return _itself
-        pick: Callable[[Any], Any] = self._function(of, ("value",), "of").bare()
-        return pick
-
-    def _function(self, target: Any, roles: tuple[str, ...], what: str) -> Any:
-        raise NotImplementedError
-
-
-def _itself(value: Any) -> Any:
-    return value
-
-
-def _quotient(pair: list[Any]) -> Any:
-    total, count = pair
-    return total / count if count else None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from millstream.callsite import caller
 from millstream.dsl import cogrouped, table as tables, windowed
-from millstream.dsl.aggregations import ReadyTableAggregations
+from millstream.dsl.aggregations import ReadyTableAggregations, check_calls
 from millstream.dsl.grouping import ADD, REDUCE, Groups, store_name
 from millstream.dsl.options import Materialized
 from millstream.dsl.stores import key_value
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from millstream.dsl.table import Table
     from millstream.dsl.windowed import Emit, WindowedStream
     from millstream.expr import Expr
+    from millstream.expr.aggregates import AggregateCall
     from millstream.serde import Serde
 
 K = TypeVar("K")
@@ -100,25 +101,68 @@ class GroupedStream(Groups[K, V, "Table[K, Any]"]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> Table[K, Any]: ...
+    @overload
     def aggregate(
         self,
-        initializer: Any,
-        aggregator: Any,
+        initializer: Mapping[str, AggregateCall],
         *,
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
+    ) -> Table[K, Any]: ...
+    @overload
+    def aggregate(
+        self,
+        *,
+        value: type[A],
+        store: str | Materialized | None = None,
+        name: str | None = None,
+        **aggregates: AggregateCall,
+    ) -> Table[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+        **aggregates: AggregateCall,
+    ) -> Table[K, dict[str, Any]]: ...
+    def aggregate(
+        self,
+        initializer: Any = None,
+        aggregator: Any = None,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+        **aggregates: AggregateCall,
     ) -> Table[K, Any]:
-        """Combines the values of each key into an aggregate of any type.
+        """Combines the values of each key into an aggregate of any type, or computes several aggregates in one pass.
+
+        >>> from millstream import App, TestDriver, avg, col, count, max_
+        >>> app = App("statistics")
+        >>> by_shop = app.stream("orders").group_by(col("shop"))
+        >>> by_shop.aggregate(n=count(), top=max_(col("amount")), mean=avg(col("amount"))).to_stream().to("statistics")
+        >>> with TestDriver(app) as driver:
+        ...     driver.input("orders").pipe({"shop": "a", "amount": 3})
+        ...     driver.input("orders").pipe({"shop": "a", "amount": 4})
+        ...     driver.output("statistics").read_values()[-1]
+        {'n': 2, 'top': 4, 'mean': 3.5}
 
         Args:
-            initializer: Makes the first aggregate of a key.
+            initializer: Makes the first aggregate of a key. Or aggregate functions by the names of their fields, in a
+                dict, for names that are no Python names.
             aggregator: Of value and aggregate, or of key, value and aggregate; gives the new aggregate. None deletes
                 the row.
-            value: Serde of the aggregate.
+            value: Serde of the aggregate. The record of several aggregates is converted to its type.
             store: Name of the store, or `Materialized`.
             name: Name of the operator.
+            **aggregates: Aggregate functions, by the names of the fields that hold their results.
         """
+        calls = check_calls(initializer, aggregates, ("value", "store", "name", "aggregator"))
+        if calls is not None:
+            table: Table[K, Any] = self._several(calls, value, store, name)
+            return table
         aggregation = self._aggregate(initializer, aggregator)
         return self._add("aggregate", aggregation, self._aggregate_serde(value, aggregation), store, name)
 
@@ -234,20 +278,53 @@ class GroupedTable(ReadyTableAggregations[K, V]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> Table[K, Any]: ...
+    @overload
     def aggregate(
         self,
-        initializer: Any,
-        adder: Any,
-        subtractor: Any,
+        initializer: Mapping[str, AggregateCall],
         *,
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
+    ) -> Table[K, Any]: ...
+    @overload
+    def aggregate(
+        self,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+        **aggregates: AggregateCall,
+    ) -> Table[K, Any]: ...
+    def aggregate(
+        self,
+        initializer: Any = None,
+        adder: Any = None,
+        subtractor: Any = None,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+        **aggregates: AggregateCall,
     ) -> Table[K, Any]:
-        """Combines the rows of each group into an aggregate of any type.
+        """Combines the rows of each group into an aggregate of any type, or computes several aggregates in one pass.
 
-        When a row changes, its old value is subtracted and its new value is added.
+        When a row changes, its old value is subtracted and its new value is added. Of the aggregate functions, count,
+        sum_, avg and collect can do that.
+
+        Args:
+            initializer: Makes the first aggregate of a group. Or aggregate functions by the names of their fields.
+            adder: Adds a value: of value and aggregate, or of key, value and aggregate.
+            subtractor: Removes a value, likewise.
+            value: Serde of the aggregate. The record of several aggregates is converted to its type.
+            store: Name of the store, or `Materialized`.
+            name: Name of the operator.
+            **aggregates: Aggregate functions, by the names of the fields that hold their results.
         """
+        calls = check_calls(initializer, aggregates, ("value", "store", "name", "adder", "subtractor"))
+        if calls is not None:
+            table: Table[K, Any] = self._several(calls, value, store, name)
+            return table
         add = self._function(adder, ADD, "adder")
         aggregation = Aggregation(
             "aggregate",
@@ -257,6 +334,9 @@ class GroupedTable(ReadyTableAggregations[K, V]):
         )
         serde = self._builder.result_serde(value, add, "value")
         return self._add("aggregate", aggregation, serde, store, name)
+
+    def _parts(self) -> tuple[Builder, Serde[Any] | None, Serde[Any] | None]:
+        return self._builder, self._key, self._value
 
     def _function(self, target: Any, roles: tuple[str, ...], what: str) -> Any:
         return self._builder.function(target, roles, what, key=self._key, value=self._value)

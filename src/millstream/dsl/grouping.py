@@ -11,6 +11,7 @@ from millstream.plan.aggregates import Aggregation
 if TYPE_CHECKING:
     from millstream.dsl.builder import Builder
     from millstream.dsl.stream import Stream
+    from millstream.serde import Serde
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -29,6 +30,9 @@ class Groups(ReadyAggregations[K, V, T]):
     def _function(self, target: Any, roles: tuple[str, ...], what: str) -> Any:
         key, value = self._stream._key, self._stream._value
         return self._stream._builder.function(target, roles, what, key=key, value=value)
+
+    def _parts(self) -> tuple[Builder, Serde[Any] | None, Serde[Any] | None]:
+        return self._stream._builder, self._stream._key, self._stream._value
 
     def _count(self) -> Aggregation:
         return Aggregation("count")

@@ -26,12 +26,11 @@ def suggesting(function: F) -> F:
     """
     code = getattr(function, "__wrapped__", function).__code__
     known = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self"}
-    if code.co_flags & _CO_VARKEYWORDS:
-        return function
+    any_option = bool(code.co_flags & _CO_VARKEYWORDS)
 
     @functools.wraps(function)
     def checked(*args: Any, **options: Any) -> Any:
-        if not options.keys() <= known:
+        if not any_option and not options.keys() <= known:
             for option in options:
                 if option not in known:
                     hint = suggestion(option, known) or f"it takes: {', '.join(sorted(known))}"

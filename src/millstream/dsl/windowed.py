@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from millstream.callsite import caller
 from millstream.dsl import table as tables
-from millstream.dsl.grouping import MERGE, Groups, store_name
+from millstream.dsl.aggregations import check_calls
+from millstream.dsl.grouping import Groups, store_name
 from millstream.dsl.options import Materialized
 from millstream.dsl.stores import windowed
 from millstream.dsl.suggesting import suggesting_methods
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from millstream.dsl.stream import Stream
     from millstream.dsl.table import WindowedTable
     from millstream.expr import Expr
+    from millstream.expr.aggregates import AggregateCall
     from millstream.records import Windowed
     from millstream.serde import Serde
 
@@ -50,10 +52,7 @@ class WindowedStream(Groups[K, V, "WindowedTable[Windowed[K], Any]"]):
 
         Records without a key are dropped. Records without a value are counted, except in sliding windows.
         """
-        merge = None
-        if isinstance(self._window, SessionWindow):
-            merge = self._function(lambda left, right: left + right, MERGE, "merger")
-        return self._add("count", Aggregation("count", merge=merge), LONG, store, name)
+        return self._add("count", self._count(), LONG, store, name)
 
     def reduce(
         self,
@@ -100,26 +99,69 @@ class WindowedStream(Groups[K, V, "WindowedTable[Windowed[K], Any]"]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> WindowedTable[Windowed[K], Any]: ...
+    @overload
     def aggregate(
         self,
-        initializer: Any,
-        aggregator: Any,
+        initializer: Mapping[str, AggregateCall],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> WindowedTable[Windowed[K], Any]: ...
+    @overload
+    def aggregate(
+        self,
+        *,
+        value: type[A],
+        store: str | Materialized | None = None,
+        name: str | None = None,
+        **aggregates: AggregateCall,
+    ) -> WindowedTable[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+        **aggregates: AggregateCall,
+    ) -> WindowedTable[Windowed[K], dict[str, Any]]: ...
+    def aggregate(
+        self,
+        initializer: Any = None,
+        aggregator: Any = None,
         merger: Any = None,
         *,
         value: Any = None,
         store: str | Materialized | None = None,
         name: str | None = None,
+        **aggregates: AggregateCall,
     ) -> WindowedTable[Windowed[K], Any]:
-        """Combines the values of each key and window into an aggregate of any type.
+        """Combines the values of each key and window into an aggregate, or computes several aggregates in one pass.
+
+        >>> from millstream import App, TestDriver, col, count, sum_, tumbling
+        >>> app = App("statistics")
+        >>> windows = app.stream("orders").group_by_key().windowed_by(tumbling("1m"))
+        >>> windows.aggregate(n=count(), total=sum_(col("amount"))).to_stream().to("statistics")
+        >>> with TestDriver(app) as driver:
+        ...     driver.input("orders").pipe("a", {"amount": 3}, timestamp=0)
+        ...     driver.input("orders").pipe("a", {"amount": 4}, timestamp=1)
+        ...     driver.output("statistics").read_values()
+        [{'n': 1, 'total': 3}, {'n': 2, 'total': 7}]
 
         Args:
-            initializer: Makes the first aggregate of a window.
+            initializer: Makes the first aggregate of a window. Or aggregate functions by the names of their fields, in
+                a dict, for names that are no Python names.
             aggregator: Of value and aggregate, or of key, value and aggregate. None deletes the row.
             merger: For session windows, where a record may join two sessions: gives the aggregate of both.
-            value: Serde of the aggregate.
+            value: Serde of the aggregate. The record of several aggregates is converted to its type.
             store: Name of the store, or `Materialized` (with ``retention=…``).
             name: Name of the operator.
+            **aggregates: Aggregate functions, by the names of the fields that hold their results.
         """
+        calls = check_calls(initializer, aggregates, ("value", "store", "name", "aggregator", "merger"))
+        if calls is not None:
+            table: WindowedTable[Windowed[K], Any] = self._several(calls, value, store, name)
+            return table
         aggregation = self._aggregate(initializer, aggregator, merger)
         check_merger("aggregate", self._window, merger)
         serde = self._grouped._aggregate_serde(value, aggregation)

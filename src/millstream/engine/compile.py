@@ -82,7 +82,7 @@ class Build:
         """Handles what a store cannot keep, where stores turn rows into bytes when they are put."""
         if all(spec.key.hashable and spec.value.immutable for spec in node.stores):
             return process
-        fail = self.failure(node, getattr(getattr(node, "aggregation", None), "add", None))
+        fail = self.failure(node, getattr(getattr(node, "aggregation", None), "user_function", None))
 
         def guarded(*record: Any) -> None:
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from millstream.expr.aggregates import Accumulator, lookup_aggregate
 from millstream.frozen import Value
 from millstream.plan.functions import Function
 from millstream.plan.node import Edge, Node
@@ -12,22 +13,51 @@ from millstream.serde import Serde
 from millstream.state.spec import StoreSpec
 
 
+class BoundAggregate(Value):
+    """A call of an aggregate function of the catalogue (`millstream.expr.aggregates`) in a plan.
+
+    Attributes:
+        function: The name of the function.
+        of: Picks the aggregated value, of (key, value); None picks the value itself.
+        options: The options of the call, by name.
+    """
+
+    function: str
+    of: Function | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def accumulator(self) -> Accumulator:
+        """Returns the accumulator of the function with these options; an option that is a function is compiled."""
+        options = {name: value.bare() if isinstance(value, Function) else value for name, value in self.options}
+        return lookup_aggregate(self.function).make(**options)
+
+
 class Aggregation(Value):
     """What is done with the values of a group.
 
     Attributes:
-        kind: ``count``, ``reduce`` (the first value is the first aggregate) or ``aggregate``.
+        kind: ``count``, ``reduce`` (the first value is the first aggregate), ``aggregate`` (functions of the user's) or
+            ``functions`` (of the catalogue).
         init: Makes the first aggregate, for ``aggregate``.
         add: Adds a value: of (agg, value) for ``reduce``, of (key, value, agg) for ``aggregate``.
         subtract: Takes a value away again, for tables.
         merge: Joins the aggregates of two sessions, of (key, left, right).
+        functions: The calls, for ``functions``.
+        fields: The names of their results, if the aggregate is a record of several; empty if it is that of one call.
     """
 
-    kind: Literal["count", "reduce", "aggregate"]
+    kind: Literal["count", "reduce", "aggregate", "functions"]
     init: Function | None = None
     add: Function | None = None
     subtract: Function | None = None
     merge: Function | None = None
+    functions: tuple[BoundAggregate, ...] = ()
+    fields: tuple[str, ...] = ()
+
+    @property
+    def user_function(self) -> Function | None:
+        """The function that an error in the aggregation is attributed to: the aggregator, or what picks the value."""
+        return self.add or next((call.of for call in self.functions if call.of is not None), None)
 
 
 class Aggregate(Node, kw_only=True):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.chunks import Bulk, Chunk
 from millstream.engine.compile import Build, Process, getter, in_bulk, operator
 from millstream.engine.context import Getter
@@ -12,22 +12,6 @@ from millstream.engine.tables import table_store, value_check
 from millstream.errors import ProcessingError
 from millstream.plan import aggregates as plan
 from millstream.records import Headers
-
-
-def first_and_next(aggregation: plan.Aggregation) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """How an aggregate begins and goes on: functions of (key, value), and of (key, value, aggregate).
-
-    A null aggregate is no aggregate: it begins anew.
-    """
-    if aggregation.kind == "count":
-        return (lambda _key, _value: 1), (lambda _key, _value, agg: agg + 1)
-    assert aggregation.add is not None
-    if aggregation.kind == "reduce":
-        reduce = aggregation.add.bare()
-        return (lambda _key, value: value), (lambda _key, value, agg: reduce(agg, value))
-    assert aggregation.init is not None
-    add, init = aggregation.add.full(), aggregation.init.bare()
-    return (lambda key, value: add(key, value, init())), add
 
 
 def wants_fresh_copy(node: plan.Aggregate | plan.WindowAggregate | plan.TableAggregate, build: Build) -> bool:
@@ -48,9 +32,10 @@ def aggregate(node: plan.Aggregate, build: Build) -> Process:
     if node.aggregation.kind == "count" and store.spec.kind == "key-value":
         return _count(node, build, store)
     forward, drop = build.forward(node), _drop_nulls(node, build)
-    fail = build.failure(node, node.aggregation.add)
+    fail = build.failure(node, node.aggregation.user_function)
     expired = build.drop(node, "older than the history")
-    first, following = first_and_next(node.aggregation)
+    steps = compile_aggregation(node.aggregation)
+    first, following = steps.begin, steps.add
     rows = table_store(store)
     get, put = rows.get, rows.put
     fresh = wants_fresh_copy(node, build)
@@ -193,10 +178,11 @@ def table_group_by(node: plan.TableGroupBy, build: Build) -> Process:
 @operator(plan.TableAggregate)
 def table_aggregate(node: plan.TableAggregate, build: Build) -> Process:
     """Subtracts the old value of a row from its group and adds the new one."""
-    forward, fail = build.forward(node), build.failure(node, node.aggregation.add)
+    forward, fail = build.forward(node), build.failure(node, node.aggregation.user_function)
     rows = table_store(build.context.store(node.store))
     expired = build.drop(node, "older than the history")
-    add, subtract, begin = _table_functions(node.aggregation)
+    steps = compile_aggregation(node.aggregation)
+    add, subtract, begin = steps.add, steps.subtract, steps.begin
     fresh = wants_fresh_copy(node, build)
     kind, check = value_check(node.store)
 
@@ -224,19 +210,6 @@ def table_aggregate(node: plan.TableAggregate, build: Build) -> Process:
             forward(key, result, old, timestamp, headers, latest)
 
     return process
-
-
-def _table_functions(
-    aggregation: plan.Aggregation,
-) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    begin, add = first_and_next(aggregation)
-    if aggregation.kind == "count":
-        return add, (lambda _key, _value, agg: agg - 1), begin
-    assert aggregation.subtract is not None
-    if aggregation.kind == "reduce":
-        take = aggregation.subtract.bare()
-        return add, (lambda _key, value, agg: take(agg, value)), begin
-    return add, aggregation.subtract.full(), begin
 
 
 @operator(plan.Cogroup)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.compile import Build, Process
-from millstream.engine.operators.aggregates import first_and_next
 from millstream.engine.operators.time_windows import unemitted
 from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
@@ -28,8 +28,9 @@ def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noq
     time = clock.cell
     no_key, too_late = build.drop(node, "null key"), build.drop(node, "late")
     late = build.late(node)
-    fail = build.failure(node, node.aggregation.add)
-    begin, merge, add = _functions(node.aggregation)
+    fail = build.failure(node, node.aggregation.user_function)
+    steps = compile_aggregation(node.aggregation)
+    begin, merge, add = steps.initial, steps.merge, steps.add
     kind, check = value_check(node.store)
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -81,27 +82,6 @@ def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noq
         return True
 
     return clock.watch(process)
-
-
-def _functions(
-    aggregation: plan.Aggregation,
-) -> tuple[Callable[[], Any], Callable[[Any, Any, Any], Any], Callable[[Any, Any, Any], Any]]:
-    """How a session's aggregate begins, how two become one, and how a value is added."""
-    first, following = first_and_next(aggregation)
-    if aggregation.kind == "count":
-        return (lambda: 0), (lambda _key, left, right: left + right), following
-    if aggregation.kind == "reduce":
-
-        def merge(key: Any, left: Any, right: Any) -> Any:
-            return right if left is None else following(key, right, left)
-
-        def add(key: Any, value: Any, agg: Any) -> Any:
-            return first(key, value) if agg is None else following(key, value, agg)
-
-        return (lambda: None), merge, add
-    assert aggregation.init is not None
-    assert aggregation.merge is not None
-    return aggregation.init.bare(), aggregation.merge.full(), following
 
 
 def _emitter(node: plan.WindowAggregate, build: Build, wait: int) -> Callable[[int, Headers], None]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.compile import Build, Process
-from millstream.engine.operators.aggregates import first_and_next
 from millstream.engine.operators.time_windows import close_windows, unemitted
 from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
@@ -47,8 +47,9 @@ class SlidingWindows:
         self.late = build.late(node)
         self.no_key, self.no_value = build.drop(node, "null key"), build.drop(node, "null value")
         self.too_late = build.drop(node, "late")
-        self.fail = build.failure(node, node.aggregation.add)
-        self.first, self.following = first_and_next(node.aggregation)
+        self.fail = build.failure(node, node.aggregation.user_function)
+        steps = compile_aggregation(node.aggregation)
+        self.first, self.following = steps.begin, steps.add
         self.serde = node.store.value
         self.kind, self.check = value_check(node.store)
 

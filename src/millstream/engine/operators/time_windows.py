@@ -6,10 +6,11 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.chunks import Bulk, Chunk, Names
 from millstream.engine.compile import Build, Process, getter
 from millstream.engine.context import Getter
-from millstream.engine.operators.aggregates import first_and_next, wants_fresh_copy
+from millstream.engine.operators.aggregates import wants_fresh_copy
 from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
 from millstream.plan import aggregates as plan
@@ -236,8 +237,9 @@ def _updater(node: plan.WindowAggregate, build: Build) -> Update:
     forward = None if node.emit_on_close else build.forward(node)
     unlimited = isinstance(node.window, UnlimitedWindow)
     size = node.store.window_size_ms or 0
-    fail = build.failure(node, node.aggregation.add)
-    first, following = first_and_next(node.aggregation)
+    fail = build.failure(node, node.aggregation.user_function)
+    steps = compile_aggregation(node.aggregation)
+    first, following = steps.begin, steps.add
     fresh = wants_fresh_copy(node, build)
     kind, check = value_check(node.store)
 
