@@ -11,7 +11,7 @@ import pytest
 from tests.runtime.local import LocalRun
 from tests.unit.log.helpers import in_child
 
-from millstream import App, tumbling
+from millstream import App, col, tumbling
 from millstream.errors import IncompatibleTopologyError, ProcessingError, SetupError
 from millstream.failpoints import EXIT_STATUS, arm
 from millstream.log import Log, ProducerRecord, open_log
@@ -470,6 +470,59 @@ def test_a_named_store_that_cannot_be_used_needs_another_name(log: Log) -> None:
     assert "millstream migrate" not in str(caught.value)
     with pytest.raises(IncompatibleTopologyError, match=r"counts \(of in-reduce\): its values were long"):
         migrate(app)
+
+
+# ----- what rows mean ----------------------------------------------------------------------------------------------
+
+
+def summing(expression: str, **options: Any) -> App:
+    app = App("shop", config={"num.tasks": 2})
+    app.stream("in", key=str, value=dict).group_by_key().sum(col(expression), value=int, store="sums", **options)
+    return app
+
+
+def test_a_changed_aggregate_is_refused_until_its_rows_are_kept_on_purpose(log: Log) -> None:
+    produce(log, "in", ("k", '{"a": 1, "b": 10}'))
+    run(summing("a"))
+    before = everything(log)
+    with pytest.raises(IncompatibleTopologyError, match=r"its rows were sum\(a\), and are now sum\(b\)") as caught:
+        LocalRun(summing("b"))
+    assert "millstream migrate --keep sums" in str(caught.value)
+    with pytest.raises(IncompatibleTopologyError, match=r"sum\(b\)"):
+        migrate(summing("b"))
+    with pytest.raises(SetupError, match="there is no store 'sum' to keep"):
+        migrate(summing("b"), keep=["sum"])
+    assert everything(log) == before
+    assert "rebuild store sums from shop-sums-changelog" in migrate(summing("b"), keep=["sums"])
+    produce(log, "in", ("k", '{"a": 1, "b": 10}'))
+    run(summing("b"))
+    assert summing("b").store("sums").get("k") == 11
+
+
+def test_rows_of_another_aggregate_cannot_be_kept(log: Log) -> None:
+    produce(log, "in", ("k", '{"a": 1}'))
+    run(summing("a"))
+    app = App("shop", config={"num.tasks": 2})
+    app.stream("in", key=str, value=dict).group_by_key().max(col("a"), value=int, store="sums")
+    with pytest.raises(IncompatibleTopologyError, match=r"its rows were sum\(a\), and are now max\(a\)"):
+        LocalRun(app)
+    with pytest.raises(IncompatibleTopologyError, match=r"the rows of sums .* cannot be kept"):
+        migrate(app, keep=["sums"])
+
+
+def test_a_changed_python_function_is_told_at_the_start(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
+    def mapping(function: Any) -> App:
+        app = App("shop", config={"num.tasks": 2})
+        app.stream("in", key=str, value=str).map_values(function, value=str).group_by_key().count(store="counts")
+        return app
+
+    produce(log, "in", ("k", "v"))
+    run(mapping(lambda v: v))
+    run(mapping(lambda v: v))
+    assert "Python functions changed" not in capsys.readouterr().err
+    run(mapping(lambda v: v.upper()))
+    [line] = [line for line in capsys.readouterr().err.splitlines() if "Python functions changed" in line]
+    assert "in-map-values (test_changes.py:" in line
 
 
 def test_a_lost_checkpoint_is_made_anew_by_a_migration(log: Log) -> None:

@@ -221,6 +221,14 @@ def reset(
 def migrate(
     context: typer.Context,
     target: Target,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            metavar="STORE",
+            help="Keep the rows of this named store as they are, though their meaning has changed; repeat it for more.",
+        ),
+    ] = None,
     execute: Execute = False,
     yes: Yes = False,
     config: Settings = None,
@@ -243,9 +251,9 @@ def migrate(
                 f"application {app.id!r} has nothing to migrate: it has published nothing yet",
                 hint="just run it; or, if its topology has changed since it was first started: millstream reset",
             )
-    steps = admin.migrate(app, dry_run=True)
+    steps = admin.migrate(app, keep=keep or (), dry_run=True)
     if _agreed(f"Migrate application {app.id}?", app.id, steps, output, execute=execute, yes=yes):
-        _tell_steps(app.id, admin.migrate(app), output, done=True)
+        _tell_steps(app.id, admin.migrate(app, keep=keep or ()), output, done=True)
 
 
 def _agreed(question: str, application: str, steps: list[str], output: str, *, execute: bool, yes: bool) -> bool:

@@ -106,7 +106,7 @@ def _class_schema(cls: Any, bound: dict[Any, Any], seen: tuple[Any, ...]) -> Dat
         return ANY
     if issubclass(cls, Enum):
         return _common([_schema(type(member.value), {}, seen) for member in cls])
-    names = _field_names(cls)
+    names = field_names(cls)
     if names is not None:
         return _struct(cls, names, bound, (*seen, cls))
     for python_type, data_type in _SCALARS:
@@ -116,7 +116,7 @@ def _class_schema(cls: Any, bound: dict[Any, Any], seen: tuple[Any, ...]) -> Dat
     return STRING if (cls.__module__, cls.__name__) == ("uuid", "UUID") else ANY
 
 
-def _field_names(cls: type) -> tuple[str, ...] | None:
+def field_names(cls: type) -> tuple[str, ...] | None:
     """The fields of a class that describes a struct, or None. msgspec's structs are known by what they carry."""
     if typing.is_typeddict(cls):
         return tuple(cls.__annotations__)

@@ -1,28 +1,35 @@
 """A plan as plain data, and a digest of it: what a later topology is compared with before it takes over the state.
 
-The data holds what state depends on, and nothing else: operators with their options, windows, serdes, expressions and
-stores. What a Python function does cannot be seen, so neither its body nor its name nor its line is in it.
+The data holds what state depends on: operators with their options, windows, serdes, the fields of types, expressions
+and stores. What a Python function does cannot be seen. The digest of its code is kept beside the rest, to tell that it
+changed, and has no part in the fingerprint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
+from millstream.expr import Expr
 from millstream.frozen import Frozen, defaults, fields
 from millstream.plan.analysis import Facts
-from millstream.plan.functions import Function
+from millstream.plan.code import code_digest
+from millstream.plan.functions import Function, describe_callable
 from millstream.plan.joins import ForeignKeyResolve
 from millstream.plan.node import Node, Plan
 from millstream.plan.process import Store
+from millstream.plan.shapes import shape_of
 from millstream.plan.sources import ToTable
+from millstream.plan.stateless import Repartition
 from millstream.plan.tables import Suppress
+from millstream.plan.walk import functions_of
 from millstream.serde import Serde
 from millstream.state.spec import StoreSpec
 
 PlainPlan: TypeAlias = dict[str, Any]
 
-FORMAT = 1
+FORMAT = 2
 """The version of what `to_dict` gives."""
 
 _DIGITS = 16
@@ -51,10 +58,15 @@ def fingerprint(plan: Plan) -> str:
     import hashlib  # noqa: PLC0415  (few programs ask)
     import json  # noqa: PLC0415
 
-    data = to_dict(plan)
+    data = essence(to_dict(plan))
     del data["application_id"]
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def essence(data: PlainPlan) -> PlainPlan:
+    """Returns what state depends on: the data of a plan without the code of functions and without who named stores."""
+    return {name: part for name, part in data.items() if name not in {"functions", "named"}}
 
 
 def to_dict(plan: Plan) -> PlainPlan:
@@ -67,6 +79,9 @@ def to_dict(plan: Plan) -> PlainPlan:
       for those who do not use it. A serde is its name, an expression its tree, and any other function is
       ``{"callable": true}``.
     - ``stores``: by name, each with its ``operator`` and the fields of its specification. Only stores that are kept.
+      ``key_type`` and ``value_type`` are the fields of typed keys and values.
+    - ``named``: the stores that the user named.
+    - ``functions``: the version of ``python``, and by operator and option the digest and place of Python functions.
 
     >>> from millstream import App
     >>> app = App("totals")
@@ -84,9 +99,30 @@ def to_dict(plan: Plan) -> PlainPlan:
         "application_id": plan.application_id,
         "operators": {node.name: _operator(node) for node in plan.nodes},
         "stores": {
-            spec.name: {"operator": node.name, **_options(spec)} for node, specs in kept.items() for spec in specs
+            spec.name: {"operator": node.name, **_options(spec), **_types(spec)}
+            for node, specs in kept.items()
+            for spec in specs
+        },
+        "named": sorted(spec.name for specs in kept.values() for spec in specs if spec.named),
+        "functions": {
+            "python": "{}.{}".format(*sys.version_info),
+            "operators": {node.name: digests for node in plan.nodes if (digests := dict(_digests(node)))},
         },
     }
+
+
+def _types(item: Any) -> PlainPlan:
+    """The fields of the typed keys and values of a store or a repartition topic."""
+    shapes = {f"{part}_type": shape_of(getattr(item, part)) for part in ("key", "value")}
+    return {name: shape for name, shape in shapes.items() if shape is not None}
+
+
+def _digests(node: Node) -> Iterator[tuple[str, list[str]]]:
+    """The Python functions of an operator, by option: a digest of the code, and where it is."""
+    for option, target in functions_of(node):
+        digest = None if isinstance(target, Expr) else code_digest(target)
+        if digest is not None:
+            yield option, [digest, describe_callable(target)]
 
 
 def kept_stores(plan: Plan, facts: Facts) -> dict[Node, tuple[StoreSpec, ...]]:
@@ -112,10 +148,11 @@ def kept_stores(plan: Plan, facts: Facts) -> dict[Node, tuple[StoreSpec, ...]]:
 
 
 def _operator(node: Node) -> PlainPlan:
+    types = _types(node) if isinstance(node, Repartition) else {}
     return {
         "kind": node.kind,
         "parents": [parent.name for parent in node.parents],
-        "options": _options(node, above=node.parents),
+        "options": _options(node, above=node.parents) | types,
     }
 
 

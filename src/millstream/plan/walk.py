@@ -1,11 +1,18 @@
-"""Questions about what is above a node."""
+"""Questions about a node: what is above it, and which functions it has."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from millstream.errors import TopologyError
+from millstream.frozen import Frozen, fields
 from millstream.plan.aggregates import WindowAggregate
+from millstream.plan.functions import Function
 from millstream.plan.node import Node
+from millstream.plan.process import Process
 from millstream.plan.tables import TableFilter, TableMapValues, TableTransformValues
+from millstream.state.spec import StoreSpec
 
 
 def close_delay(node: Node) -> tuple[int, int | None]:
@@ -56,3 +63,22 @@ def keeps_versions(node: Node) -> bool:
     if isinstance(node, TableFilter | TableMapValues | TableTransformValues) and node.store is None:
         return keeps_versions(node.parent)
     return history(node) is not None
+
+
+def functions_of(node: Node) -> Iterator[tuple[str, Any]]:
+    """Yields the functions and expressions of an operator, by option: ``predicate``, ``aggregation.add``."""
+    if isinstance(node, Process):
+        yield "supplier", node.supplier
+    for field in fields(node):
+        yield from _functions_in(field, getattr(node, field))
+
+
+def _functions_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Function):
+        yield name, value.target
+    elif isinstance(value, tuple):
+        for index, part in enumerate(value):
+            yield from _functions_in(f"{name}.{index}", part)
+    elif isinstance(value, Frozen) and not isinstance(value, Node | StoreSpec):
+        for field in fields(value):
+            yield from _functions_in(f"{name}.{field}", getattr(value, field))

@@ -6,16 +6,18 @@ import contextlib
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from millstream.dsl.app import App
-from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError
+from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError, suggestion
 from millstream.log import Log, Offsets
 from millstream.log.opening import Place, open_place, place_of
 from millstream.names import check_name
-from millstream.plan.compare import BEGIN_AGAIN
+from millstream.plan.compare import Comparison
+from millstream.plan.side import BEGIN_AGAIN
 from millstream.plan.sources import ToTable
 from millstream.runtime.application import directory_of, lock_application
 from millstream.runtime.checkpoint import FORMER, all_checkpoints, checkpoint_of, local_path, new_checkpoint, recorded
@@ -154,7 +156,7 @@ def _shut_out(log: Log, application: str, place: Place) -> None:
     log.acquire(application)
 
 
-def migrate(app: App, *, dry_run: bool = False) -> list[str]:
+def migrate(app: App, *, keep: Collection[str] = (), dry_run: bool = False) -> list[str]:
     """Gives an application a new checkpoint, in which its named stores are rebuilt from their changelogs.
 
     It goes on reading where it was. Global tables are read again. Stores without a name begin empty: they have no
@@ -163,6 +165,8 @@ def migrate(app: App, *, dry_run: bool = False) -> list[str]:
 
     Args:
         app: The application, as it is to run from now on.
+        keep: Named stores whose rows are kept as they are, though the new topology would have computed others: another
+            grace, or another expression.
         dry_run: Only say what would be done.
 
     Returns:
@@ -191,7 +195,8 @@ def migrate(app: App, *, dry_run: bool = False) -> list[str]:
                 f"checkpoint is lost, {BEGIN_AGAIN}",
             )
         program = Program(app.topology(), app.config, int(known["tasks"]), {}, place)
-        restores, empty, added, lost = _rebuilt(program, log, known, checkpoint_of(known, app.config, directory))
+        last = checkpoint_of(known, app.config, directory)
+        restores, empty, added, lost = _rebuilt(program, log, known, last, keep)
         tables = {table.topic: table.store.name for table in app.topology().global_tables}
         number = published.batch + 1
         checkpoint = new_checkpoint(known, app.config, directory, number)
@@ -239,9 +244,11 @@ class _Rebuilt(NamedTuple):
     lost: list[str]
 
 
-def _rebuilt(program: Program, log: Log, known: Mapping[str, bytes], checkpoint: str) -> _Rebuilt:
+def _rebuilt(
+    program: Program, log: Log, known: Mapping[str, bytes], checkpoint: str, keep: Collection[str]
+) -> _Rebuilt:
     topology = program.topology
-    comparison = compare_with_last(topology, known, log, checkpoint)
+    comparison = _keeping(compare_with_last(topology, known, log, checkpoint), keep)
     specs = {spec.name: spec for node in topology.plan.nodes for spec in node.stores}
     named = [change for change in comparison.stores if change.name in specs and specs[change.name].named]
     for change in (*named, *comparison.topics):
@@ -268,6 +275,24 @@ def _rebuilt(program: Program, log: Log, known: Mapping[str, bytes], checkpoint:
         )
     empty = [name for name in (*kept, *comparison.names("incompatible")) if name not in restores.values()]
     return _Rebuilt(restores, empty, comparison.names("added"), comparison.names("lost"))
+
+
+def _keeping(comparison: Comparison, keep: Collection[str]) -> Comparison:
+    """Takes the stores for kept that the user wants to keep, though their rows now mean something else."""
+    stores = {change.name: change for change in comparison.stores}
+    for name in keep:
+        if name not in stores:
+            hint = suggestion(name, stores) or f"the stores are: {', '.join(sorted(stores)) or 'none'}"
+            raise SetupError(f"there is no store {name!r} to keep", hint=hint)
+        change = stores[name]
+        if change.status == "incompatible" and not change.keepable:
+            raise IncompatibleTopologyError(
+                f"the rows of {name} (of {change.operator}) cannot be kept: {'; '.join(change.reasons)}",
+                hint=change.remedy,
+            )
+        if change.status == "incompatible":
+            stores[name] = replace(change, status="kept", reasons=(), notes=change.reasons, remedy="")
+    return replace(comparison, stores=tuple(stores.values()))
 
 
 def _restoring_mark(log: Log, known: Mapping[str, bytes], read: Offsets, changelogs: list[str]) -> Mark:

@@ -26,7 +26,7 @@ from millstream.errors import (
 from millstream.failpoints import declare, reach
 from millstream.log.api import Log, Topic
 from millstream.log.opening import Place, open_place, place_of
-from millstream.plan.compare import BEGIN_AGAIN
+from millstream.plan.side import BEGIN_AGAIN
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.beginning import Beginning
@@ -41,6 +41,7 @@ from millstream.runtime.succession import (
     last_batch,
     plain,
     plan_that_ran,
+    same_plan,
     stateful,
     whole_changelogs,
 )
@@ -250,7 +251,7 @@ class Application:
             return []
         ran = plan_that_ran(known, self.log.published(app.id))
         exact = app.config["processing.guarantee"] == "exactly_once"
-        if exact and self._is_run_again() and ran != plain(self.program.topology):
+        if exact and self._is_run_again() and ran is not None and not same_plan(ran, plain(self.program.topology)):
             raise IncompatibleTopologyError(
                 f"application {app.id!r} was ended right after it had published a batch, which is run once more at the "
                 "next start and must give the same; and its topology has changed since",
@@ -263,6 +264,8 @@ class Application:
                 f"application {app.id!r} cannot go on with the state that it has.\n{comparison}",
                 hint="nothing was changed; run the former topology to go on",
             )
+        if comparison.changed_functions is not None:
+            _tell(comparison.changed_functions)
         return comparison.names("lost")
 
     def _check_checkpoint(self, app: App, known: dict[str, bytes]) -> None:

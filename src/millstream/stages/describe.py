@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 from millstream.errors import ConfigError, suggestion
 from millstream.expr import Expr
-from millstream.frozen import Frozen, fields
 from millstream.plan.aggregates import Cogroup
 from millstream.plan.fingerprint import kept_stores
 from millstream.plan.functions import Function, describe_callable
@@ -20,10 +19,11 @@ from millstream.plan.joins import (
     TableTableJoin,
 )
 from millstream.plan.node import Node
-from millstream.plan.process import Process, Store
+from millstream.plan.process import Store
 from millstream.plan.sources import GlobalTable, Source
 from millstream.plan.stateless import Repartition, Sink
 from millstream.plan.tables import Suppress
+from millstream.plan.walk import functions_of
 from millstream.stages.subtopology import Topology, changelog_topic
 from millstream.state.spec import StoreSpec
 
@@ -313,7 +313,7 @@ def _json(topology: Topology) -> str:
 def _node(topology: Topology, element: _Element) -> dict[str, Any]:
     node = element.node
     topics = (topology.topic_of(node),) if isinstance(node, Repartition) else element.topics
-    found = list(_functions(node))
+    found = list(functions_of(node))
     return {
         "name": element.name,
         "type": element.type,
@@ -329,18 +329,3 @@ def _node(topology: Topology, element: _Element) -> dict[str, Any]:
         "functions": {name: describe_callable(target) for name, target in found if not isinstance(target, Expr)},
         "expressions": {name: str(target) for name, target in found if isinstance(target, Expr)},
     }
-
-
-def _functions(item: Any) -> Iterator[tuple[str, Any]]:
-    """The functions and expressions in an operator, by what they are in it: ``predicate``, ``aggregation.add``."""
-    if isinstance(item, Process):
-        yield "supplier", item.supplier
-    for field in fields(item):
-        value = getattr(item, field)
-        if isinstance(value, Function):
-            yield field, value.target
-        elif isinstance(value, tuple):
-            found = [part for part in value if isinstance(part, Function)]
-            yield from ((f"{field}.{index}", part.target) for index, part in enumerate(found))
-        elif isinstance(value, Frozen) and not isinstance(value, Node | StoreSpec):
-            yield from ((f"{field}.{name}", target) for name, target in _functions(value))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from textwrap import dedent
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,15 +18,21 @@ from millstream import (
     Record,
     Stream,
     TopologyError,
+    agg,
+    array,
     col,
     hopping,
     join_window,
+    left,
+    right,
     session,
     sliding,
     tumbling,
     until_time_limit,
     until_window_closes,
+    value,
 )
+from millstream.expr import aggregates
 from millstream.plan.compare import Comparison, compare
 from millstream.plan.fingerprint import to_dict
 
@@ -74,9 +82,9 @@ def windows(app: App, window: Any, *, emit: Any = "update", **options: Any) -> A
     return app.stream("a").group_by_key().windowed_by(window, emit=emit).count(**_with(options, store="s"))
 
 
-def joined(app: App, window: Any, how: str = "join", **values: Any) -> Any:
-    left, right = app.stream("a", **_with(values, value=str)), app.stream("b", value=str)
-    return getattr(left, how)(right, lambda a, _b: a, window, name="j")
+def joined(app: App, window: Any, how: str = "join", joiner: Any = None, **values: Any) -> Any:
+    one, two = app.stream("a", **_with(values, value=str)), app.stream("b", value=str)
+    return getattr(one, how)(two, joiner if joiner is not None else lambda a, _b: a, window, name="j")
 
 
 def suppressed(app: App, until: Any, window: Any = None) -> Any:
@@ -92,8 +100,58 @@ def added(app: App, kind: Any = "key-value", partitions: int | None = None, **op
     app.stream("a").repartition(name="r", partitions=partitions).process(Silent, "s")
 
 
-def pairs(left: App, *, how: str = "join") -> Any:
-    return getattr(left.table("l"), how)(left.table("r"), lambda a, _b: a, on=col("id"), name="j")
+def pairs(app: App, *, how: str = "join", on: Any = None) -> Any:
+    on = col("id") if on is None else on
+    return getattr(app.table("l"), how)(app.table("r"), lambda a, _b: a, on=on, name="j")
+
+
+def by(app: App, key: Any) -> Any:
+    stream = app.stream("a")
+    return stream.group_by_key() if key is None else stream.group_by(key)
+
+
+def of_tables(app: App, joiner: Any) -> Any:
+    return app.table("l").join(app.table("r"), joiner, store="s")
+
+
+@dataclass
+class Point:
+    x: float
+    y: float
+
+
+@dataclass
+class RenamedPoint:
+    x: float
+    y: float
+
+
+@dataclass
+class NamedPoint:
+    x: float
+    y: float
+    name: str = ""
+
+
+@dataclass
+class Pixel:
+    x: int
+    y: int
+
+
+@dataclass
+class Place:
+    street: str
+
+
+class Pair(NamedTuple):
+    one: str
+    two: str
+
+
+class Swapped(NamedTuple):
+    two: str
+    one: str
 
 
 KEPT: dict[str, tuple[Build, Build]] = {
@@ -113,6 +171,12 @@ KEPT: dict[str, tuple[Build, Build]] = {
         lambda a: count(a, a.stream("a").filter(col("y"))),
     ),
     "another source": (count, lambda a: count(a, a.stream("a", "b", value=str))),
+    "another name of a class": (lambda a: table(a, value=Point), lambda a: table(a, value=RenamedPoint)),
+    "a field with a default more": (lambda a: table(a, value=Point), lambda a: table(a, value=NamedPoint)),
+    "joiner of streams": (
+        lambda a: joined(a, join_window("1s"), joiner=left()),
+        lambda a: joined(a, join_window("1s"), joiner=right()),
+    ),
     "a changelog less": (count, lambda a: count(a, store=Materialized("s", logging=False))),
     "longer retention": (
         lambda a: windows(a, tumbling("1m")),
@@ -126,19 +190,11 @@ KEPT: dict[str, tuple[Build, Build]] = {
         lambda a: table(a, store=Materialized("s", history="1h")),
         lambda a: table(a, store=Materialized("s", history="2h")),
     ),
-    "more grace": (lambda a: windows(a, tumbling("1m")), lambda a: windows(a, tumbling("1m", grace="1h"))),
-    "less grace": (lambda a: windows(a, session("1m", grace="1h")), lambda a: windows(a, session("1m"))),
     "idle": (lambda a: windows(a, sliding("1m")), lambda a: windows(a, sliding("1m", idle="1s"))),
-    "grace of a join": (lambda a: joined(a, join_window("1s")), lambda a: joined(a, join_window("1s", grace="1m"))),
     "limit of suppress": (
         lambda a: suppressed(a, until_time_limit("1m")),
         lambda a: suppressed(a, until_time_limit("2m", max_records=10)),
     ),
-    "grace above suppress": (
-        lambda a: suppressed(a, until_window_closes()),
-        lambda a: suppressed(a, until_window_closes(), tumbling("1m", grace="1s")),
-    ),
-    "kind of a foreign-key join": (pairs, lambda a: pairs(a, how="left_join")),
     "retention of an added store": (
         lambda a: added(a, "window", retention="1h", window_size="1m"),
         lambda a: added(a, "window", retention="2h", window_size="1m"),
@@ -229,7 +285,7 @@ INCOMPATIBLE: dict[str, tuple[Build, Build, str, str]] = {
         lambda a: a.stream("a", value=int).group_by_key().count(store="s", name="n"),
         lambda a: a.stream("a", value=int).group_by_key().reduce(lambda x, _y: x, store="s", name="n"),
         "s",
-        "it belonged to an operator of kind aggregate (count), and now belongs to one of kind aggregate (reduce)",
+        "its rows were count, and are now reduce",
     ),
     "kind of the operator": (
         lambda a: a.stream("a", value=int).to_table(store="s"),
@@ -291,6 +347,155 @@ INCOMPATIBLE: dict[str, tuple[Build, Build, str, str]] = {
         "s",
         "it had one row for each key and time, and now has several rows for each key and time",
     ),
+    "grace": (
+        lambda a: windows(a, tumbling("1m")),
+        lambda a: windows(a, tumbling("1m", grace="1h")),
+        "s",
+        "the grace of its windows was 0ms, and is now 1h",
+    ),
+    "grace of sessions": (
+        lambda a: windows(a, session("1m", grace="1h")),
+        lambda a: windows(a, session("1m")),
+        "s",
+        "the grace of its windows was 1h, and is now 0ms",
+    ),
+    "grace of a join": (
+        lambda a: joined(a, join_window("1s")),
+        lambda a: joined(a, join_window("1s", grace="1m")),
+        "j-left-store",
+        "the grace of its windows was 0ms, and is now 1m",
+    ),
+    "kind of a join": (
+        lambda a: joined(a, join_window("1s"), "left_join"),
+        lambda a: joined(a, join_window("1s"), "outer_join"),
+        "j-left-store",
+        "the how of its operator was left, and is now outer",
+    ),
+    "kind of a foreign-key join": (
+        pairs,
+        lambda a: pairs(a, how="left_join"),
+        "j-subscriptions-store",
+        "its rows were grouped by `id` (inner join), and now by `id` (left join)",
+    ),
+    "foreign key": (
+        pairs,
+        lambda a: pairs(a, on=col("other")),
+        "j-subscriptions-store",
+        "its rows were grouped by `id` (inner join), and now by `other` (inner join)",
+    ),
+    "joiner of tables": (
+        lambda a: of_tables(a, left("x")),
+        lambda a: of_tables(a, right("x")),
+        "s",
+        "the joiner of its operator was `left.x`, and is now `right.x`",
+    ),
+    "predicate of a kept table": (
+        lambda a: a.table("t").filter(col("x"), store="s"),
+        lambda a: a.table("t").filter(col("y"), store="s"),
+        "s",
+        "the predicate of its operator was `x`, and is now `y`",
+    ),
+    "grouping expression": (
+        lambda a: by(a, col("x")).count(store="s"),
+        lambda a: by(a, col("y")).count(store="s"),
+        "s",
+        "its rows were grouped by `x`, and now by `y`",
+    ),
+    "grouping of a table": (
+        lambda a: a.table("t").group_by(array(col("x"), value()), key=str).count(store="s"),
+        lambda a: a.table("t").group_by(array(col("y"), value()), key=str).count(store="s"),
+        "s",
+        "its rows were grouped by `ARRAY[x, value]`, and now by `ARRAY[y, value]`",
+    ),
+    "grouping behind other operators": (
+        lambda a: by(a, col("x")).count(store="other").to_stream().select_key(value()).group_by_key().count(store="s"),
+        lambda a: (
+            by(a, col("x")).count(store="other").to_stream().select_key(value() + 1).group_by_key().count(store="s")
+        ),
+        "s",
+        "its rows were grouped by `value`, and now by `value + 1`",
+    ),
+    "own keys": (
+        lambda a: by(a, None).count(store="s"),
+        lambda a: by(a, col("x")).count(store="s"),
+        "s",
+        "its rows were grouped by the key of the records, and now by `x`",
+    ),
+    "expression of an aggregator": (
+        lambda a: by(a, None).aggregate(int, agg() + col("x"), value=int, store="s"),
+        lambda a: by(a, None).aggregate(int, agg() + col("y"), value=int, store="s"),
+        "s",
+        (
+            "its rows were aggregate with init a Python function, add `agg + x`, "
+            "and are now aggregate with init a Python function, add `agg + y`"
+        ),
+    ),
+    "what is summed": (
+        lambda a: by(a, None).sum(col("x"), store="s"),
+        lambda a: by(a, None).sum(col("y"), store="s"),
+        "s",
+        "its rows were sum(x), and are now sum(y)",
+    ),
+    "sum or max": (
+        lambda a: by(a, None).sum(col("x"), store="s"),
+        lambda a: by(a, None).max(col("x"), store="s"),
+        "s",
+        "its rows were sum(x), and are now max(x)",
+    ),
+    "min or max, of functions": (
+        lambda a: by(a, None).min(lambda v: v["x"], store="s"),
+        lambda a: by(a, None).max(lambda v: v["x"], store="s"),
+        "s",
+        "its rows were min(a Python function), and are now max(a Python function)",
+    ),
+    "average or list": (
+        lambda a: by(a, None).avg(col("x"), store="s"),
+        lambda a: by(a, None).collect(col("x"), store="s"),
+        "s",
+        "its rows were avg(x), and are now collect(x)",
+    ),
+    "average or list in windows": (
+        lambda a: by(a, None).windowed_by(tumbling("1m")).avg(col("x"), store="s"),
+        lambda a: by(a, None).windowed_by(tumbling("1m")).collect(col("x"), store="s"),
+        "s",
+        "its rows were avg(x), and are now collect(x)",
+    ),
+    "average or list of a table": (
+        lambda a: a.table("t").group_by(lambda v: (v, v), value=dict).avg(col("x"), store="s"),
+        lambda a: a.table("t").group_by(lambda v: (v, v), value=dict).collect(col("x"), store="s"),
+        "s",
+        "its rows were avg(x), and are now collect(x)",
+    ),
+    "option of an aggregate": (
+        lambda a: by(a, None).top_k(3, col("x"), store="s"),
+        lambda a: by(a, None).top_k(5, col("x"), store="s"),
+        "s",
+        "its rows were top_k(x, k=3), and are now top_k(x, k=5)",
+    ),
+    "one aggregate more": (
+        lambda a: by(a, None).aggregate(n=aggregates.count(), store="s"),
+        lambda a: by(a, None).aggregate(n=aggregates.count(), top=aggregates.max_(col("x")), store="s"),
+        "s",
+        "its rows were n=count(), and are now n=count(), top=max(x)",
+    ),
+    "fields of a type": (
+        lambda a: table(a, value=Point),
+        lambda a: table(a, value=Place),
+        "s",
+        "the type of its values changed: the field x is gone",
+    ),
+    "type of a field": (
+        lambda a: table(a, value=list[Point]),
+        lambda a: table(a, value=list[Pixel]),
+        "s",
+        "the type of its values changed: [].x was DOUBLE, and is now BIGINT",
+    ),
+    "order of fields": (
+        lambda a: table(a, value=Pair),
+        lambda a: table(a, value=Swapped),
+        "s",
+        "the type of its values changed: the fields have another order",
+    ),
     "partitions above a processor": (
         lambda a: added(a, partitions=2),
         lambda a: added(a, partitions=3),
@@ -331,8 +536,100 @@ def test_stores_that_come_and_go() -> None:
 
 def test_an_outer_join_adds_stores_for_what_it_has_not_matched() -> None:
     found = difference(lambda a: joined(a, join_window("1s")), lambda a: joined(a, join_window("1s"), "outer_join"))
-    assert found.names("kept") == ["j-left-store", "j-right-store"]
     assert found.names("added") == ["j-left-unmatched-store", "j-right-unmatched-store"]
+
+
+@pytest.mark.parametrize(
+    ("change", "keepable"),
+    [
+        ("grace", True),
+        ("what is summed", True),
+        ("grouping expression", True),
+        ("fields of a type", True),
+        ("kind of a join", False),  # the store has no name
+        ("sum or max", False),
+        ("one aggregate more", False),
+        ("window size", False),
+        ("values", False),
+    ],
+)
+def test_rows_whose_meaning_alone_changed_can_be_kept(change: str, keepable: bool) -> None:
+    old, new, name, _ = INCOMPATIBLE[change]
+    [store] = [each for each in difference(old, new).stores if each.name == name]
+    assert store.keepable is keepable
+    assert ("millstream migrate --keep" in store.remedy) is keepable
+
+
+THRESHOLD = 5
+
+
+def _is_large(value: str) -> bool:
+    return len(value) > THRESHOLD
+
+
+def filtered(app: App, predicate: Any) -> Any:
+    return count(app, app.stream("a", value=str).filter(predicate))
+
+
+def test_a_changed_python_function_is_named_in_one_line() -> None:
+    found = difference(lambda a: filtered(a, lambda v: v > "m"), lambda a: filtered(a, lambda v: v < "m"))
+    assert found.compatible
+    line = found.changed_functions
+    assert line is not None
+    assert line.startswith("Python functions changed; rows from before stay as they are: a-filter (test_compare.py:")
+    assert line in str(found).splitlines()
+
+
+def test_a_changed_function_that_no_store_depends_on_is_only_listed() -> None:
+    def written(app: App, function: Any) -> None:
+        count(app).to_stream().map_values(function).to("out", value=int)
+
+    found = difference(lambda a: written(a, lambda v: v + 1), lambda a: written(a, lambda v: v + 2))
+    assert found.changed_functions is None
+    assert "  s-map-values: changed (code of function)" in str(found).splitlines()
+
+
+def test_functions_that_did_not_change_are_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    same = difference(lambda a: filtered(a, lambda v: v > "m"), lambda a: filtered(a, lambda v: v > "m"))
+    assert same.changed_functions is None
+    assert difference(lambda a: filtered(a, _is_large), lambda a: filtered(a, _is_large)).changed_functions is None
+    stored = to_dict(plan(lambda a: filtered(a, _is_large)))
+    monkeypatch.setitem(_is_large.__globals__, "THRESHOLD", 6)
+    assert compare(stored, plan(lambda a: filtered(a, _is_large))).functions  # a constant that it refers to changed
+
+
+@pytest.mark.parametrize("limits", [(1, 2), ("a", "b")])
+def test_what_a_closure_holds_is_part_of_a_function(limits: tuple[Any, Any]) -> None:
+    def above(limit: Any) -> Any:
+        return lambda v: v > limit
+
+    one, two = limits
+    assert difference(lambda a: filtered(a, above(one)), lambda a: filtered(a, above(two))).functions
+    assert not difference(lambda a: filtered(a, above(one)), lambda a: filtered(a, above(one))).functions
+
+
+def test_another_version_of_python_tells_nothing_about_functions() -> None:
+    stored = to_dict(plan(lambda a: filtered(a, lambda v: v > "m")))
+    stored["functions"]["python"] = "3.0"
+    assert compare(stored, plan(lambda a: filtered(a, lambda v: v < "m"))).changed_functions is None
+
+
+def test_processors_and_callable_objects_are_functions_too() -> None:
+    class Loud(Processor[Any, Any, Any, Any]):
+        def process(self, record: Record[Any, Any]) -> None:
+            print(record)
+
+    def processed(app: App, supplier: Any) -> None:
+        app.add_store("s")
+        app.stream("a").process(supplier, "s", name="p")
+
+    assert difference(lambda a: processed(a, Silent), lambda a: processed(a, Silent)).functions == ()
+    [changed] = difference(lambda a: processed(a, Silent), lambda a: processed(a, Loud)).functions
+    assert changed.startswith("p (")
+    assert difference(
+        lambda a: filtered(a, functools.partial(str.startswith, "x")),
+        lambda a: filtered(a, functools.partial(str.endswith, "x")),
+    ).functions
 
 
 def test_a_table_has_a_store_only_if_it_is_kept() -> None:
@@ -420,11 +717,6 @@ NOTES: dict[str, tuple[Build, Build, str]] = {
         lambda a: windows(a, tumbling("1m"), store=Materialized("s", retention="1h")),
         "retention was 1m, and is now 1h",
     ),
-    "grace": (
-        lambda a: windows(a, tumbling("1m", grace="1s")),
-        lambda a: windows(a, tumbling("1m", grace="2s")),
-        "the grace of its windows was 1s, and is now 2s",
-    ),
     "changelog": (count, lambda a: count(a, store=Materialized("s", logging=False)), "no changelog now"),
     "a changelog more": (
         lambda a: count(a, store=Materialized("s", logging=False)),
@@ -441,16 +733,17 @@ NOTES: dict[str, tuple[Build, Build, str]] = {
         lambda a: count(a, a.stream("a", value=str).select_key(str, key=str)),
         "it was fed by a, and is now fed by s-repartition",
     ),
-    "function": (
-        lambda a: a.stream("a").group_by_key().aggregate(int, _add("x"), value=int, store="s"),
-        lambda a: a.stream("a").group_by_key().aggregate(int, _add("y"), value=int, store="s"),
+    "an expression instead of a function": (
+        lambda a: by(a, None).sum(lambda v: v["x"], store="s"),
+        lambda a: by(a, None).sum(col("x"), store="s"),
         "aggregation of its operator changed; rows from before stay as they are",
     ),
+    "a field with a default": (
+        lambda a: table(a, value=Point),
+        lambda a: table(a, value=NamedPoint),
+        "the type of its values changed: the field name is new: rows from before get its default",
+    ),
 }
-
-
-def _add(field: str) -> Any:
-    return col(field)
 
 
 @pytest.mark.parametrize("change", NOTES)
@@ -507,7 +800,7 @@ def test_other_application_ids() -> None:
 
 def test_a_stored_topology_of_another_format() -> None:
     stored = to_dict(plan(count)) | {"format": 99}
-    with pytest.raises(TopologyError, match="has format 99, and this version reads 1"):
+    with pytest.raises(TopologyError, match="has format 99, and this version reads 2"):
         compare(stored, plan(count))
 
 
