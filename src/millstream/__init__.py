@@ -14,7 +14,22 @@ from millstream.dsl.table import GlobalTable, Table, WindowedTable
 from millstream.dsl.windowed import WindowedStream
 from millstream.dsl.windows import hopping, join_window, session, sliding, tumbling, unlimited
 from millstream.errors import MillstreamError, TopologyError
-from millstream.expr import Expr, agg, array, col, functions, key, left, lit, right, struct, timestamp, value, when
+from millstream.expr import (
+    Expr,
+    agg,
+    array,
+    col,
+    functions,
+    header,
+    key,
+    left,
+    lit,
+    right,
+    struct,
+    timestamp,
+    value,
+    when,
+)
 from millstream.expr.aggregates import (
     avg,
     collect,
@@ -73,6 +88,7 @@ __all__ = [
     "count_distinct",
     "first",
     "functions",
+    "header",
     "hopping",
     "join_window",
     "key",

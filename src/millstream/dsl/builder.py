@@ -227,14 +227,14 @@ class Builder:
         roles: tuple[str, ...],
         what: str,
         *,
-        timed: bool = False,
+        has_record: bool = False,
         **serdes: Serde[Any] | None,
     ) -> Function:
         """Wraps a user's function; checks an expression against what is known of the data it reads.
 
-        With ``timed``, the operator can give an expression the record's timestamp.
+        With ``has_record``, the operator can give it the timestamp and the headers of the record.
         """
-        function = Function(target, roles, what, timed=timed)
+        function = Function(target, roles, what, has_record=has_record)
         if isinstance(target, Expr):
             type_of(target, _schemas(function.roles, serdes))
         return function

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from millstream.callsite import caller
 from millstream.dsl import stream as streams
 from millstream.dsl.builder import shorten
+from millstream.dsl.signatures import OfKeyValueAndHeaders, OfValueAndHeaders
 from millstream.dsl.stream_base import StreamBase
 from millstream.dsl.suggesting import suggesting_methods
 from millstream.errors import TopologyError
@@ -34,6 +35,10 @@ class StatelessOperators(StreamBase[K, V]):
     @overload
     def filter(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]: ...
     @overload
+    def filter(self, predicate: OfValueAndHeaders[V, object], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
+    def filter(self, predicate: OfKeyValueAndHeaders[K, V, object], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
     def filter(self, predicate: Expr, *, name: str | None = None) -> Stream[K, V]: ...
     def filter(self, predicate: Any, *, name: str | None = None) -> Stream[K, V]:
         """Passes the records for which the predicate holds. Stateless.
@@ -56,6 +61,10 @@ class StatelessOperators(StreamBase[K, V]):
     @overload
     def filter_not(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]: ...
     @overload
+    def filter_not(self, predicate: OfValueAndHeaders[V, object], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
+    def filter_not(self, predicate: OfKeyValueAndHeaders[K, V, object], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
     def filter_not(self, predicate: Expr, *, name: str | None = None) -> Stream[K, V]: ...
     def filter_not(self, predicate: Any, *, name: str | None = None) -> Stream[K, V]:
         """Passes the records for which the predicate does not hold. Stateless."""
@@ -76,6 +85,14 @@ class StatelessOperators(StreamBase[K, V]):
     @overload
     def select_key(
         self, function: Callable[[K, V], K2], *, key: Any = None, name: str | None = None
+    ) -> Stream[K2, V]: ...
+    @overload
+    def select_key(
+        self, function: OfValueAndHeaders[V, K2], *, key: Any = None, name: str | None = None
+    ) -> Stream[K2, V]: ...
+    @overload
+    def select_key(
+        self, function: OfKeyValueAndHeaders[K, V, K2], *, key: Any = None, name: str | None = None
     ) -> Stream[K2, V]: ...
     @overload
     def select_key(self, function: Expr, *, key: Any = None, name: str | None = None) -> Stream[Any, V]: ...
@@ -103,6 +120,15 @@ class StatelessOperators(StreamBase[K, V]):
     ) -> Stream[K2, V2]: ...
     @overload
     def map(
+        self,
+        function: OfKeyValueAndHeaders[K, V, tuple[K2, V2]],
+        *,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> Stream[K2, V2]: ...
+    @overload
+    def map(
         self, function: Expr, *, key: Any = None, value: Any = None, name: str | None = None
     ) -> Stream[Any, Any]: ...
     def map(self, function: Any, *, key: Any = None, value: Any = None, name: str | None = None) -> Stream[Any, Any]:
@@ -121,6 +147,14 @@ class StatelessOperators(StreamBase[K, V]):
     @overload
     def map_values(
         self, function: Callable[[K, V], V2], *, value: Any = None, name: str | None = None
+    ) -> Stream[K, V2]: ...
+    @overload
+    def map_values(
+        self, function: OfValueAndHeaders[V, V2], *, value: Any = None, name: str | None = None
+    ) -> Stream[K, V2]: ...
+    @overload
+    def map_values(
+        self, function: OfKeyValueAndHeaders[K, V, V2], *, value: Any = None, name: str | None = None
     ) -> Stream[K, V2]: ...
     @overload
     def map_values(self, function: Expr, *, value: Any = None, name: str | None = None) -> Stream[K, Any]: ...
@@ -161,6 +195,15 @@ class StatelessOperators(StreamBase[K, V]):
     ) -> Stream[K2, V2]: ...
     @overload
     def flat_map(
+        self,
+        function: OfKeyValueAndHeaders[K, V, Iterable[tuple[K2, V2]]],
+        *,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> Stream[K2, V2]: ...
+    @overload
+    def flat_map(
         self, function: Expr, *, key: Any = None, value: Any = None, name: str | None = None
     ) -> Stream[Any, Any]: ...
     def flat_map(
@@ -180,6 +223,14 @@ class StatelessOperators(StreamBase[K, V]):
         self, function: Callable[[K, V], Iterable[V2]], *, value: Any = None, name: str | None = None
     ) -> Stream[K, V2]: ...
     @overload
+    def flat_map_values(
+        self, function: OfValueAndHeaders[V, Iterable[V2]], *, value: Any = None, name: str | None = None
+    ) -> Stream[K, V2]: ...
+    @overload
+    def flat_map_values(
+        self, function: OfKeyValueAndHeaders[K, V, Iterable[V2]], *, value: Any = None, name: str | None = None
+    ) -> Stream[K, V2]: ...
+    @overload
     def flat_map_values(self, function: Expr, *, value: Any = None, name: str | None = None) -> Stream[K, Any]: ...
     def flat_map_values(self, function: Any, *, value: Any = None, name: str | None = None) -> Stream[K, Any]:
         """Turns each record into any number of records of the same key: the function returns values. Stateless."""
@@ -191,6 +242,10 @@ class StatelessOperators(StreamBase[K, V]):
     def peek(self, action: Callable[[V], object], *, name: str | None = None) -> Stream[K, V]: ...
     @overload
     def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
+    def peek(self, action: OfValueAndHeaders[V, object], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
+    def peek(self, action: OfKeyValueAndHeaders[K, V, object], *, name: str | None = None) -> Stream[K, V]: ...
     def peek(self, action: Any, *, name: str | None = None) -> Stream[K, V]:
         """Calls a function for each record, for its side effect, and passes the record on. Stateless.
 
@@ -202,6 +257,10 @@ class StatelessOperators(StreamBase[K, V]):
     def foreach(self, action: Callable[[V], object], *, name: str | None = None) -> None: ...
     @overload
     def foreach(self, action: Callable[[K, V], object], *, name: str | None = None) -> None: ...
+    @overload
+    def foreach(self, action: OfValueAndHeaders[V, object], *, name: str | None = None) -> None: ...
+    @overload
+    def foreach(self, action: OfKeyValueAndHeaders[K, V, object], *, name: str | None = None) -> None: ...
     def foreach(self, action: Any, *, name: str | None = None) -> None:
         """Calls a function for each record, for its side effect; nothing follows. At least once, as `peek`."""
         self._add(plan.Foreach, "foreach", name, function=self._function(action, "foreach"))

@@ -48,8 +48,7 @@ class StreamBase(Generic[K, V]):
         return streams.Stream(self._builder, node, self._key, self._value, rekeyed=self._rekeyed)
 
     def _function(self, target: Any, what: str) -> Any:
-        timed = what in {"filter", "filter_not", "map_values", "select_key"}
-        return self._builder.function(target, ("key", "value"), what, timed=timed, key=self._key, value=self._value)
+        return self._builder.function(target, ("key", "value"), what, has_record=True, key=self._key, value=self._value)
 
     def _given(self, declared: Any, part: str) -> Serde[Any] | None:
         return None if declared is None else serde_for(declared, part)

@@ -11,7 +11,7 @@ CASE WHEN amount > 100 THEN 'big' ELSE 'small' END
 from __future__ import annotations
 
 from millstream.expr import functions
-from millstream.expr.build import agg, array, call, col, key, left, lit, right, struct, timestamp, value, when
+from millstream.expr.build import agg, array, call, col, header, key, left, lit, right, struct, timestamp, value, when
 from millstream.expr.check import type_of
 from millstream.expr.codec import from_dict, to_dict
 from millstream.expr.compile import compile_expr, evaluate
@@ -66,6 +66,7 @@ __all__ = [
     "evaluate",
     "from_dict",
     "functions",
+    "header",
     "key",
     "left",
     "lit",

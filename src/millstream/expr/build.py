@@ -60,6 +60,15 @@ def timestamp() -> Expr:
     return Root("timestamp")
 
 
+def header(name: str) -> Expr:
+    """The value of a header of the record, as bytes: of the last one with this name; null if there is none.
+
+    >>> print(header("trace"))
+    header(headers, 'trace')
+    """
+    return call("header", Root("headers"), name)
+
+
 def left(name: str | None = None) -> Expr:
     """The left value of a join, or a field of it.
 

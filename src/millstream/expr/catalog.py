@@ -215,6 +215,9 @@ def _containers() -> None:
                "Whether an element is in an array.", "array_contains(array(1, 2), 2) -> True")  # fmt: skip
     _row("array_join(elements: array, separator: string)", STRING, containers.array_join,
          "The texts of an array, joined; nulls are left out.", "array_join(array('a', 'b'), '-') -> 'a-b'")  # fmt: skip
+    _row("header(headers: any, name: string)", BYTES, containers.header,
+         "The value of the last header of a name, as bytes; null if there is none.",
+         "header(array(), 'trace') -> None")  # fmt: skip
     _row("map_keys(mapping: map)", signature.map_keys, containers.map_keys, "The keys of a map.")
     _row("map_values(mapping: map)", signature.map_values, containers.map_values, "The values of a map.")
 

@@ -39,3 +39,11 @@ def map_keys(mapping: dict[Any, Any]) -> list[Any]:
 def map_values(mapping: dict[Any, Any]) -> list[Any]:
     """The values of a map, in the order of its keys."""
     return list(mapping.values())
+
+
+def header(headers: Any, name: str) -> bytes | None:
+    """The value of the last header of a name."""
+    for found, value in reversed(headers):
+        if found == name:
+            return value  # type: ignore[no-any-return]
+    return None

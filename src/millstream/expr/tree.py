@@ -20,7 +20,7 @@ from millstream.expr.types import DATE, TIME, TIMESTAMP, DataType
 from millstream.expr.values import to_millis
 from millstream.frozen import Frozen
 
-ROLES = ("key", "value", "timestamp", "left", "right", "agg")
+ROLES = ("key", "value", "timestamp", "headers", "left", "right", "agg")
 """The parts of a record, or of a join or aggregation, that an expression may start from."""
 
 Scalar: TypeAlias = "bool | int | float | Decimal | str | bytes | None"

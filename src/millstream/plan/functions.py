@@ -2,7 +2,9 @@
 
 An operator offers a function some *roles*, in order: ``("key", "value")`` for a mapper, ``("key", "left", "right")``
 for a joiner. A callable takes all of them, or all but the key, which its arity tells; an expression names what it
-reads. Both are decided here, once, when the topology is built, so that the engine calls without asking.
+reads. An operator that has the whole record also offers its timestamp, to expressions, and its headers, to expressions
+and to callables with a parameter named ``headers``. All of this is decided here, once, when the topology is built, so
+that the engine calls without asking.
 """
 
 from __future__ import annotations
@@ -15,6 +17,10 @@ from typing import Any
 
 from millstream.errors import TopologyError
 from millstream.expr import Expr, compile_expr, roles_of, to_dict
+from millstream.records import Headers
+
+RECORD = ("key", "value", "timestamp", "headers")
+"""What an operator on the records of a stream can offer."""
 
 
 class Function:
@@ -24,22 +30,20 @@ class Function:
         target: The callable or the expression itself.
         roles: What the operator offers, in order, the key first if it offers one.
         takes_key: Whether the function wants the key; if not, it takes the other roles only.
-        timed: It is an expression that reads the record's timestamp; the operator then gives it key, value and that.
+        on_whole_record: The function reads the timestamp or the headers. The operator calls `on_record`.
     """
 
-    __slots__ = ("roles", "takes_key", "target", "timed")
+    __slots__ = ("on_whole_record", "roles", "takes_key", "target")
 
     def __init__(
-        self, target: Callable[..., Any] | Expr, roles: tuple[str, ...], what: str, *, timed: bool = False
+        self, target: Callable[..., Any] | Expr, roles: tuple[str, ...], what: str, *, has_record: bool = False
     ) -> None:
         self.target = target
         self.roles = roles
-        self.timed = isinstance(target, Expr) and "timestamp" in roles_of(target) and "timestamp" not in roles
+        self.on_whole_record = has_record and _reads_whole_record(target)
         if isinstance(target, Expr):
-            self.takes_key = roles[:1] == ("key",) and "key" in roles_of(target)
-            if timed and self.timed:
-                self.takes_key = True
-                self.roles = (*roles, "timestamp")
+            self.roles = RECORD if self.on_whole_record else roles
+            self.takes_key = roles[:1] == ("key",) and (self.on_whole_record or "key" in roles_of(target))
             compile_expr(target, self.parameters)
         elif callable(target):
             self.takes_key = self._wants_key(what)
@@ -58,7 +62,7 @@ class Function:
 
     def _wants_key(self, what: str) -> bool:
         assert not isinstance(self.target, Expr)
-        given = arity(self.target)
+        given = arity(self.target, ("headers",) if self.on_whole_record else ())
         allowed = {len(self.roles)}
         if self.roles[:1] == ("key",):
             allowed.add(len(self.roles) - 1)
@@ -93,6 +97,19 @@ class Function:
             return lambda _key, first, second: call(first, second)
         return lambda _key, *rest: call(*rest)
 
+    def on_record(self) -> Callable[[Any, Any, int, Headers], Any]:
+        """Returns a callable of key, value, timestamp and headers."""
+        call = self.bare()
+        if not self.on_whole_record:
+            if self.takes_key:
+                return lambda key, value, _timestamp, _headers: call(key, value)
+            return lambda _key, value, _timestamp, _headers: call(value)
+        if isinstance(self.target, Expr):
+            return call
+        if self.takes_key:
+            return lambda key, value, _timestamp, headers: call(key, value, headers=headers)
+        return lambda _key, value, _timestamp, headers: call(value, headers=headers)
+
     @property
     def location(self) -> str:
         """Where the function is: ``orders.py:12 in <lambda>``, or the text of the expression."""
@@ -106,8 +123,23 @@ class Function:
         return f"Function({self.location})"
 
 
-def arity(target: Callable[..., Any]) -> tuple[int, int] | None:
+def _reads_whole_record(target: Any) -> bool:
+    """Whether a function reads the timestamp or the headers of a record."""
+    if isinstance(target, Expr):
+        return bool(roles_of(target) & {"timestamp", "headers"})
+    import inspect  # noqa: PLC0415  (only a topology that is built needs it)
+
+    try:
+        parameter = inspect.signature(target).parameters.get("headers")
+    except (TypeError, ValueError):
+        return False
+    return parameter is not None and parameter.kind in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}
+
+
+def arity(target: Callable[..., Any], by_name: tuple[str, ...] = ()) -> tuple[int, int] | None:
     """Returns how many positional arguments a callable needs and how many it can take; None if it does not tell.
+
+    Parameters that are given by name do not count.
 
     >>> arity(lambda k, v: v), arity(str.split), arity(print)
     ((2, 2), (1, 3), (0, 9))
@@ -120,6 +152,8 @@ def arity(target: Callable[..., Any]) -> tuple[int, int] | None:
         return None
     needed = possible = 0
     for p in parameters:
+        if p.name in by_name:
+            continue
         if p.kind is p.VAR_POSITIONAL:
             possible = max(possible, 9)
         elif p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}:

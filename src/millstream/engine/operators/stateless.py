@@ -23,22 +23,22 @@ from millstream.serde.windowed import window_bytes
 def filter_(node: plan.Filter, build: Build) -> Process:  # noqa: C901  (one form for each kind of function)
     """Passes the records for which the predicate holds."""
     forward, fail = build.forward(node), build.failure(node, node.predicate)
-    holds = node.predicate.bare()
+    holds = _callable(node.predicate)
     if node.negate:
         holds = _negated(holds)
 
-    if node.predicate.timed:
+    if node.predicate.on_whole_record:
 
-        def process_with_time(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def process_whole(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
-                if not holds(key, value, timestamp):
+                if not holds(key, value, timestamp, headers):
                     return
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
             forward(key, value, timestamp, headers)
 
-        return process_with_time
+        return process_whole
 
     if node.predicate.takes_key:
 
@@ -72,7 +72,7 @@ def _negated(holds: Callable[..., Any]) -> Callable[..., bool]:
 @in_bulk(plan.Filter)
 def filter_all(node: plan.Filter, build: Build) -> Bulk | None:
     """Passes the records for which the predicate holds."""
-    holds, wanted = node.predicate.bare(), not node.negate
+    holds, wanted = _callable(node.predicate), not node.negate
 
     def choose(chunk: Chunk, found: list[bool]) -> Chunk:
         chosen = [one is wanted for one in found]
@@ -107,10 +107,15 @@ def _calling(
     return Bulk(take, calls=True)
 
 
+def _callable(function: Function) -> Callable[..., Any]:
+    """The function, taking the parts of a record that it reads: all of them, key and value, or the value."""
+    return function.on_record() if function.on_whole_record else function.bare()
+
+
 def _columns(function: Function) -> Callable[[Chunk], tuple[Any, ...]]:
-    """The columns that a function of key and value takes."""
-    if function.timed:
-        return lambda chunk: (chunk.keys, chunk.values, chunk.timestamps)
+    """The columns that a function takes."""
+    if function.on_whole_record:
+        return lambda chunk: (chunk.keys, chunk.values, chunk.timestamps, chunk.headers or [()] * len(chunk))
     if function.takes_key:
         return lambda chunk: (chunk.keys, chunk.values)
     return lambda chunk: (chunk.values,)
@@ -120,19 +125,19 @@ def _columns(function: Function) -> Callable[[Chunk], tuple[Any, ...]]:
 def map_values(node: plan.MapValues, build: Build) -> Process:
     """Gives each record a new value."""
     forward, fail = build.forward(node), build.failure(node, node.function)
-    function = node.function.bare()
+    function = _callable(node.function)
 
-    if node.function.timed:
+    if node.function.on_whole_record:
 
-        def process_with_time(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def process_whole(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
-                result = function(key, value, timestamp)
+                result = function(key, value, timestamp, headers)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
             forward(key, result, timestamp, headers)
 
-        return process_with_time
+        return process_whole
 
     if node.function.takes_key:
 
@@ -160,29 +165,18 @@ def map_values(node: plan.MapValues, build: Build) -> Process:
 @in_bulk(plan.MapValues)
 def map_all_values(node: plan.MapValues, build: Build) -> Bulk | None:
     """Gives each record a new value."""
-    return _calling(node, build, node.function, node.function.bare(), Chunk.with_values)
+    return _calling(node, build, node.function, _callable(node.function), Chunk.with_values)
 
 
 @operator(plan.SelectKey)
 def select_key(node: plan.SelectKey, build: Build) -> Process:
     """Gives each record a new key."""
     forward, fail = build.forward(node), build.failure(node, node.function)
-    function = node.function.full()
-    if node.function.timed:
-
-        def process_with_time(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            try:
-                chosen = function(key, value, timestamp)
-            except Exception as error:
-                fail(error, key, value, timestamp, headers)
-                return
-            forward(chosen, value, timestamp, headers)
-
-        return process_with_time
+    function = node.function.on_record()
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
-            chosen = function(key, value)
+            chosen = function(key, value, timestamp, headers)
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return
@@ -195,12 +189,12 @@ def select_key(node: plan.SelectKey, build: Build) -> Process:
 def map_(node: plan.Map, build: Build) -> Process:
     """Gives each record a new key and a new value."""
     forward, fail = build.forward(node), build.failure(node, node.function)
-    function = node.function.full()
+    function = node.function.on_record()
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         pair = None
         try:
-            pair = function(key, value)
+            pair = function(key, value, timestamp, headers)
             new_key, new_value = pair
         except Exception as error:
             fail(no_pair(error, pair), key, value, timestamp, headers)
@@ -223,13 +217,13 @@ def no_pair(error: Exception, given: Any) -> Exception:
 def flat_map(node: plan.FlatMap, build: Build) -> Process:
     """Turns each record into any number of records."""
     forward, fail = build.forward(node), build.failure(node, node.function)
-    function = node.function.full()
+    function = node.function.on_record()
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         pair = None
         pairs = []
         try:
-            for pair in function(key, value):
+            for pair in function(key, value, timestamp, headers):
                 new_key, new_value = pair
                 pairs.append((new_key, new_value))
         except Exception as error:
@@ -245,11 +239,11 @@ def flat_map(node: plan.FlatMap, build: Build) -> Process:
 def flat_map_values(node: plan.FlatMapValues, build: Build) -> Process:
     """Turns each record into any number of records of the same key."""
     forward, fail = build.forward(node), build.failure(node, node.function)
-    function = node.function.full()
+    function = node.function.on_record()
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
-            values = list(function(key, value))
+            values = list(function(key, value, timestamp, headers))
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return
@@ -264,11 +258,11 @@ def flat_map_values(node: plan.FlatMapValues, build: Build) -> Process:
 def peek(node: plan.Peek | plan.Foreach, build: Build) -> Process:
     """Calls a function for each record, and passes the record on."""
     forward, fail = build.forward(node), build.failure(node, node.function)
-    function = node.function.full()
+    function = node.function.on_record()
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
-            function(key, value)
+            function(key, value, timestamp, headers)
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return
@@ -282,12 +276,12 @@ def branch(node: plan.Branch, build: Build) -> Process:
     """Deals each record to the first output whose predicate holds, or to the default one."""
     outputs = build.branches(node, len(node.predicates) + node.default)
     rest = outputs[-1] if node.default else build.drop(node, "no branch")
-    choices = [(p.full(), build.failure(node, p), o) for p, o in zip(node.predicates, outputs, strict=False)]
+    choices = [(p.on_record(), build.failure(node, p), o) for p, o in zip(node.predicates, outputs, strict=False)]
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         for holds, fail, output in choices:
             try:
-                chosen = bool(holds(key, value))
+                chosen = bool(holds(key, value, timestamp, headers))
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
@@ -451,12 +445,12 @@ def _checked_partition(chosen: Any, count: int) -> int | None:
 
 def _dynamic_sink(node: plan.Sink, topic: Function, build: Build) -> Process:
     fail = build.failure(node, topic)
-    name = topic.full()
+    name = topic.on_record()
     writers: dict[str, Process] = {}
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
-            target = name(key, value)
+            target = name(key, value, timestamp, headers)
             write = writers.get(target)
             if write is None:
                 check_name(target, "topic")
