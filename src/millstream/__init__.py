@@ -13,7 +13,7 @@ from millstream.dsl.stream import JoinedStream, Stream
 from millstream.dsl.table import GlobalTable, Table, WindowedTable
 from millstream.dsl.windowed import WindowedStream
 from millstream.dsl.windows import hopping, join_window, session, sliding, tumbling, unlimited
-from millstream.errors import MillstreamError, TopologyError
+from millstream.errors import MillstreamError, TopologyError, TopologyWarning
 from millstream.expr import (
     Expr,
     agg,
@@ -76,6 +76,7 @@ __all__ = [
     "Table",
     "TestDriver",
     "TopologyError",
+    "TopologyWarning",
     "Windowed",
     "WindowedStream",
     "WindowedTable",

@@ -49,6 +49,10 @@ class TopologyError(MillstreamError):
         return f"{self.at}: {super().__str__()}"
 
 
+class TopologyWarning(UserWarning):
+    """A topology that can run, but hardly does what its author wants. It is issued while the topology is built."""
+
+
 class InvalidNameError(TopologyError, ValueError):
     """A topic, store, operator or application name that is not allowed."""
 

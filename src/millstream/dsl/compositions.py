@@ -9,6 +9,7 @@ from millstream.dsl import stream as streams
 from millstream.dsl.processors import FixedKeyProcessor
 from millstream.durations import Duration, show_ms, to_ms
 from millstream.errors import TopologyError
+from millstream.plan.functions import Function
 from millstream.plan.process import Store
 from millstream.plan.windows import END_OF_TIME
 from millstream.records import Record
@@ -33,7 +34,7 @@ def deduplicate(
     if given is None:
         builder.check_explicit(label)
     key = builder.serde(stream._key, "key")
-    same = None if by is None else stream._function(by, "by").full()
+    same = None if by is None else stream._function(by, "by")
     spec = StoreSpec(
         name=store if store is not None else f"{label}-store",
         kind="window",
@@ -48,18 +49,18 @@ def deduplicate(
     def make() -> Deduplicate:
         return Deduplicate(spec.name, span, key, same)
 
-    node = stream._process(make, (spec.name,), label, keeps_key=True)
+    node = stream._process(make, (spec.name,), label, keeps_key=True, function=same)
     return streams.Stream(builder, node, stream._key, stream._value)
 
 
 class Deduplicate(FixedKeyProcessor[Any, Any, Any]):
     """Remembers when each key was seen, and forwards a record if it was not seen near its time."""
 
-    def __init__(self, store: str, within: int, key: Serde[Any], same: Any) -> None:
+    def __init__(self, store: str, within: int, key: Serde[Any], same: Function | None) -> None:
         self._name = store
         self._within = within
         self._key = key
-        self._same = same
+        self._same = None if same is None else same.on_record()
 
     def init(self) -> None:
         """Finds the store."""
@@ -72,7 +73,7 @@ class Deduplicate(FixedKeyProcessor[Any, Any, Any]):
             return
         identity = self._key.serialize(record.key) or b""
         if self._same is not None:
-            identity += b"\0" + (JSON.serialize(self._same(record.key, record.value)) or b"")
+            identity += b"\0" + (JSON.serialize(self._same(*record)) or b"")
         time = record.timestamp
         near = self._seen.fetch(identity, max(0, time - self._within), time + self._within)
         self._seen.put(identity, b"", time)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from millstream.callsite import caller
+from millstream.callsite import caller, warn_user
 from millstream.dsl import compositions, grouped, table
 from millstream.dsl.options import Materialized
 from millstream.dsl.stateless import StatelessOperators
 from millstream.dsl.stream_joins import JoinOperators
 from millstream.dsl.suggesting import suggesting_methods
-from millstream.errors import TopologyError
+from millstream.errors import TopologyError, TopologyWarning
 from millstream.expr import Expr
 from millstream.names import check_name
 from millstream.plan import process as process_nodes, stateless
@@ -199,7 +199,9 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
 
         Args:
             processor: A `Processor` class, or a function that makes one; each task has its own.
-            *stores: Names of stores that were added with `App.add_store`, which the processor may use.
+            *stores: Names of stores that were added with `App.add_store`, which the processor may use. Behind a change
+                of key, call `repartition` first: a task has only the rows of its own partition. A `TopologyWarning`
+                says so.
             key: Serde of the keys that it forwards.
             value: Serde of the values that it forwards.
             name: Name of the operator.
@@ -237,8 +239,23 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
             )
         for store in stores:
             self._builder.plan().store(store)
+        if stores and self._rekeyed:
+            warn_user(
+                f"{call}: the key of these records may have changed, and {stores[0]!r} is partitioned by key: a record "
+                "reads the rows of the task that it happens to be in, which may not be those of its key.\n"
+                f"  hint: write .repartition().{call}(…), so that records of a key are where its rows are",
+                TopologyWarning,
+            )
 
-    def _process(self, supplier: Any, stores: tuple[str, ...], label: str, *, keeps_key: bool) -> Node:
+    def _process(
+        self,
+        supplier: Any,
+        stores: tuple[str, ...],
+        label: str,
+        *,
+        keeps_key: bool,
+        function: Function | None = None,
+    ) -> Node:
         node = process_nodes.Process(
             name=label,
             at=caller(),
@@ -246,6 +263,7 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
             supplier=supplier,
             uses=tuple(stores),
             keeps_key=keeps_key,
+            function=function,
         )
         return self._builder.add(node)
 

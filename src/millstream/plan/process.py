@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from millstream.plan.functions import Function
 from millstream.plan.node import Edge, Node
 from millstream.state.spec import StoreSpec
 
@@ -24,12 +25,14 @@ class Process(Node, kw_only=True):
         supplier: Makes a processor for each task.
         uses: The names of the stores that it may use.
         keeps_key: The processor cannot change the key.
+        function: A function of the user's that a processor of Millstream's own calls.
     """
 
     parent: Node
     supplier: Callable[[], Any]
     uses: tuple[str, ...] = ()
     keeps_key: bool = False
+    function: Function | None = None
 
     @property
     def changes_key(self) -> bool:  # type: ignore[override]

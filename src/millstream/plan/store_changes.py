@@ -156,6 +156,7 @@ def _functions(aggregation: Plain) -> Any:
 def _meanings(name: str, old: Side, new: Side) -> Iterator[str]:
     """What the rows mean: known changes of what they are computed from."""
     yield from _grouping(name, old, new)
+    yield from _processors(name, old, new)
     before, after = old.owner(name), new.owner(name)
     if before["kind"] != after["kind"]:
         return
@@ -183,6 +184,17 @@ def _details(aggregation: Plain) -> str:
         if part in aggregation
     ]
     return f"{aggregation['kind']} with {', '.join(parts)}"
+
+
+def _processors(name: str, old: Side, new: Side) -> Iterator[str]:
+    """What processors of Millstream's own compute the rows from."""
+    for writer in new.writers(name)[1:]:
+        if writer not in old.operators:
+            continue
+        was, now = (side.operators[writer]["options"].get("function") for side in (old, new))
+        if is_known(was, now):
+            texts = [spelled("function", function) for function in (was, now)]
+            yield f"the function of {writer} was {texts[0]}, and is now {texts[1]}"
 
 
 def _grouping(name: str, old: Side, new: Side) -> Iterator[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
-from millstream import App, Processor, Record, TestDriver
+import pytest
+
+from millstream import App, Processor, Record, Stream, TestDriver, TopologyWarning
 
 
 class Shout(Processor[str, str, str, str]):
@@ -179,3 +182,28 @@ def test_a_dropped_record_is_counted_under_the_operator_and_the_reason() -> None
         assert driver.output("out").read_values() == [1]
         assert driver.dropped == {("strict", "negative"): 2}
         assert [(d.key, d.value) for d in driver.dropped_records] == [("a", -1), ("c", -2)]
+
+
+# ----- stores behind a change of key -------------------------------------------------------------------------------
+
+
+def rekeyed(app: App) -> Stream[Any, Any]:
+    app.add_store("rows")
+    return app.stream("in", value=str).select_key(lambda v: v)
+
+
+@pytest.mark.parametrize("call", ["process", "process_values"])
+def test_a_store_behind_a_change_of_key_is_warned_about_on_the_users_line(call: str) -> None:
+    stream = rekeyed(App("test"))
+    with pytest.warns(TopologyWarning, match=rf"{call}: the key .* may have changed") as caught:
+        getattr(stream, call)(Processor, "rows")
+    assert caught[0].filename == __file__
+    assert f".repartition().{call}(…)" in str(caught[0].message)
+
+
+def test_without_a_store_or_behind_a_repartition_there_is_no_warning() -> None:
+    stream = rekeyed(App("test"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stream.process(Processor)
+        stream.repartition().process(Processor, "rows")

@@ -195,6 +195,10 @@ KEPT: dict[str, tuple[Build, Build]] = {
         lambda a: suppressed(a, until_time_limit("1m")),
         lambda a: suppressed(a, until_time_limit("2m", max_records=10)),
     ),
+    "one more processor of a store": (
+        added,
+        lambda a: (added(a), a.stream("b").process_values(Silent, "s", name="more")),  # type: ignore[func-returns-value]
+    ),
     "retention of an added store": (
         lambda a: added(a, "window", retention="1h", window_size="1m"),
         lambda a: added(a, "window", retention="2h", window_size="1m"),
@@ -465,6 +469,12 @@ INCOMPATIBLE: dict[str, tuple[Build, Build, str, str]] = {
         lambda a: a.table("t").group_by(lambda v: (v, v), value=dict).collect(col("x"), store="s"),
         "s",
         "its rows were avg(x), and are now collect(x)",
+    ),
+    "what makes duplicates": (
+        lambda a: a.stream("a").deduplicate("1m", by=col("x"), store="s"),
+        lambda a: a.stream("a").deduplicate("1m", by=col("y"), store="s"),
+        "s",
+        "the function of a-deduplicate was `x`, and is now `y`",
     ),
     "option of an aggregate": (
         lambda a: by(a, None).top_k(3, col("x"), store="s"),
