@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from os import PathLike
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from millstream.durations import to_ms
 from millstream.errors import ConfigError, DurationError, suggestion
 from millstream.hidden import protected
 from millstream.names import check_name
+
+Handler: TypeAlias = "Literal['fail', 'continue'] | Callable[..., Any]"
 
 
 class Key(NamedTuple):
@@ -258,6 +261,44 @@ KEYS: dict[str, Key] = {
         "What a running application shows: a live `line`, `json` lines, `none`; `auto`: line or, if piped, json.",
     ),
 }
+
+
+class Settings(TypedDict, total=False):
+    """The keys with underscores, as keyword arguments of `App`, so that type checkers find misspelt ones."""
+
+    default_key_serde: Any
+    default_value_serde: Any
+    topology_optimization: str | list[str] | tuple[str, ...]
+    deserialization_exception_handler: Handler
+    processing_exception_handler: Handler
+    production_exception_handler: Handler
+    errors_dead_letter_queue_topic_name: str | None
+    ensure_explicit_internal_resource_naming: bool
+    processing_guarantee: Literal["exactly_once", "exactly_once_v2", "at_least_once", "at_most_once"]
+    state_dir: str | PathLike[str] | None
+    checkpoint_location: str | PathLike[str] | None
+    num_tasks: int | None
+    auto_offset_reset: str
+    data_loss_handler: Literal["fail", "continue"]
+    bootstrap_servers: str | list[str] | None
+    kafka_source: Literal["client", "connector"]
+    security_protocol: str | None
+    request_timeout_ms: int
+    default_api_timeout_ms: int
+    replication_factor: int
+    target_batch_ms: int
+    min_batch_records: int
+    max_batch_records: int
+    max_batch_bytes: int
+    host_memory_max_bytes: int
+    task_timeout_ms: int
+    restart_max_attempts: int
+    restart_backoff_ms: int
+    log_cleanup_interval_ms: int
+    store_views: bool
+    store_changelogs: bool
+    status: str
+
 
 PREFIXES = {
     "spark.": "Spark's configuration.",

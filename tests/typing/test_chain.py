@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, assert_type
 
+import pytest
+
 from millstream import (
     App,
     GlobalTable,
@@ -19,9 +21,13 @@ from millstream import (
     WindowedStream,
     WindowedTable,
     col,
+    count,
     join_window,
+    sum_,
     tumbling,
 )
+from millstream.errors import ConfigError
+from millstream.records import Headers
 from millstream.testing import TestInput, TestOutput
 
 
@@ -45,7 +51,6 @@ def test_streams() -> None:
     assert_type(orders.flat_map_values(lambda order: [order.amount]), Stream[str, int])
     assert_type(orders.merge(orders), Stream[str, Order])
     assert_type(orders.split({"big": lambda order: order.amount > 3})["big"], Stream[str, Order])
-    assert_type(app.stream("lines", value=str), Stream[Any, str])
 
 
 def test_groups_and_windows() -> None:
@@ -58,10 +63,52 @@ def test_groups_and_windows() -> None:
     windowed = orders.group_by_key().windowed_by(tumbling("1m"))
     assert_type(windowed, WindowedStream[str, Order])
     assert_type(windowed.count(), WindowedTable[Windowed[str], int])
-    assert_type(windowed.sum(lambda order: order.amount), WindowedTable[Windowed[str], Any])
+    assert_type(windowed.sum(lambda order: order.amount), WindowedTable[Windowed[str], int])
+    assert_type(windowed.avg(col("amount")), WindowedTable[Windowed[str], float])
     assert_type(windowed.avg(col("amount")).late(), Stream[Any, Any])
+    assert_type(grouped.sum(lambda order: order.amount), Table[int, int])
+    assert_type(grouped.sum(col("amount"), value=float), Table[int, float])
     assert_type(grouped.max(col("amount")), Table[int, Any])
-    assert_type(app.stream("named", value="long"), Stream[Any, Any])
+    assert_type(grouped.last(), Table[int, Order])
+    assert_type(grouped.avg(col("amount")), Table[int, float])
+    assert_type(grouped.count_distinct(col("customer")), Table[int, int])
+    assert_type(grouped.collect(col("customer")), Table[int, list[Any]])
+    assert_type(grouped.aggregate(n=count(), total=sum_(col("amount"))), Table[int, dict[str, Any]])
+    assert_type(windowed.aggregate(n=count(), value=Order), WindowedTable[Windowed[str], Order])
+
+
+def test_keys_are_text_unless_something_else_is_said() -> None:
+    app = App("types")
+    assert_type(app.stream("lines", value=str), Stream[str, str])
+    assert_type(app.stream("any"), Stream[str, Any])
+    assert_type(app.stream("named", value="long"), Stream[str, Any])
+    assert_type(app.stream("numbered", key="long"), Stream[Any, Any])
+    assert_type(app.table("rows", value=int), Table[str, int])
+    assert_type(app.global_table("places", value=str), GlobalTable[str, str])
+
+
+def test_functions_that_read_headers() -> None:
+    def trace(order: Order, headers: Headers) -> int:
+        return len(headers) + order.amount
+
+    orders = App("types").stream("orders", value=Order)
+    assert_type(orders.map_values(trace), Stream[str, int])
+    assert_type(orders.map_values(lambda order, headers: len(headers)), Stream[str, int])
+
+
+def test_stores_by_their_tables() -> None:
+    app = App("types")
+    totals = app.stream("orders", value=Order).group_by_key().sum(lambda order: order.amount, value=int, store="totals")
+    with TestDriver(app) as driver:
+        driver.input("orders").pipe("ann", Order("ann", 5))
+        assert_type(driver.store(totals).get("ann"), int | None)
+        assert driver.store(totals).get("ann") == 5
+
+
+def test_misspelt_settings_are_found() -> None:
+    App("types", num_tasks=2, topology_optimization="all")
+    with pytest.raises(ConfigError, match=r"did you mean 'num\.tasks'"):
+        App("types", num_taks=2)  # type: ignore[call-arg]
 
 
 def test_tables_and_joins() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from millstream import App, TestDriver
-from millstream.config import KEYS, OPTIMIZATIONS, Config
+from millstream.config import KEYS, OPTIMIZATIONS, Config, Settings
 from millstream.errors import ConfigError, MillstreamError
 
 
@@ -50,7 +50,7 @@ def test_an_unknown_key_is_refused_with_a_suggestion(key: str) -> None:
 
 def test_a_key_like_no_other_is_refused_with_all_there_are() -> None:
     with pytest.raises(ConfigError, match=r"'zzz'\n  hint: the keys are: default.key.serde, "):
-        App("config", zzz=1)
+        App("config", zzz=1)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("key", [5, None, ("a",)])
@@ -140,3 +140,7 @@ def test_the_application_id_begins_the_names_of_internal_topics() -> None:
         driver.input("in").pipe("k", "v")
         assert driver.produced_topics == {"out", "my-app-again-repartition"}
     assert repr(app) == "App('my-app')"
+
+
+def test_every_key_is_a_keyword_of_applications_for_type_checkers() -> None:
+    assert set(Settings.__annotations__) == {key.replace(".", "_") for key in KEYS}

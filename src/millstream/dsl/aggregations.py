@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
+TI = TypeVar("TI")  # tables of numbers, of floats and of lists
+TF = TypeVar("TF")
+TL = TypeVar("TL")
 Selector = Callable[..., Any]
 _PICK = ("key", "value")
 
@@ -159,7 +162,7 @@ def check_calls(first: Any, others: Mapping[str, Any], known: tuple[str, ...]) -
 
 
 @suggesting_methods
-class ReadyAggregations(CatalogueAggregations, Generic[K, V, T]):
+class ReadyAggregations(CatalogueAggregations, Generic[K, V, T, TI, TF, TL]):
     """Ready aggregations of grouped and windowed streams. Values that are None are skipped.
 
     ``of`` picks what is aggregated: a function of the value, or of key and value, or an expression; without it, the
@@ -219,9 +222,9 @@ class ReadyAggregations(CatalogueAggregations, Generic[K, V, T]):
         *,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> T:
+    ) -> TF:
         """The average. The store keeps sum and count; the table has their quotient."""
-        table: T = self._one(aggregates.avg(of), None, store, name)
+        table: TF = self._one(aggregates.avg(of), None, store, name)
         return table
 
     def top_k(
@@ -232,7 +235,7 @@ class ReadyAggregations(CatalogueAggregations, Generic[K, V, T]):
         by: Callable[[Any], Any] | None = None,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> T:
+    ) -> TL:
         """The k greatest values, greatest first; of equal values the earlier one comes first.
 
         Args:
@@ -242,7 +245,7 @@ class ReadyAggregations(CatalogueAggregations, Generic[K, V, T]):
             store: Name of the store, or `Materialized`.
             name: Name of the operator.
         """
-        table: T = self._one(aggregates.top_k(k, of, by=by), None, store, name)
+        table: TL = self._one(aggregates.top_k(k, of, by=by), None, store, name)
         return table
 
     def collect(
@@ -253,7 +256,7 @@ class ReadyAggregations(CatalogueAggregations, Generic[K, V, T]):
         distinct: bool = False,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> T:
+    ) -> TL:
         """All values in a list, in the order in which the records were processed.
 
         Args:
@@ -263,7 +266,7 @@ class ReadyAggregations(CatalogueAggregations, Generic[K, V, T]):
             store: Name of the store, or `Materialized`.
             name: Name of the operator.
         """
-        table: T = self._one(aggregates.collect(of, limit=limit, distinct=distinct), None, store, name)
+        table: TL = self._one(aggregates.collect(of, limit=limit, distinct=distinct), None, store, name)
         return table
 
     def count_distinct(
@@ -272,9 +275,9 @@ class ReadyAggregations(CatalogueAggregations, Generic[K, V, T]):
         *,
         store: str | Materialized | None = None,
         name: str | None = None,
-    ) -> T:
+    ) -> TI:
         """The number of different values. It is exact: the store keeps each of them."""
-        table: T = self._one(aggregates.count_distinct(of), None, store, name)
+        table: TI = self._one(aggregates.count_distinct(of), None, store, name)
         return table
 
     def first(

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from millstream.callsite import caller
-from millstream.config import Config, offset_reset
+from millstream.config import Config, Settings, offset_reset
 from millstream.dsl import table as tables
 from millstream.dsl.builder import Builder, shorten
 from millstream.dsl.options import Materialized
-from millstream.dsl.stores import key_value
+from millstream.dsl.stores import key_value, name_of
 from millstream.dsl.stream import Stream
 from millstream.dsl.suggesting import check_options, suggesting_methods
 from millstream.dsl.table import GlobalTable, Table
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from millstream.runtime.lifecycle import Listener
     from millstream.stages import Topology
     from millstream.stages.describe import Format
+    from millstream.state.views import KeyValueView
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -61,6 +62,13 @@ class TableOptions(TypedDict, total=False):
     name: str | None
 
 
+class GlobalTableOptions(TypedDict, total=False):
+    """Options of `App.global_table`."""
+
+    store: str | Materialized | None
+    name: str | None
+
+
 @suggesting_methods
 class App:
     """An application: a topology of streams and tables, and its configuration.
@@ -68,7 +76,8 @@ class App:
     Args:
         application_id: Its name, which also begins the names of its internal topics.
         config: Configuration by Kafka's keys.
-        **options: The same with underscores: ``topology_optimization="all"``.
+        **options: The same with underscores, ``topology_optimization="all"``. Keys of Spark and of Kafka's clients,
+            which have a prefix, are given in ``config``.
 
     >>> from millstream import App, TestDriver
     >>> app = App("word-count")
@@ -80,7 +89,9 @@ class App:
     2
     """
 
-    def __init__(self, application_id: str, *, config: Mapping[str, Any] | None = None, **options: Any) -> None:
+    def __init__(
+        self, application_id: str, *, config: Mapping[str, Any] | None = None, **options: Unpack[Settings]
+    ) -> None:
         self.id = check_name(application_id, "application")
         self.config = Config({**(config or {}), **options})
         for part in ("key", "value"):
@@ -101,10 +112,12 @@ class App:
     @overload
     def stream(self, *topics: str, key: Typed[K], **options: Unpack[StreamOptions]) -> Stream[K, Any]: ...
     @overload
-    def stream(self, *topics: str, value: Typed[V], **options: Unpack[StreamOptions]) -> Stream[Any, V]: ...
+    def stream(self, *topics: str, value: Typed[V], **options: Unpack[StreamOptions]) -> Stream[str, V]: ...
+    @overload
+    def stream(self, *topics: str, value: Any = ..., **options: Unpack[StreamOptions]) -> Stream[str, Any]: ...
     @overload
     def stream(
-        self, *topics: str, key: Any = ..., value: Any = ..., **options: Unpack[StreamOptions]
+        self, *topics: str, key: Any, value: Any = ..., **options: Unpack[StreamOptions]
     ) -> Stream[Any, Any]: ...
     def stream(
         self, *topics: str, key: Any = None, value: Any = None, **options: Unpack[StreamOptions]
@@ -171,11 +184,11 @@ class App:
     @overload
     def table(self, topic: str, *, key: Typed[K], **options: Unpack[TableOptions]) -> Table[K, Any]: ...
     @overload
-    def table(self, topic: str, *, value: Typed[V], **options: Unpack[TableOptions]) -> Table[Any, V]: ...
+    def table(self, topic: str, *, value: Typed[V], **options: Unpack[TableOptions]) -> Table[str, V]: ...
     @overload
-    def table(
-        self, topic: str, *, key: Any = ..., value: Any = ..., **options: Unpack[TableOptions]
-    ) -> Table[Any, Any]: ...
+    def table(self, topic: str, *, value: Any = ..., **options: Unpack[TableOptions]) -> Table[str, Any]: ...
+    @overload
+    def table(self, topic: str, *, key: Any, value: Any = ..., **options: Unpack[TableOptions]) -> Table[Any, Any]: ...
     def table(
         self, topic: str, *, key: Any = None, value: Any = None, **options: Unpack[TableOptions]
     ) -> Table[Any, Any]:
@@ -218,6 +231,26 @@ class App:
             source_topic=topic,
         )
 
+    @overload
+    def global_table(
+        self, topic: str, *, key: Typed[K], value: Typed[V], **options: Unpack[GlobalTableOptions]
+    ) -> GlobalTable[K, V]: ...
+    @overload
+    def global_table(
+        self, topic: str, *, key: Typed[K], **options: Unpack[GlobalTableOptions]
+    ) -> GlobalTable[K, Any]: ...
+    @overload
+    def global_table(
+        self, topic: str, *, value: Typed[V], **options: Unpack[GlobalTableOptions]
+    ) -> GlobalTable[str, V]: ...
+    @overload
+    def global_table(
+        self, topic: str, *, value: Any = ..., **options: Unpack[GlobalTableOptions]
+    ) -> GlobalTable[str, Any]: ...
+    @overload
+    def global_table(
+        self, topic: str, *, key: Any, value: Any = ..., **options: Unpack[GlobalTableOptions]
+    ) -> GlobalTable[Any, Any]: ...
     def global_table(
         self,
         topic: str,
@@ -361,13 +394,19 @@ class App:
 
         return Handle(self, until_caught_up=until_caught_up, on_state_change=on_state_change).start()
 
-    def store(self, name: str, *, timestamped: bool = False) -> Any:
+    @overload
+    def store(self, name: Table[K, V]) -> KeyValueView[K, V]: ...
+    @overload
+    def store(self, name: GlobalTable[K, V]) -> KeyValueView[K, V]: ...
+    @overload
+    def store(self, name: str, *, timestamped: bool = False) -> Any: ...
+    def store(self, name: str | Table[Any, Any] | GlobalTable[Any, Any], *, timestamped: bool = False) -> Any:
         """Opens a named store for reading, whether the application runs, in this process or another, or not.
 
         What is read is what the store was at the end of the last batch.
 
         Args:
-            name: The name of the store.
+            name: The name of the store; or its table, with which type checkers know the types of keys and values.
             timestamped: Show the timestamps that are kept with the values, too.
 
         Raises:
@@ -375,7 +414,7 @@ class App:
         """
         from millstream.runtime.queries import open_store  # noqa: PLC0415  (as above)
 
-        return open_store(self.topology(), self.config, name, timestamped=timestamped)
+        return open_store(self.topology(), self.config, name_of(name), timestamped=timestamped)
 
     def run(self, *, until_caught_up: bool = False, on_state_change: Listener | None = None) -> None:
         """Runs the application on Spark until it is interrupted, or, if so asked, has caught up.

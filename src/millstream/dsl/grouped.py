@@ -21,6 +21,7 @@ from millstream.serde.changes import change
 if TYPE_CHECKING:
     from millstream.dsl.builder import Builder
     from millstream.dsl.cogrouped import CogroupedStream
+    from millstream.dsl.signatures import Picks
     from millstream.dsl.stream import Stream
     from millstream.dsl.table import Table
     from millstream.dsl.windowed import Emit, WindowedStream
@@ -34,8 +35,15 @@ A = TypeVar("A")
 
 
 @suggesting_methods
-class GroupedStream(Groups[K, V, "Table[K, Any]"]):
+class GroupedStream(Groups[K, V, "Table[K, Any]", "Table[K, int]", "Table[K, float]", "Table[K, list[Any]]"]):
     """A stream grouped by key; made by `Stream.group_by_key` and `Stream.group_by`."""
+
+    if TYPE_CHECKING:  # the methods of the base class, with the types of their results
+        sum: Picks[K, V]  # type: ignore[assignment]
+        min: Picks[K, V]  # type: ignore[assignment]
+        max: Picks[K, V]  # type: ignore[assignment]
+        first: Picks[K, V]  # type: ignore[assignment]
+        last: Picks[K, V]  # type: ignore[assignment]
 
     def __init__(self, stream: Stream[K, V], name: str | None) -> None:
         self._stream = stream

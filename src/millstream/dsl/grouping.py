@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
+TI = TypeVar("TI")
+TF = TypeVar("TF")
+TL = TypeVar("TL")
 
 ADD = ("key", "value", "agg")
 REDUCE = ("agg", "value")
 MERGE = ("key", "left", "right")
 
 
-class Groups(ReadyAggregations[K, V, T]):
+class Groups(ReadyAggregations[K, V, T, TI, TF, TL]):
     """What grouped and windowed streams have in common: how an aggregation is added to the topology."""
 
     _stream: Stream[K, V]

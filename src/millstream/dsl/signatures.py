@@ -1,10 +1,22 @@
-"""Types of functions that read the headers of a record, by a parameter of that name."""
+"""Types for type checkers: functions that read headers, and aggregations whose result depends on what they get."""
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from millstream.records import Headers
+
+if TYPE_CHECKING:
+    from millstream.dsl.options import Materialized
+    from millstream.dsl.table import Table, WindowedTable
+    from millstream.expr import Expr
+    from millstream.records import Windowed
+    from millstream.serde import Serde
+
+K = TypeVar("K")
+V = TypeVar("V")
+R = TypeVar("R")
 
 K_contra = TypeVar("K_contra", contravariant=True)
 V_contra = TypeVar("V_contra", contravariant=True)
@@ -24,3 +36,73 @@ class OfKeyValueAndHeaders(Protocol[K_contra, V_contra, R_co]):
 
     def __call__(self, __key: K_contra, __value: V_contra, headers: Headers) -> R_co:  # noqa: PYI063
         """Returns what the operator uses."""
+
+
+class Picks(Protocol[K, V]):
+    """``sum`` and its like of a grouped stream: the values of the table are those that were picked."""
+
+    @overload
+    def __call__(
+        self, of: None = None, *, store: str | Materialized | None = None, name: str | None = None
+    ) -> Table[K, V]: ...
+    @overload
+    def __call__(
+        self, of: Callable[[V], R], *, store: str | Materialized | None = None, name: str | None = None
+    ) -> Table[K, R]: ...
+    @overload
+    def __call__(
+        self, of: Callable[[K, V], R], *, store: str | Materialized | None = None, name: str | None = None
+    ) -> Table[K, R]: ...
+    @overload
+    def __call__(
+        self,
+        of: Callable[..., Any] | Expr | None = None,
+        *,
+        value: type[R] | Serde[R],
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, R]: ...
+    @overload
+    def __call__(
+        self,
+        of: Expr | None = None,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]: ...
+
+
+class WindowPicks(Protocol[K, V]):
+    """The same of a windowed stream."""
+
+    @overload
+    def __call__(
+        self, of: None = None, *, store: str | Materialized | None = None, name: str | None = None
+    ) -> WindowedTable[Windowed[K], V]: ...
+    @overload
+    def __call__(
+        self, of: Callable[[V], R], *, store: str | Materialized | None = None, name: str | None = None
+    ) -> WindowedTable[Windowed[K], R]: ...
+    @overload
+    def __call__(
+        self, of: Callable[[K, V], R], *, store: str | Materialized | None = None, name: str | None = None
+    ) -> WindowedTable[Windowed[K], R]: ...
+    @overload
+    def __call__(
+        self,
+        of: Callable[..., Any] | Expr | None = None,
+        *,
+        value: type[R] | Serde[R],
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> WindowedTable[Windowed[K], R]: ...
+    @overload
+    def __call__(
+        self,
+        of: Expr | None = None,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> WindowedTable[Windowed[K], Any]: ...

@@ -1,15 +1,18 @@
-"""Turns ``store=`` arguments into the specifications of stores."""
+"""Turns ``store=`` arguments into the specifications of stores, and tables into the names of their stores."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millstream.dsl.options import Materialized
 from millstream.durations import show_ms, to_ms
-from millstream.errors import TopologyError
+from millstream.errors import TopologyError, UnknownStoreError
 from millstream.plan.windows import END_OF_TIME, SessionWindow, SlidingWindow, TimeWindow, UnlimitedWindow, Window
 from millstream.serde import Serde, serde_for
 from millstream.state.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from millstream.dsl.table import GlobalTable, Table
 
 
 def key_value(options: Materialized, name: str, key: Serde[Any], value: Serde[Any]) -> StoreSpec:
@@ -80,3 +83,24 @@ def window_length(window: Window) -> int | None:
     if isinstance(window, SlidingWindow):
         return window.difference
     return END_OF_TIME if isinstance(window, UnlimitedWindow) else None
+
+
+def name_of(store: str | Table[Any, Any] | GlobalTable[Any, Any]) -> str:
+    """Returns the name of a store that is given by its name or by its table.
+
+    Raises:
+        UnknownStoreError: The table has no named store of its own, or one that is not a key-value store.
+    """
+    if isinstance(store, str):
+        return store
+    spec = getattr(getattr(store, "_node", None), "store", None)
+    if not isinstance(spec, StoreSpec) or not spec.named:
+        raise UnknownStoreError(
+            f"{store!r} has no named store of its own", hint="name it where the table is made: store=…"
+        )
+    if spec.kind != "key-value":
+        raise UnknownStoreError(
+            f"the store of {store!r} is a {spec.kind} store, which is queried by time",
+            hint=f"give the name of the store: {spec.name!r}",
+        )
+    return spec.name

@@ -21,6 +21,7 @@ from millstream.serde import LONG, session_windowed, time_windowed
 if TYPE_CHECKING:
     from millstream.dsl.builder import Builder
     from millstream.dsl.grouped import GroupedStream
+    from millstream.dsl.signatures import WindowPicks
     from millstream.dsl.stream import Stream
     from millstream.dsl.table import WindowedTable
     from millstream.expr import Expr
@@ -36,8 +37,24 @@ Emit = Literal["update", "close"]
 
 
 @suggesting_methods
-class WindowedStream(Groups[K, V, "WindowedTable[Windowed[K], Any]"]):
+class WindowedStream(
+    Groups[
+        K,
+        V,
+        "WindowedTable[Windowed[K], Any]",
+        "WindowedTable[Windowed[K], int]",
+        "WindowedTable[Windowed[K], float]",
+        "WindowedTable[Windowed[K], list[Any]]",
+    ]
+):
     """A grouped stream in windows; made by `GroupedStream.windowed_by`."""
+
+    if TYPE_CHECKING:  # the methods of the base class, with the types of their results
+        sum: WindowPicks[K, V]  # type: ignore[assignment]
+        min: WindowPicks[K, V]  # type: ignore[assignment]
+        max: WindowPicks[K, V]  # type: ignore[assignment]
+        first: WindowPicks[K, V]  # type: ignore[assignment]
+        last: WindowPicks[K, V]  # type: ignore[assignment]
 
     def __init__(self, grouped: GroupedStream[K, V], window: Window, emit: Emit) -> None:
         self._grouped = grouped

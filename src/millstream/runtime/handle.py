@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from concurrent import futures
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import msgspec
 
 from millstream.dsl.app import App
+from millstream.dsl.stores import name_of
+from millstream.dsl.table import GlobalTable, Table
 from millstream.errors import (
     BrokerError,
     LogError,
@@ -40,6 +42,7 @@ from millstream.runtime.spark.session import (
 from millstream.runtime.status import Status
 from millstream.runtime.subscription import Subscription
 from millstream.runtime.upkeep import Upkeep
+from millstream.state.views import KeyValueView
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
     from millstream.runtime.spark.query import Query
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 _POLL = 0.02
 _GRACE = 6.0
@@ -168,15 +173,21 @@ class Handle:
         """
         return {"state": self.state.value, **self._metrics.read()}
 
-    def store(self, name: str, *, timestamped: bool = False) -> Any:
+    @overload
+    def store(self, name: Table[K, V]) -> KeyValueView[K, V]: ...
+    @overload
+    def store(self, name: GlobalTable[K, V]) -> KeyValueView[K, V]: ...
+    @overload
+    def store(self, name: str, *, timestamped: bool = False) -> Any: ...
+    def store(self, name: str | Table[Any, Any] | GlobalTable[Any, Any], *, timestamped: bool = False) -> Any:
         """Opens a named store for reading: what it was at the end of the last batch, from this process or any other.
 
         Args:
-            name: The name of the store.
+            name: The name of the store; or its table, with which type checkers know the types of keys and values.
             timestamped: Show the timestamps that are kept with the values, too.
         """
         topology = self._application.program.topology
-        return open_store(topology, self._app.config, name, timestamped=timestamped)
+        return open_store(topology, self._app.config, name_of(name), timestamped=timestamped)
 
     def pause(self) -> None:
         """Finishes the batch, and begins no other until `resume`."""

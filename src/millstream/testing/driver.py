@@ -11,6 +11,8 @@ from typing import Any, Literal, Self, TypeVar, overload
 
 from millstream.config import Config
 from millstream.dsl.app import App
+from millstream.dsl.stores import name_of
+from millstream.dsl.table import GlobalTable, Table
 from millstream.durations import Duration, show_ms, to_ms
 from millstream.engine import InputRecord, Task
 from millstream.engine.context import DroppedRecord, OutputRecord
@@ -30,6 +32,7 @@ from millstream.records import Record
 from millstream.serde import BYTES, Serde, serde_for
 from millstream.stages import Topology, cut
 from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.state.views import KeyValueView
 from millstream.testing.stores import read_store
 from millstream.testing.topics import TestInput, TestOutput
 
@@ -245,14 +248,21 @@ class TestDriver:
 
     # ----- what can be looked at -------------------------------------------------------------------------------
 
-    def store(self, name: str, *, timestamped: bool = False) -> Any:
+    @overload
+    def store(self, name: Table[K, V]) -> KeyValueView[K, V]: ...
+    @overload
+    def store(self, name: GlobalTable[K, V]) -> KeyValueView[K, V]: ...
+    @overload
+    def store(self, name: str, *, timestamped: bool = False) -> Any: ...
+    def store(self, name: str | Table[Any, Any] | GlobalTable[Any, Any], *, timestamped: bool = False) -> Any:
         """Returns a store for reading: its rows of all partitions.
 
         Args:
-            name: Name of the store.
+            name: Name of the store; or its table, with which type checkers know the types of keys and values.
             timestamped: Show the timestamps that are kept with the values of tables, too.
         """
         self._settle()
+        name = name_of(name)
         spec = self._spec(name)
         found = [task.context.stores[name] for task in self._tasks if name in task.context.stores]
         if not found:

@@ -99,7 +99,7 @@ def test_what_keeps_the_key_is_not(operator: str) -> None:
 
 def test_null_keys_stop_before_the_repartition_topic_of_an_inner_join() -> None:
     app = App("joins")
-    left = app.stream("left", value=str).select_key(lambda v: None, key=str)
+    left: Stream[Any, str] = app.stream("left", value=str).select_key(lambda v: None, key=str)
     left.join(app.table("right", value=str), dashed, name="lookup").to("out")
     with TestDriver(app) as driver:
         assert play(driver, on_left("A", 0)) == {}
@@ -109,7 +109,7 @@ def test_null_keys_stop_before_the_repartition_topic_of_an_inner_join() -> None:
 
 def test_null_keys_go_through_the_repartition_topic_of_a_left_join() -> None:
     app = App("joins")
-    left = app.stream("left", value=str).select_key(lambda v: None, key=str)
+    left: Stream[Any, str] = app.stream("left", value=str).select_key(lambda v: None, key=str)
     left.left_join(app.table("right", value=str), dashed, name="lookup").to("out")
     assert run(app, on_left("A", 0), keys=True) == {1: "null:A-null@0"}
 

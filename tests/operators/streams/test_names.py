@@ -74,7 +74,7 @@ def test_a_bad_name_of_a_grouping_is_refused_when_it_is_given() -> None:
 
 def test_a_misspelt_option_is_refused_with_the_right_one() -> None:
     with pytest.raises(ConfigError, match=r"topology\.optimization"):
-        App("test", topology_optimisation="all")
+        App("test", topology_optimisation="all")  # type: ignore[call-arg]
 
 
 def test_a_misspelt_topic_of_a_test_is_refused_with_the_right_one() -> None:

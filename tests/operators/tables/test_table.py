@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.operators.harness import refused, rows, run
 
-from millstream import App, Materialized
+from millstream import App, Materialized, TestDriver, tumbling
+from millstream.errors import UnknownStoreError
 
 
 def test_the_last_value_to_come_is_the_row() -> None:
@@ -97,3 +99,26 @@ def test_retention_is_for_windows() -> None:
 
 def test_a_store_that_is_neither_a_name_nor_options_is_refused() -> None:
     refused(lambda: App("test").table("in", store=5), "store", 'store="counts"')
+
+
+def test_a_store_is_found_by_its_table() -> None:
+    app = App("test")
+    counts = app.stream("in", value=str).group_by_key().count(store="counts")
+    with TestDriver(app) as driver:
+        driver.input("in").pipe("a", "x")
+        assert driver.store(counts).get("a") == driver.store("counts").get("a") == 1
+
+
+def test_a_table_whose_store_cannot_be_meant_is_refused() -> None:
+    app = App("test")
+    stream = app.stream("in", value=str)
+    unnamed = stream.group_by_key().count()
+    windowed = stream.group_by_key().windowed_by(tumbling("1m")).count(store="windows")
+    averages = stream.map_values(len, value=int).group_by_key().avg(store="sums")
+    with TestDriver(app) as driver:
+        with pytest.raises(UnknownStoreError, match="has no named store of its own"):
+            driver.store(unnamed)
+        with pytest.raises(UnknownStoreError, match=r"window store, which is queried by time\n.*'windows'"):
+            driver.store(windowed)
+        with pytest.raises(UnknownStoreError, match="has no named store of its own"):
+            driver.store(averages)  # the store has sums and counts
