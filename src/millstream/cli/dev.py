@@ -10,7 +10,7 @@ import typer
 
 from millstream.cli.exits import CommandError
 from millstream.cli.printing import print_json
-from millstream.cli.shared import Data, Output, command, tell
+from millstream.cli.shared import Data, Output, command, say, tell
 from millstream.durations import show_ms
 from millstream.sizes import show_bytes
 
@@ -58,7 +58,7 @@ def start(
             raise CommandError(f"the broker is running already, at {broker.bootstrap_servers}", hint=hint)
         tell(f"the broker is running already (process {broker.pid})")
         broker.wait_until_ready()
-        typer.echo(broker.bootstrap_servers)
+        say(broker.bootstrap_servers)
         return
     check_client()
     if not has_jars():
@@ -68,7 +68,7 @@ def start(
     broker = Broker(directory, port=_PORT if port is None and broker is None else port, attached=False)
     broker.start()
     tell(f"the broker is running (process {broker.pid}); its data is in {directory}")
-    typer.echo(broker.bootstrap_servers)
+    say(broker.bootstrap_servers)
     tell(f"try: millstream topics list --bootstrap-servers {broker.bootstrap_servers}")
 
 
@@ -101,7 +101,7 @@ def status(data: Data = None, output: Output = "table") -> None:
         if output == "json":
             print_json(_Status(running=False, data=str(directory), size=size)._asdict())
         else:
-            typer.echo(f"not running; its data in {directory} has {show_bytes(size)}" if broker else "not running")
+            say(f"not running; its data in {directory} has {show_bytes(size)}" if broker else "not running")
         return
     uptime = max(0, round(time.time() - (broker.started or time.time())))
     answers = broker.answers()
@@ -110,8 +110,8 @@ def status(data: Data = None, output: Output = "table") -> None:
             _Status(True, answers, pid, broker.bootstrap_servers, uptime, str(directory), size)._asdict(),
         )
         return
-    typer.echo(f"running at {broker.bootstrap_servers}{'' if answers else ', but it does not answer'}")
-    typer.echo(f"process {pid}, for {show_ms(uptime * 1000)}; its data in {directory} has {show_bytes(size)}")
+    say(f"running at {broker.bootstrap_servers}{'' if answers else ', but it does not answer'}")
+    say(f"process {pid}, for {show_ms(uptime * 1000)}; its data in {directory} has {show_bytes(size)}")
 
 
 class _Status(NamedTuple):

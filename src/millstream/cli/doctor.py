@@ -20,6 +20,7 @@ from millstream.cli.printing import print_json
 from millstream.cli.shared import Data, Output, place
 from millstream.errors import MillstreamError
 from millstream.sizes import show_bytes
+from millstream.text import readable
 
 if TYPE_CHECKING:
     from millstream.log.opening import Cluster
@@ -52,9 +53,9 @@ def doctor(
             print_json(check._asdict())
             continue
         colour = {"ok": "green", "warn": "yellow", "fail": "red"}[check.status]
-        typer.echo(f"{typer.style(f'{check.status:<4}', fg=colour, bold=True)}  {check.name}: {check.found}")
+        typer.echo(f"{typer.style(f'{check.status:<4}', fg=colour, bold=True)}  {check.name}: {readable(check.found)}")
         if check.fix is not None:
-            typer.echo(f"      fix: {check.fix}")
+            typer.echo(f"      fix: {readable(check.fix)}")
     if failed:
         raise typer.Exit(ExitCode.ERROR)
 

@@ -8,7 +8,7 @@ import typer
 
 from millstream.cli.exits import UsageError
 from millstream.cli.printing import print_json, show
-from millstream.cli.shared import Data, Output, Yes, command, confirm, open_data, tell, to_pairs
+from millstream.cli.shared import Data, Output, Yes, command, confirm, open_data, say, tell, to_pairs
 from millstream.errors import TopicExistsError, UnknownTopicError
 from millstream.sizes import show_bytes
 
@@ -87,7 +87,7 @@ def describe(name: Name, data: Data = None, output: Output = "table") -> None:
         print_json({"name": name, "internal": topic.internal, "config": dict(topic.config), "partitions": parts})
         return
     config = ", ".join(f"{key}={value}" for key, value in topic.config.items()) or "all defaults"
-    typer.echo(f"topic {name}{', internal' if topic.internal else ''}\nconfig: {config}\n")
+    say(f"topic {name}{', internal' if topic.internal else ''}\nconfig: {config}\n")
     show(columns, [[*row[:-1], _shown(row[-1])] for row in rows], output)
 
 
@@ -116,7 +116,7 @@ def compact(name: Name, data: Data = None, output: Output = "table") -> None:
     if output == "json":
         print_json({"topic": name, "removed_records": removed.records, "removed_bytes": removed.size})
     elif not by_brokers:
-        typer.echo(f"{name}: {removed.records} records ({show_bytes(removed.size)}) removed")
+        say(f"{name}: {removed.records} records ({show_bytes(removed.size)}) removed")
 
 
 def _total(held: list[Stored]) -> int | None:

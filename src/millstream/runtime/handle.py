@@ -40,6 +40,7 @@ from millstream.runtime.spark.session import (
 from millstream.runtime.status import Status
 from millstream.runtime.subscription import Subscription
 from millstream.runtime.upkeep import Upkeep
+from millstream.text import error_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -247,7 +248,7 @@ class Handle:
             )
             self._error.__cause__ = error
         except Exception as error:  # noqa: BLE001  (whatever it is, it must be told)
-            self._error = RunError(f"the application stopped: {type(error).__name__}: {error}")
+            self._error = RunError(f"the application stopped: {error_text(error)}")
             self._error.__cause__ = error
         finally:
             self._status.error = self._error

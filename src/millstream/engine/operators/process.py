@@ -15,6 +15,7 @@ from millstream.plan import process as plan
 from millstream.plan.functions import describe_callable
 from millstream.records import Headers, Record
 from millstream.state.views import view_of
+from millstream.text import error_text
 
 
 class RecordMetadata(NamedTuple):
@@ -35,7 +36,7 @@ def process(node: plan.Process, build: Build) -> Process:
         raise Fatal(
             ProcessingError(
                 f"operator {node.name!r}: {describe_callable(node.supplier)} cannot make a processor: "
-                f"{type(error).__name__}: {error}"
+                f"{error_text(error)}"
             )
         ) from error
     if getattr(processor, "context", None) is not None:
