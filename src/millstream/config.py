@@ -254,8 +254,10 @@ KEYS: dict[str, Key] = {
     "store.changelogs": Key(True, _flag, "Named stores have changelog topics."),
     "status": Key(
         "auto",
-        _one_of("auto", "line", "json", "none"),
-        "What a running application shows: a live `line`, `json` lines, `none`; `auto`: line or, if piped, json.",
+        _one_of("auto", "line", "text", "json", "none"),
+        "What a running application shows on stderr: a live `line`; `text`: a line for each change of state and, every "
+        "30 seconds at most, figures; `json`: the same as JSON, with all figures each second; `none`. `auto`: line on a "
+        "terminal, text if piped.",
     ),
 }
 

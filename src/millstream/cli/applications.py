@@ -80,8 +80,11 @@ def run(
     ] = False,
     config: Settings = None,
     status: Annotated[
-        Literal["auto", "line", "json", "none"] | None,
-        typer.Option("--status", help="What it shows on stderr while it runs. auto: a line, or piped, JSON lines."),
+        Literal["auto", "line", "text", "json", "none"] | None,
+        typer.Option(
+            "--status",
+            help="What it shows on stderr. auto: a live line; piped, text, with figures every 30 s. json: each second.",
+        ),
     ] = None,
     data: Data = None,
 ) -> None:
