@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from millstream.asynchronous import ASYNC_HINT, is_async
 from millstream.durations import to_ms
 from millstream.errors import ConfigError, DurationError, suggestion
 from millstream.hidden import protected
@@ -36,7 +37,11 @@ def _one_of(*allowed: str) -> Callable[[str, Any], Any]:
 
 
 def _handler(key: str, value: Any) -> Any:
-    return value if callable(value) else _one_of("fail", "continue")(key, value)
+    if not callable(value):
+        return _one_of("fail", "continue")(key, value)
+    if is_async(value):
+        raise ConfigError(f"{key}: {value!r} is asynchronous", hint=ASYNC_HINT)
+    return value
 
 
 def _topic(key: str, value: Any) -> Any:
@@ -255,9 +260,9 @@ KEYS: dict[str, Key] = {
     "status": Key(
         "auto",
         _one_of("auto", "line", "text", "json", "none"),
-        "What a running application shows on stderr: a live `line`; `text`: a line for each change of state and, every "
-        "30 seconds at most, figures; `json`: the same as JSON, with all figures each second; `none`. `auto`: line on a "
-        "terminal, text if piped.",
+        "What a running application shows on stderr: a live `line`; `text`, a line for each change of state and, every "
+        "30 seconds at most, one with figures; `json`, the same as JSON, with all figures each second; `none`. `auto`: "
+        "line on a terminal, text if piped.",
     ),
 }
 

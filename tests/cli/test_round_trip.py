@@ -153,8 +153,8 @@ def test_a_value_that_the_serde_cannot_write_is_named_with_its_line(millstream: 
 
 def test_text_that_is_typed_as_json_is_checked_too(millstream: Run) -> None:
     millstream("topics", "create", "orders")
-    for given, reason in (("NaN", "JSON has no NaN"), ("[" * 100_000, "it is nested too deeply")):
-        result = millstream("produce", "orders", "--value-serde", "json", given=f"1\n{given}\n")
+    for typed, reason in (("NaN", "JSON has no NaN"), ("[" * 100_000, "it is nested too deeply")):
+        result = millstream("produce", "orders", "--value-serde", "json", given=f"1\n{typed}\n")
         assert result.code == 1
         assert reason in result.err
         assert "line 2, value: " in result.err

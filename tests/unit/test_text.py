@@ -71,11 +71,11 @@ def test_errors_cannot_carry_terminal_commands_or_forged_lines() -> None:
     assert TopologyError("x", at=f"a{EVIL}.py:1").at.isprintable()
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no text today")
 
 
 def test_an_exception_without_a_text_is_told_by_its_class() -> None:
-    assert text.error_text(Unreadable()) == "Unreadable: (its text cannot be read)"
-    assert "Unreadable" in text.trace_text(Unreadable())
+    assert text.error_text(UnreadableError()) == "UnreadableError: (its text cannot be read)"
+    assert "Unreadable" in text.trace_text(UnreadableError())

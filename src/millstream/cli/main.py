@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.Abort:
         tell("")  # ends the line of the question
         return ExitCode.INTERRUPTED
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (every failure is told in a line or two)
         if os.environ.get("MILLSTREAM_DEBUG"):
             typer.echo(trace_text(error), err=True)
         return _failed(error)

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from millstream.asynchronous import ASYNC_HINT, is_async
 from millstream.errors import TopologyError
 from millstream.expr import Expr, compile_expr, roles_of, to_dict
 
@@ -41,6 +42,8 @@ class Function:
                 self.takes_key = True
                 self.roles = (*roles, "timestamp")
             compile_expr(target, self.parameters)
+        elif is_async(target):
+            raise TopologyError(f"{what}: {describe_callable(target)} is asynchronous", hint=ASYNC_HINT)
         elif callable(target):
             self.takes_key = self._wants_key(what)
         else:

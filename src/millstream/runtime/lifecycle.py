@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
+from millstream.asynchronous import ASYNC_HINT, is_async
+from millstream.errors import SetupError
 from millstream.text import trace_text
 
 
@@ -67,7 +69,13 @@ class Lifecycle:
         return self._state
 
     def listen(self, listener: Listener) -> None:
-        """Adds somebody to be told of each change."""
+        """Adds somebody to be told of each change.
+
+        Raises:
+            SetupError: It is asynchronous.
+        """
+        if is_async(listener):
+            raise SetupError(f"the listener {listener!r} is asynchronous", hint=ASYNC_HINT)
         self._listeners.append(listener)
 
     def change(self, state: State) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from millstream.asynchronous import ASYNC_HINT, async_method, is_async
 from millstream.durations import Duration, show_ms, to_ms
 from millstream.engine.compile import Build, Process, operator
 from millstream.engine.context import TaskContext
@@ -51,6 +52,14 @@ def process(node: plan.Process, build: Build) -> Process:
             ProcessingError(
                 f"operator {node.name!r}: {describe_callable(node.supplier)} made {processor!r}, without a process()",
                 hint="derive from Processor or FixedKeyProcessor",
+            )
+        )
+    method = async_method(processor, ("process", "init", "close"))
+    if method is not None:
+        raise Fatal(
+            ProcessingError(
+                f"operator {node.name!r}: {describe_callable(getattr(processor, method))} is asynchronous",
+                hint=ASYNC_HINT,
             )
         )
     processor.context = context
@@ -139,6 +148,8 @@ class ProcessorContext:
         else:
             now = self._task.stream_time if clock == "stream" else self._task.now
             first = start if start >= now else start + ((now - start) // every + 1) * every
+        if is_async(callback):
+            raise ProcessingError(f"schedule: {describe_callable(callback)} is asynchronous", hint=ASYNC_HINT)
         fail = self._task.failure(self._node, describe_callable(callback))
 
         def call(now: int) -> None:
