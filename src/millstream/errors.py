@@ -62,6 +62,12 @@ class InvalidNameError(TopologyError, ValueError):
     code = "invalid-name"
 
 
+class UnknownAttributeError(TopologyError, AttributeError):
+    """A stream, a table, an application or another object has no operator or attribute of that name."""
+
+    code = "unknown-attribute"
+
+
 class DurationError(TopologyError, ValueError):
     """A duration that cannot be read."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
+from millstream.attributes import suggesting_attributes
 from millstream.dsl.app import App
 from millstream.errors import (
     BrokerError,
@@ -58,6 +59,7 @@ _FEW = 100
 _FEW_BYTES = 1024**2
 
 
+@suggesting_attributes
 class Handle:
     """A started application. It runs in the background until it is stopped or fails.
 
