@@ -52,15 +52,11 @@ _TABLE = {
     "to_table": "it is a table already",
     "get": "give it a name, store=…, and read it: handle.store(name).get(key), or driver.store(name) in a test",
 }
+_FIRST = ".count(), .reduce(…) or .aggregate(…) first, then .to_stream()"
 _GROUPED = {
-    **_each(
-        (*_OF_STREAMS, "filter", "filter_not", "map_values"), ".NAME(…) before the grouping, or behind an aggregation"
-    ),
-    **_each(
-        ("to", "to_stream", "foreach", "print"),
-        ".count(), .reduce(…) or .aggregate(…) first, then .to_stream().NAME(…)",
-    ),
-    "to_stream": "write .count(), .reduce(…) or .aggregate(…) first, then .to_stream()",
+    **_each((*_OF_STREAMS, "filter", "filter_not", "map_values"), ".NAME(…) before the grouping, or on its result"),
+    **_each(("to", "foreach", "print"), f"{_FIRST}.NAME(…)"),
+    "to_stream": f"write {_FIRST}",
     "suppress": "write .windowed_by(…).count().suppress(…): tables hold updates back",
     "group_by_key": "it is grouped already",
     "group_by": "it is grouped already",
@@ -78,9 +74,7 @@ _ELSEWHERE: dict[str, dict[str, str]] = {
     "GroupedTable": {**_GROUPED, "windowed_by": "write .to_stream().group_by_key().windowed_by(…) on the table"},
     "WindowedStream": {**_GROUPED, "windowed_by": "it is windowed already"},
     "CogroupedStream": {**_GROUPED, **_each(("count", "reduce"), ".aggregate(…): a cogroup is aggregated")},
-    "GlobalTable": dict.fromkeys(
-        (*_OF_STREAMS, *_AGGREGATIONS, "to_stream", "filter", "map_values", "group_by"), _GLOBAL
-    ),
+    "GlobalTable": dict.fromkeys((*_TABLE, "to_stream", "filter", "map_values", "group_by"), _GLOBAL),
     **dict.fromkeys(("TimeWindow", "SlidingWindow", "SessionWindow", "UnlimitedWindow", "JoinWindow"), _WINDOWS),
     "App": {
         "to": "streams are written: app.stream(…).to(topic)",
@@ -88,9 +82,7 @@ _ELSEWHERE: dict[str, dict[str, str]] = {
         "kstream": "write app.stream(…)",
         "ktable": "write app.table(…)",
         "build": "write app.topology(), or just app.run()",
-        **_each(
-            ("stop", "close", "wait", "metrics", "pause", "resume", "state"), "handle = app.start(), then handle.NAME"
-        ),
+        **_each(("stop", "wait", "metrics", "pause", "resume", "state"), "handle = app.start(), then handle.NAME"),
         "close": "write handle = app.start(), then handle.stop()",
     },
     "Handle": {
