@@ -105,7 +105,7 @@ class StateError(MillstreamError):
 
 
 class UnknownStoreError(StateError):
-    """There is no store of that name."""
+    """There is no store of that name, or it is so new that no batch has written to it."""
 
     code = "unknown-store"
 

@@ -65,7 +65,11 @@ def test_a_file_elsewhere_a_factory_and_other_formats(process: Run, folder: Path
     ("source", "target", "message"),
     [
         ("x = 1\nApp('a b')\n", "bad.py", "bad.py:3: application name 'a b' is not allowed"),
-        ("x = 1\nApp('a').stream('b').filtr(x)\n", "bad.py", "bad.py:3: a Stream has no 'filtr'\nhint: did you mean 'filter'?"),
+        (
+            "x = 1\nApp('a').stream('b').filtr(x)\n",
+            "bad.py",
+            "bad.py:3: a Stream has no 'filtr'\nhint: did you mean 'filter'?",
+        ),
         ("def f(:\n", "bad.py", "bad.py:2: SyntaxError: "),
         ("import nothing_of_that_name\n", "bad:app", "bad.py:2: ModuleNotFoundError: "),
         ("raise SystemExit(0)\n", "bad.py", "bad.py:2: the file ends the program"),
