@@ -43,7 +43,8 @@ def start(
     """Starts a Kafka broker, which runs until it is stopped, and prints where it is.
 
     It needs Java, and Maven, which brings Kafka the first time. Its data is in the folder kafka of the data directory,
-    and is there again when it is started again. It listens on 127.0.0.1 only, without any security.
+    and is there again when it is started again. It listens on 127.0.0.1 only, without any security. Topics keep their
+    records without limit, unless they are made with another retention.ms or retention.bytes.
     """
     from millstream.dev.broker import Broker, check_client
     from millstream.dev.jars import KAFKA, bring_jars, has_jars
