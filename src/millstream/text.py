@@ -53,7 +53,9 @@ def readable(text: str, most: int = MESSAGE) -> str:
     if len(text) <= most and text.isprintable():
         return text
     first, *rest = _lines(shorten(text, most))
-    return "\n".join([first, *(line if line.startswith(_INDENT) or not line else _INDENT + line for line in rest)])
+    if not all(line.startswith(_INDENT) for line in rest if line):  # else it has passed through here before
+        rest = [_INDENT + line if line else line for line in rest]
+    return "\n".join([first, *rest])
 
 
 def indented(text: str, most: int = TRACE) -> str:

@@ -52,6 +52,12 @@ def test_json_refuses_numbers_that_it_lacks() -> None:
         text.json_text({"a": float("nan")})
 
 
+def test_lines_of_a_message_keep_their_indentation() -> None:
+    shown = text.readable("it cannot go on:\nstores\n  counts\n      - why\n\nend")
+    assert shown == "it cannot go on:\n    stores\n      counts\n          - why\n\n    end"
+    assert text.readable(f"because {shown}") == f"because {shown}"
+
+
 def test_long_texts_keep_their_beginning_and_their_end() -> None:
     shown = text.readable("begin" + "x" * 50_000_000 + "end")
     assert len(shown) < text.MESSAGE + 100
