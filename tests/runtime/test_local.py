@@ -719,3 +719,17 @@ def test_at_most_once_is_refused_where_nobody_can_tell_which_batch_was_begun(tmp
     assert "which batch was begun is looked up there" in (raised.value.hint or "")
     assert log.state("shop") == {}
     assert {topic.name for topic in log.topics()} == {"orders", "customers", "clicks"}
+
+
+@pytest.mark.parametrize("wrong", [str(2**70), "1e300", '"noon"', "null", "-1"])
+def test_timestamps_that_no_record_can_have_are_dropped_wherever_they_are_computed(tmp_path: Path, wrong: str) -> None:
+    with open_log(tmp_path) as log:
+        log.create_topic("in")
+        values = ['{"time": 5}', f'{{"time": {wrong}}}', '{"time": 7}']
+        log.produce("in", [ProducerRecord(b"k", value.encode(), 1) for value in values])
+    handler = {"deserialization.exception.handler": "continue"}
+    app = App("times", config={"state.dir": str(tmp_path), "status": "none", **handler})
+    app.stream("in", key=str, value=dict, timestamp="time").group_by_key().count(store="counts")
+    with LocalRun(app) as run:
+        run.run()
+    assert app.store("counts", timestamped=True).get("k") == (2, 7)

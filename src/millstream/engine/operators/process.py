@@ -11,6 +11,7 @@ from millstream.engine.compile import Build, Process, operator
 from millstream.engine.context import TaskContext
 from millstream.engine.errors import Fatal
 from millstream.engine.punctuation import Punctuator
+from millstream.engine.queues import TOO_LATE
 from millstream.errors import ProcessingError, StateError, suggestion
 from millstream.plan import process as plan
 from millstream.plan.functions import describe_callable
@@ -172,6 +173,10 @@ class ProcessorContext:
             )
         if record.timestamp < 0:
             raise ProcessingError(f"forward: the timestamp must not be negative, got {record.timestamp}")
+        if record.timestamp >= TOO_LATE:
+            raise ProcessingError(f"forward: the timestamp {record.timestamp} has more than 64 bits")
+        if record.headers:
+            _check_headers(record.headers)
         if self._node.keeps_key and self.key is not _ANY and record.key != self.key:
             raise ProcessingError(
                 f"forward: the key was changed from {self.key!r} to {record.key!r}",
@@ -189,3 +194,20 @@ class ProcessorContext:
     def drop(self, record: Record[Any, Any], reason: str) -> None:
         """Counts a record that the processor drops."""
         self._task.drop(self._node, reason)(record.key, record.value, record.timestamp, record.headers)
+
+
+def _check_headers(headers: Headers) -> None:
+    """Refuses headers that no record can have; later, the whole batch could not be written."""
+    for name, data in headers:
+        if type(name) is not str or (data is not None and type(data) is not bytes):
+            raise ProcessingError(
+                f"forward: a header is a name and bytes or None, got {name!r} and {data!r}",
+                hint="encode text first: text.encode()",
+            )
+        if not name.isascii():
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                raise ProcessingError(
+                    f"forward: the name of a header, {name!r}, has half of a surrogate pair"
+                ) from None
