@@ -69,7 +69,8 @@ def produce(
 
     With --format json a line is an object with any of: key, value, timestamp, headers, partition. Text is written as it
     is, anything else as JSON; with a serde, keys and values are written by it. key_base64 and value_base64 take bytes.
-    Headers are an object, or a list of pairs of name and value; a value is text, null, or, for bytes, an object with base64.
+    Headers are an object, or a list of pairs of name and value; a value is text, null, or, for bytes, an object with
+    base64.
 
     It is what consume --output json prints: piped, it writes the same records with the same bytes.
     """
