@@ -100,10 +100,10 @@ def test_a_timestamp_of_more_than_64_bits_goes_to_the_handler() -> None:
         assert driver.dropped == {("in-source", "deserialization error"): 2}
 
 
-FORWARDED = {
+FORWARDED: dict[str, Any] = {
     "timestamp": Record("k", "v", 2**63),
-    "header as text": Record("k", "v", 1, (("a", "text"),)),
-    "name as bytes": Record("k", "v", 1, ((b"a", b"text"),)),
+    "header as text": Record("k", "v", 1, (("a", "text"),)),  # type: ignore[arg-type]
+    "name as bytes": Record("k", "v", 1, ((b"a", b"text"),)),  # type: ignore[arg-type]
     "half of a surrogate pair": Record("k", "v", 1, (("\ud800", b"x"),)),
 }
 
@@ -112,7 +112,7 @@ FORWARDED = {
 def test_a_record_that_cannot_be_written_is_refused_where_it_is_forwarded(kind: str) -> None:
     class Forward(Processor[str, str, str, str]):
         def process(self, record: Record[str, str]) -> None:
-            self.context.forward(record if record.value == "good" else FORWARDED[kind])  # type: ignore[arg-type]
+            self.context.forward(record if record.value == "good" else FORWARDED[kind])
 
     app = App("limits", processing_exception_handler="continue")
     app.stream("in", value=str).process(Forward, key=str, value=str, name="forward").to("out")
