@@ -214,8 +214,9 @@ def as_field(name: str, data: bytes | None, serde: Serde[Any]) -> dict[str, Any]
         return {name: None}
     try:
         value = serde.deserialize(data)
-        if not isinstance(value, bytes):
+        if not (value is None or isinstance(value, bytes)):
             return {name: plain(value)}
+        value = data  # the word null of JSON is not the same as no bytes
     except Exception:  # noqa: BLE001  (a serde of the user's may raise anything, and `plain` goes as deep as the value)
         value = data
     return {f"{name}_base64": plain(value)}
