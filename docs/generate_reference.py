@@ -544,7 +544,7 @@ The program `millstream`, which is also `python -m millstream`. `millstream COMM
 commands work together is in [use the command line](../how-to/use-the-command-line.md).
 
 Results go to stdout, everything else to stderr. A failure is a line that begins with `error:` and, where there is
-something to do about it, one that begins with `hint:`. With `MILLSTREAM_DEBUG=1` the traceback is shown instead.
+something to do about it, one that begins with `hint:`. With `MILLSTREAM_DEBUG=1` the traceback is shown before it.
 
 ## Exit codes
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
+from millstream.asynchronous import ASYNC_HINT, is_async
 from millstream.durations import to_ms
 from millstream.errors import ConfigError, DurationError, suggestion
 from millstream.hidden import protected
@@ -39,7 +40,11 @@ def _one_of(*allowed: str) -> Callable[[str, Any], Any]:
 
 
 def _handler(key: str, value: Any) -> Any:
-    return value if callable(value) else _one_of("fail", "continue")(key, value)
+    if not callable(value):
+        return _one_of("fail", "continue")(key, value)
+    if is_async(value):
+        raise ConfigError(f"{key}: {value!r} is asynchronous", hint=ASYNC_HINT)
+    return value
 
 
 def _topic(key: str, value: Any) -> Any:
@@ -257,8 +262,10 @@ KEYS: dict[str, Key] = {
     "store.changelogs": Key(True, _flag, "Named stores have changelog topics."),
     "status": Key(
         "auto",
-        _one_of("auto", "line", "json", "none"),
-        "What a running application shows: a live `line`, `json` lines, `none`; `auto`: line or, if piped, json.",
+        _one_of("auto", "line", "text", "json", "none"),
+        "What a running application shows on stderr: a live `line`; `text`, a line for each change of state and, every "
+        "30 seconds at most, one with figures; `json`, the same as JSON, with all figures each second; `none`. `auto`: "
+        "line on a terminal, text if piped.",
     ),
 }
 

@@ -10,17 +10,24 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from millstream.callsite import caller
+from millstream.text import printable, readable
 
 
 class MillstreamError(Exception):
-    """The root of all errors raised by Millstream."""
+    """The root of all errors raised by Millstream.
+
+    Attributes:
+        message: What happened. It is safe to show, whatever record or exception it quotes: control characters are
+            written as escapes, lines after the first are indented, and a very long text is shortened.
+        hint: What to do about it.
+    """
 
     code: ClassVar[str] = "millstream"
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = readable(message)
+        self.hint = None if hint is None else readable(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message}\n  hint: {self.hint}"
@@ -43,7 +50,7 @@ class TopologyError(MillstreamError):
 
     def __init__(self, message: str, *, hint: str | None = None, at: str | None = None) -> None:
         super().__init__(message, hint=hint)
-        self.at = at or caller()
+        self.at = printable(at or caller())
 
     def __str__(self) -> str:
         return f"{self.at}: {super().__str__()}"
@@ -57,6 +64,12 @@ class InvalidNameError(TopologyError, ValueError):
     """A topic, store, operator or application name that is not allowed."""
 
     code = "invalid-name"
+
+
+class UnknownAttributeError(TopologyError, AttributeError):
+    """A stream, a table, an application or another object has no operator or attribute of that name."""
+
+    code = "unknown-attribute"
 
 
 class DurationError(TopologyError, ValueError):
@@ -96,7 +109,7 @@ class StateError(MillstreamError):
 
 
 class UnknownStoreError(StateError):
-    """There is no store of that name."""
+    """There is no store of that name, or it is so new that no batch has written to it."""
 
     code = "unknown-store"
 

@@ -65,7 +65,11 @@ def test_a_file_elsewhere_a_factory_and_other_formats(process: Run, folder: Path
     ("source", "target", "message"),
     [
         ("x = 1\nApp('a b')\n", "bad.py", "bad.py:3: application name 'a b' is not allowed"),
-        ("x = 1\nApp('a').stream('b').filtr(x)\n", "bad.py", "bad.py:3: AttributeError: "),
+        (
+            "x = 1\nApp('a').stream('b').filtr(x)\n",
+            "bad.py",
+            "bad.py:3: a Stream has no 'filtr'\nhint: did you mean 'filter'?",
+        ),
         ("def f(:\n", "bad.py", "bad.py:2: SyntaxError: "),
         ("import nothing_of_that_name\n", "bad:app", "bad.py:2: ModuleNotFoundError: "),
         ("raise SystemExit(0)\n", "bad.py", "bad.py:2: the file ends the program"),
@@ -188,7 +192,10 @@ def test_a_reset_says_what_it_does_and_does_it_when_told(own_shop: Run) -> None:
     assert done == {
         "application": "shop",
         "done": True,
-        "steps": [*planned["steps"][:-1], "begin to read at the latest"],
+        "steps": [
+            *(step.replace("delete ", "deleted ") for step in planned["steps"][:-1]),
+            "the next start begins to read at the latest",
+        ],
     }
     assert own_shop("groups", "list").err == "there are no groups\n"
     assert {topic["name"] for topic in own_shop("topics", "list", "--all", "-o", "json").lines} == {
@@ -196,9 +203,19 @@ def test_a_reset_says_what_it_does_and_does_it_when_told(own_shop: Run) -> None:
     }  # fmt: skip
 
 
+def test_a_reset_that_was_done_says_what_it_did(own_shop: Run) -> None:
+    done = own_shop("reset", "shop", "--execute", "--yes")
+    assert (done.code, done.err) == (0, "")
+    first, *steps = done.out.splitlines()
+    assert first == "shop: done"
+    assert "  - deleted the internal topic shop-minutes-changelog" in steps
+    assert steps[-1] == "  - the next start begins to read at the earliest"
+    assert not [step for step in steps if "delete " in step or "--execute" in step]
+
+
 def test_a_reset_to_an_offset(own_shop: Run) -> None:
     (done,) = own_shop("reset", "shop", "--to-offset", "3", "--execute", "--yes", "-o", "json").lines
-    assert done["steps"][-1] == "begin to read at offset 3"
+    assert done["steps"][-1] == "the next start begins to read at offset 3"
     assert own_shop("reset", "shop", "--to-offset", "-1").code == 2
 
 
@@ -214,7 +231,7 @@ def test_a_checkpoint_in_another_storage_is_deleted_by_hand(own_shop: Run, data:
         assert "--checkpoint-gone" in result.err
     assert own_shop("stores", "list", "shop").code == 0
     (done,) = own_shop("reset", "shop", "--checkpoint-gone", "--execute", "--yes", "-o", "json").lines
-    assert "leave the checkpoint s3a://bucket/shop, which should be gone" in done["steps"]
+    assert "left the checkpoint s3a://bucket/shop, which should be gone" in done["steps"]
 
 
 def test_a_running_application_is_not_reset(own_shop: Run, data: Path) -> None:
@@ -246,6 +263,7 @@ def test_a_migration_says_what_it_does_and_does_it_when_told(tmp_path: Path, pro
     assert planned.err == "nothing has been done yet; --execute does it\n"
     done = process("migrate", "shop.py", "--execute", "--yes", "-o", "json")
     assert done.lines[0]["done"] is True
+    assert "the next start rebuilds store minutes from shop-minutes-changelog" in done.lines[0]["steps"]
     (tmp_path / "new.py").write_text("from millstream import App\napp = App('new')\napp.stream('orders').to('x')\n")
     (tmp_path / "renamed.py").write_text(SHOP.replace('store="minutes"', 'store="by-minute"'))
     assert "give up store minutes" in process("migrate", "renamed.py").out

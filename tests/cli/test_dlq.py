@@ -165,8 +165,8 @@ def test_a_letter_is_shown_whole(millstream: Run, failed: Path) -> None:
         "header     n: 2",
         "",
     ]
-    assert lines[9] == "Trace" + "back (most recent call last):"
-    assert lines[-1] == "KeyError: 'amount'"
+    assert lines[9] == "    Trace" + "back (most recent call last):"
+    assert lines[-1] == "    KeyError: 'amount'"
 
 
 def test_a_letter_is_read_as_the_application_reads_the_source(millstream: Run, failed: Path, tmp_path: Path) -> None:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.cli.conftest import Run
+from tests.runtime.local import LocalRun
+
+from millstream import App
+from millstream.errors import UnknownStoreError
+from millstream.log import ProducerRecord, open_log
 
 
 def test_the_stores_of_an_application(shop: Run) -> None:
@@ -91,3 +98,32 @@ def test_the_progress_of_an_application_is_that_of_its_group(shop: Run) -> None:
 
 def test_a_group_that_is_not_there(shop: Run) -> None:
     assert shop("groups", "describe", "shp") == (1, "", "error: there is no group 'shp'\nhint: did you mean 'shop'?\n")
+
+
+def test_a_store_to_which_no_batch_has_written_says_so(millstream: Run, data: Path) -> None:
+    app = App("new", config={"state.dir": str(data)})
+    app.stream("in", key=str, value=str).group_by_key().count(store="counts")
+    app.table("other", key=str, value=str, store="rows")
+    app.table("third", key=str, value=str).filter(lambda value: True)
+    with open_log(data) as log:
+        for topic in ("in", "other", "third"):
+            log.create_topic(topic)
+    with pytest.raises(UnknownStoreError, match="store 'counts' of application 'new' has no rows yet: no batch "):
+        app.store("counts")
+    message = (
+        "error: store '{}' of application 'new' has no rows yet: no batch has written to it\n"
+        "hint: run the application; while it runs, try again in a moment\n"
+    )
+    with LocalRun(app) as run:
+        assert millstream("stores", "get", "new", "counts", "k") == (1, "", message.format("counts"))
+        assert millstream("stores", "scan", "new", "rows") == (1, "", message.format("rows"))
+        listed = millstream("stores", "list", "new")
+        assert [line.split()[0] for line in listed.out.splitlines()[1:]] == ["counts", "rows"]
+        assert listed.err == "no batch has written to it yet: counts, rows\n"
+        assert millstream("stores", "get", "new", "third", "k").err.startswith("error: application 'new' has no store")
+        run.log.produce("in", [ProducerRecord(b"k", b"v", 5)])
+        run.run()
+        assert millstream("stores", "get", "new", "counts", "k").code == 0
+        assert millstream("stores", "get", "new", "counts", "l").err.endswith("has no row for 'l'\n")
+        assert millstream("stores", "scan", "new", "rows") == (0, "", "store rows has no such rows\n")
+        assert millstream("stores", "list", "new").err == ""

@@ -87,7 +87,7 @@ def on_kafka(directory: Path) -> Iterator[Read]:
 
     from millstream.dev.broker import Broker
 
-    broker, ended = Broker(directory / "broker", properties={"log.retention.ms": "-1"}), threading.Event()
+    broker, ended = Broker(directory / "broker"), threading.Event()
 
     def kill_now_and_then() -> None:
         dice = random.Random(str(directory))

@@ -37,8 +37,7 @@ def running(broker: Broker) -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that runs. Without its jars, tests are skipped; not where all of them must run."""
-    properties = {"log.retention.ms": "-1"}  # timestamps of tests are old
-    with running(Broker(tmp_path_factory.mktemp("broker"), properties=properties)) as broker:
+    with running(Broker(tmp_path_factory.mktemp("broker"))) as broker:
         yield broker
 
 

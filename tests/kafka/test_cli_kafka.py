@@ -332,7 +332,9 @@ def test_a_reset_says_what_it_deletes_and_does_it(
         refused = millstream("reset", "shop", "--execute", "--yes", code=1)
     assert refused.err.startswith("error: application 'shop' is running already (process ")
 
-    assert millstream("reset", "shop", "--execute", "--yes").out.startswith("shop: done\n")
+    done = millstream("reset", "shop", "--execute", "--yes").out.splitlines()
+    assert done[:2] == ["shop: done", "  - deleted the internal topic shop-counts-changelog"]
+    assert done[-1] == "  - the next start begins to read at the earliest"
     assert "shop-counts-changelog" not in {topic.name for topic in log.topics()}
     assert "shop" not in log.groups()
     assert log.published("shop") is None
@@ -594,7 +596,33 @@ def test_a_doctor_knows_which_settings_bite(command: Run, log: KafkaLog, broker:
         "      fix: cleanup.policy=compact",
         "warn  topics: shop-by-repartition: records are deleted though they may not have been read",
         "      fix: retention.ms=-1; what has been read, the application deletes",
+        "ok    retention: topics keep their records without limit",
     ]
+
+
+def test_a_doctor_tells_of_records_that_retention_deletes_before_they_are_read(
+    millstream: Run, log: KafkaLog, shop: App
+) -> None:
+    def found() -> list[tuple[str, str]]:
+        checks = looked_at(millstream("doctor", "-o", "json"))["retention"]
+        return [(check["status"], check["found"]) for check in checks]
+
+    assert found() == [("ok", "topics keep their records without limit")]
+    week = ("-c", f"retention.ms={7 * 24 * 3_600_000}")
+    millstream("topics", "alter", "in", *week)
+    millstream("topics", "create", "old", *week)
+    log.produce("old", [ProducerRecord(b"k", b"v", 1_000)] * 3)
+    (unread,) = [text for status, text in found() if status == "warn"]
+    assert unread == (
+        "old: 3 records can be deleted at any moment, and no application has read them; "
+        "it keeps records for 7d by their timestamps, read or not"
+    )
+    log.commit_offsets("checks", {("old", 0): 1})
+    (behind,) = [text for status, text in found() if status == "warn"]
+    assert behind.startswith("old: group 'checks' has not read 2 records that can be deleted soon; it keeps ")
+    millstream("topics", "alter", "old", "-c", "retention.ms=-1")
+    ((status, text),) = found()
+    assert (status, text.split(": ")[1]) == ("ok", "in keeps records for 7d by their timestamps")
 
 
 def test_a_doctor_says_that_a_cluster_is_away_or_not_to_be_found(

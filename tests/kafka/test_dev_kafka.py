@@ -17,6 +17,8 @@ from tests.kafka.opening import open_kafka_log
 from tests.unit.log.helpers import record, rows
 
 from millstream.dev.broker import Broker
+from millstream.log.kafka.health import topic_configs
+from millstream.log.opening import place_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
@@ -100,9 +102,17 @@ def test_a_broker_that_was_killed_starts_again_with_its_data(millstream: Run, da
     assert millstream("dev", "kafka", "status").out.startswith("not running; its data in ")
     assert millstream("dev", "kafka", "stop").err == "the broker is not running\n"
 
+    properties = data / "kafka" / "server.properties"
+    kept = [line for line in properties.read_text().splitlines() if "retention" not in line]
+    properties.write_text("\n".join(kept))  # as a broker of before has them: Kafka keeps records for a week
+
     assert millstream("dev", "kafka", "start").out.strip() == servers
     with open_kafka_log({"bootstrap.servers": servers}, data) as log:
         assert rows(log, "orders") == [(0, "k", "v")]
+    cluster = place_of({"bootstrap.servers": servers}).cluster
+    assert cluster is not None
+    config = topic_configs(cluster)["orders"]
+    assert (config["retention.ms"], config["retention.bytes"]) == ("-1", "-1")
     assert (data / "kafka").exists()
     deleted = millstream("dev", "kafka", "stop", "--delete")
     assert deleted == (0, "", f"the broker was stopped\n{data / 'kafka'} was deleted\n")

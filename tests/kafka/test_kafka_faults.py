@@ -36,7 +36,7 @@ KILLS = 10
 
 BROKER_DEATHS = int(os.environ.get("BROKER_DEATHS", "5"))
 PER_KEY_ON_SPARK = int(os.environ.get("PER_KEY_ON_SPARK", "200"))
-PROPERTIES = {"log.retention.ms": "-1", "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+PROPERTIES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 """Of a broker: it ends transactions that take too long soon, instead of every 10 s."""
 
 OPTIONS = ("--batch", "400", "--set", "producer.transaction.timeout.ms=2000", "--set", "request.timeout.ms=4000")

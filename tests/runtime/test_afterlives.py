@@ -135,7 +135,7 @@ def test_a_slash_at_the_end_of_a_place_does_not_count(log: Log, tmp_path: Path) 
     produce(log, "in", ("a", "x"))
     place = {"checkpoint.location": f"{tmp_path}/place/"}
     run(shop(**place))
-    assert f"begin a new checkpoint {tmp_path}/place-1" in migrate(shop(**place))
+    assert f"the next start begins a new checkpoint {tmp_path}/place-1" in migrate(shop(**place))
 
 
 # ----- tables ------------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def test_the_view_of_a_store_that_a_migration_cannot_rebuild_is_empty(log: Log) 
     config = {"store.changelogs": False}
     produce(log, "in", ("a", "1"), ("j", "1"))
     run(shop(count, **config))
-    assert "begin with an empty store counts" in migrate(shop(count, **config))
+    assert "the next start begins with an empty store counts" in migrate(shop(count, **config))
     produce(log, "in", ("a", "1"))
     run(shop(count, **config))
     assert [shop(count, **config).store("counts").get(key) for key in "aj"] == [1, None]
@@ -290,10 +290,10 @@ def test_a_changelog_is_whole_again_when_its_store_begins_anew(log: Log) -> None
 def test_a_store_that_has_its_first_changelog_with_a_migration_begins_empty_and_whole(log: Log) -> None:
     produce(log, "in", ("a", "1"))
     run(counting("counts", logging=False))
-    assert "begin with an empty store counts" in migrate(counting("counts"))
+    assert "the next start begins with an empty store counts" in migrate(counting("counts"))
     produce(log, "in", ("a", "1"))
     run(counting("counts"))
-    assert "rebuild store counts from counting-counts-changelog" in migrate(counting("counts"))
+    assert "the next start rebuilds store counts from counting-counts-changelog" in migrate(counting("counts"))
     run(counting("counts"))
     assert counting("counts").store("counts").get("a") == 1
 

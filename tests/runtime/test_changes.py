@@ -151,7 +151,7 @@ def test_after_a_migration_global_tables_are_whole_in_every_task(log: Log) -> No
     fill_table(log, "small")
     run(joining("small"))
     said = migrate(joining("small"))
-    assert "read global table small-rows again from small" in said
+    assert "the next start reads global table small-rows again from small" in said
     assert not any("store small-rows" in step for step in said)
     fill_stream(log, 0, 50)
     run(joining("small"), records=20)
@@ -366,7 +366,7 @@ def test_an_application_that_needs_state_for_the_first_time_is_refused_until_it_
         assert remedy in text
     assert everything(log) == before
 
-    assert migrate(counting()) == [f"begin a new checkpoint {tmp_path}/applications/shop/checkpoint-1"]
+    assert migrate(counting()) == [f"the next start begins a new checkpoint {tmp_path}/applications/shop/checkpoint-1"]
     produce(log, "in", ("a", "three"))
     assert run(counting()) == 1
     assert counting().store("counts").get("a") == 1  # from where it was: records from before are not read again
@@ -381,7 +381,7 @@ def test_an_application_that_needs_no_state_any_more_is_refused_until_it_is_migr
     with pytest.raises(IncompatibleTopologyError, match="operators needed state so far, and none does any more"):
         LocalRun(copying())
     assert everything(log) == before
-    assert "give up store counts, which the topology has no more" in migrate(copying())
+    assert "gave up store counts, which the topology has no more" in migrate(copying())
     produce(log, "in", ("a", "two"))
     run(copying())
     assert values(log, "out") == [b"one", b"two"]
@@ -451,8 +451,8 @@ def test_a_store_without_a_name_that_cannot_be_used_begins_empty_when_the_applic
     assert "the size of its windows was 10ms, and is now 20ms" in text
     assert "let it begin empty: millstream migrate, " in text
     said = migrate(windowed(20))
-    assert "begin with an empty store in-count-store" in said
-    assert "rebuild store counts from shop-counts-changelog" in said
+    assert "the next start begins with an empty store in-count-store" in said
+    assert "the next start rebuilds store counts from shop-counts-changelog" in said
     produce(log, "in", ("a", "two"))
     run(windowed(20))
     assert windowed(20).store("counts").get("a") == 2

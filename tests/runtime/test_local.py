@@ -182,7 +182,9 @@ def test_reset_begins_anew(tmp_path: Path, expected: dict[str, Any]) -> None:
     said = reset("shop", state_dir=str(tmp_path), dry_run=True)
     assert "delete the internal topic shop-words-changelog" in said
     assert log.topic("shop-words-changelog")
-    assert reset("shop", state_dir=str(tmp_path)) == said
+    done = reset("shop", state_dir=str(tmp_path))
+    assert "deleted the internal topic shop-words-changelog" in done
+    assert len(done) == len(said)
     assert [topic.name for topic in log.topics() if topic.internal] == []
     with LocalRun(topology(tmp_path)) as run:
         run.run()
@@ -237,7 +239,9 @@ def test_migrate_rebuilds_named_stores_and_goes_on(tmp_path: Path) -> None:
     before = everything(log)
     said = migrate(topology(tmp_path), dry_run=True)
     assert "rebuild store words from shop-words-changelog" in said
-    assert migrate(topology(tmp_path)) == said
+    done = migrate(topology(tmp_path))
+    assert "the next start rebuilds store words from shop-words-changelog" in done
+    assert len(done) == len(said)
     log.produce("clicks", [ProducerRecord(b"k1", b"a", 700)])
     log.produce("orders", [ProducerRecord(b"k1", (7).to_bytes(8, "big"), 650), ProducerRecord(b"k1", b"\0" * 8, 1)])
     with LocalRun(topology(tmp_path), records=50) as run:
@@ -324,7 +328,7 @@ def test_stores_are_read_from_an_application_that_does_not_run(tmp_path: Path) -
     with open_log(tmp_path) as log:
         fill(log)
     app = topology(tmp_path)
-    with pytest.raises(UnknownStoreError, match="no store 'words' that can be queried"):
+    with pytest.raises(UnknownStoreError, match="store 'words' of application 'shop' has no rows yet: no batch"):
         app.store("words").get("a")
     with LocalRun(app) as run:
         run.run()
@@ -623,14 +627,14 @@ def test_a_checkpoint_given_as_a_file_url_is_a_directory_like_any_other(tmp_path
         LocalRun(topology(tmp_path / "data", **config))
     place.with_name("elsewhere").rename(place)
     said = migrate(topology(tmp_path / "data", **config))
-    (new,) = [Path(step.removeprefix("begin a new checkpoint ")) for step in said if "new checkpoint" in step]
+    (new,) = [Path(step.partition("a new checkpoint ")[2]) for step in said if "new checkpoint" in step]
     assert new.parent == place.parent
     assert new.name.startswith("shop-")
     with LocalRun(topology(tmp_path / "data", **config)) as run:
         run.run()
         assert run.directory == new
     said = reset("shop", state_dir=str(tmp_path / "data"))
-    assert {f"delete the checkpoint {place}", f"delete the checkpoint {new}"} <= set(said)
+    assert {f"deleted the checkpoint {place}", f"deleted the checkpoint {new}"} <= set(said)
     assert list(place.parent.iterdir()) == []
     with LocalRun(topology(tmp_path / "data", **config)) as run:
         assert run.directory == place
@@ -669,7 +673,7 @@ def test_reset_refuses_where_it_cannot_delete_the_checkpoint(tmp_path: Path, pla
         assert "then reset with checkpoint_gone=True (--checkpoint-gone)" in (raised.value.hint or "")
     assert (log.state("shop"), log.topics()) == (known, topics)
     said = reset("shop", state_dir=str(tmp_path), checkpoint_gone=True)
-    assert f"leave the checkpoint {place}, which should be gone" in said
+    assert f"left the checkpoint {place}, which should be gone" in said
     assert log.state("shop").keys() == {"begin"}
     with LocalRun(topology(tmp_path)) as run:
         assert run.run() > 0
@@ -684,7 +688,7 @@ def test_migrate_refuses_where_it_cannot_tell_whether_there_is_a_checkpoint(tmp_
         assert "set checkpoint.location to another directory" in (raised.value.hint or "")
     assert log.state("shop") == known
     other = {"checkpoint.location": "s3a://bucket/another"}
-    assert "begin a new checkpoint s3a://bucket/another" in migrate(topology(tmp_path, **other))
+    assert "the next start begins a new checkpoint s3a://bucket/another" in migrate(topology(tmp_path, **other))
     assert log.state("shop")["checkpoint.location"] == b"s3a://bucket/another"
     with pytest.raises(SetupError, match="cannot be made beside s3a://bucket/shop"):
         migrate(topology(tmp_path, **config))  # the first one is still there
@@ -699,7 +703,7 @@ def test_migrate_makes_no_checkpoint_where_there_is_something(tmp_path: Path) ->
     own = tmp_path / "applications" / "shop"
     (step,) = [step for step in migrate(topology(tmp_path), dry_run=True) if "new checkpoint" in step]
     Path(step.removeprefix("begin a new checkpoint ")).mkdir()
-    assert step not in migrate(topology(tmp_path))
+    assert f"the next start {step.replace('begin', 'begins', 1)}" not in migrate(topology(tmp_path))
     with LocalRun(topology(tmp_path)) as run:
         run.run()
         assert run.directory.parent == own
@@ -715,3 +719,17 @@ def test_at_most_once_is_refused_where_nobody_can_tell_which_batch_was_begun(tmp
     assert "which batch was begun is looked up there" in (raised.value.hint or "")
     assert log.state("shop") == {}
     assert {topic.name for topic in log.topics()} == {"orders", "customers", "clicks"}
+
+
+@pytest.mark.parametrize("wrong", [str(2**70), "1e300", '"noon"', "null", "-1"])
+def test_timestamps_that_no_record_can_have_are_dropped_wherever_they_are_computed(tmp_path: Path, wrong: str) -> None:
+    with open_log(tmp_path) as log:
+        log.create_topic("in")
+        values = ['{"time": 5}', f'{{"time": {wrong}}}', '{"time": 7}']
+        log.produce("in", [ProducerRecord(b"k", value.encode(), 1) for value in values])
+    handler = {"deserialization.exception.handler": "continue"}
+    app = App("times", config={"state.dir": str(tmp_path), "status": "none", **handler})
+    app.stream("in", key=str, value=dict, timestamp="time").group_by_key().count(store="counts")
+    with LocalRun(app) as run:
+        run.run()
+    assert app.store("counts", timestamped=True).get("k") == (2, 7)

@@ -147,3 +147,16 @@ def test_the_driver() -> None:
         assert_type(results, TestOutput[str, int])
         assert_type(results.read(), Record[str, int])
         assert_type(driver.input("in"), TestInput[Any, Any])
+
+
+def test_misspelt_attributes_are_seen_by_type_checkers() -> None:
+    """An ignore that is not needed is an error, so these lines say that mypy finds the mistakes, too."""
+    app = App("types")
+    with pytest.raises(AttributeError):
+        _ = app.stream("orders").filtr  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError):
+        _ = app.table("prices").to  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError):
+        _ = app.strem  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError):
+        _ = tumbling("1m").advance_by  # type: ignore[attr-defined]

@@ -23,6 +23,7 @@ from millstream.cli.shared import (
     confirm,
     is_typed,
     open_data,
+    say,
     tell,
     to_milliseconds,
     to_pairs,
@@ -79,8 +80,11 @@ def run(
     ] = False,
     config: Settings = None,
     status: Annotated[
-        Literal["auto", "line", "json", "none"] | None,
-        typer.Option("--status", help="What it shows on stderr while it runs. auto: a line, or piped, JSON lines."),
+        Literal["auto", "line", "text", "json", "none"] | None,
+        typer.Option(
+            "--status",
+            help="What it shows on stderr. auto: a live line; piped, text, with figures every 30 s. json: each second.",
+        ),
     ] = None,
     data: Data = None,
 ) -> None:
@@ -115,7 +119,7 @@ def describe(
 
     app = load(target, to_pairs(config))
     with lines_of_user():
-        typer.echo(app.describe(format).rstrip("\n"))
+        say(app.describe(format).rstrip("\n"))
 
 
 def plan_diff(
@@ -143,7 +147,7 @@ def plan_diff(
         if output == "json":
             print_json({"application": app.id, "compatible": True, "first_run": True, "stores": [], "operators": []})
         else:
-            typer.echo(f"Application {app.id} has not run yet: there is no state to go on with.")
+            say(f"Application {app.id} has not run yet: there is no state to go on with.")
         return
     if output == "json":
         changes = {
@@ -156,7 +160,7 @@ def plan_diff(
         }
         print_json({"application": app.id, "compatible": found.compatible, "first_run": False, **changes})
     else:
-        typer.echo(str(found))
+        say(str(found))
     if not found.compatible:
         raise typer.Exit(ExitCode.INCOMPATIBLE)
     if found.names("lost"):
@@ -273,6 +277,6 @@ def _tell_steps(application: str, steps: list[str], output: str, *, done: bool) 
     if output == "json":
         print_json({"application": application, "done": done, "steps": steps})
         return
-    typer.echo(f"{application}: {'done' if done else 'this would be done'}")
+    say(f"{application}: {'done' if done else 'this would be done'}")
     for step in steps:
-        typer.echo(f"  - {step}")
+        say(f"  - {step}")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from millstream.cli.exits import UsageError
-from millstream.cli.printing import print_json, safe, show_time
-from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_text, serde_named, serdes_of
+from millstream.cli.printing import print_json, show_time
+from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_headers, as_text, serde_named, serdes_of
 from millstream.cli.shared import Data, open_data, to_milliseconds
 from millstream.cli.topics import check_partition
 from millstream.names import check_name
@@ -221,7 +221,7 @@ class _JsonPrinter(_Printer):
             record |= as_field("value", row["value"], self.values)
             headers = decode_headers(row["headers"])
             if headers:
-                record["headers"] = [[name, _header(data)] for name, data in headers]
+                record["headers"] = as_headers(headers)
             print_json(record)
 
 
@@ -245,10 +245,6 @@ class _TerminalPrinter(_Printer):
             value = as_text(row["value"], self.values)
             used = len(line) + max(len(key), _KEY_WIDTH) + 2
             typer.echo(value if used + len(value) <= width or used + 20 > width else f"\n    {value}")
-
-
-def _header(data: bytes | None) -> str | None:
-    return None if data is None else safe(data.decode("utf-8", "backslashreplace"))
 
 
 def _printer(topic: str, keys: Serde[Any], values: Serde[Any], output: str) -> _Printer:

@@ -10,7 +10,7 @@ import typer
 
 from millstream.cli.exits import CommandError
 from millstream.cli.printing import print_json
-from millstream.cli.shared import Data, Output, command, tell
+from millstream.cli.shared import Data, Output, command, say, tell
 from millstream.durations import show_ms
 from millstream.sizes import show_bytes
 
@@ -43,7 +43,8 @@ def start(
     """Starts a Kafka broker, which runs until it is stopped, and prints where it is.
 
     It needs Java, and Maven, which brings Kafka the first time. Its data is in the folder kafka of the data directory,
-    and is there again when it is started again. It listens on 127.0.0.1 only, without any security.
+    and is there again when it is started again. It listens on 127.0.0.1 only, without any security. Topics keep their
+    records without limit, unless they are made with another retention.ms or retention.bytes.
     """
     from millstream.dev.broker import Broker, check_client
     from millstream.dev.jars import KAFKA, bring_jars, has_jars
@@ -58,7 +59,7 @@ def start(
             raise CommandError(f"the broker is running already, at {broker.bootstrap_servers}", hint=hint)
         tell(f"the broker is running already (process {broker.pid})")
         broker.wait_until_ready()
-        typer.echo(broker.bootstrap_servers)
+        say(broker.bootstrap_servers)
         return
     check_client()
     if not has_jars():
@@ -68,7 +69,7 @@ def start(
     broker = Broker(directory, port=_PORT if port is None and broker is None else port, attached=False)
     broker.start()
     tell(f"the broker is running (process {broker.pid}); its data is in {directory}")
-    typer.echo(broker.bootstrap_servers)
+    say(broker.bootstrap_servers)
     tell(f"try: millstream topics list --bootstrap-servers {broker.bootstrap_servers}")
 
 
@@ -101,7 +102,7 @@ def status(data: Data = None, output: Output = "table") -> None:
         if output == "json":
             print_json(_Status(running=False, data=str(directory), size=size)._asdict())
         else:
-            typer.echo(f"not running; its data in {directory} has {show_bytes(size)}" if broker else "not running")
+            say(f"not running; its data in {directory} has {show_bytes(size)}" if broker else "not running")
         return
     uptime = max(0, round(time.time() - (broker.started or time.time())))
     answers = broker.answers()
@@ -110,8 +111,8 @@ def status(data: Data = None, output: Output = "table") -> None:
             _Status(True, answers, pid, broker.bootstrap_servers, uptime, str(directory), size)._asdict(),
         )
         return
-    typer.echo(f"running at {broker.bootstrap_servers}{'' if answers else ', but it does not answer'}")
-    typer.echo(f"process {pid}, for {show_ms(uptime * 1000)}; its data in {directory} has {show_bytes(size)}")
+    say(f"running at {broker.bootstrap_servers}{'' if answers else ', but it does not answer'}")
+    say(f"process {pid}, for {show_ms(uptime * 1000)}; its data in {directory} has {show_bytes(size)}")
 
 
 class _Status(NamedTuple):

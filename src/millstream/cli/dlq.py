@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from millstream.cli.exits import UsageError
-from millstream.cli.printing import print_json, safe, show, show_time
-from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_text, serde_named, serdes_of
-from millstream.cli.shared import Data, Execute, Output, Yes, command, confirm, open_data, tell
+from millstream.cli.printing import print_json, show, show_time
+from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_headers, as_text, serde_named, serdes_of
+from millstream.cli.shared import Data, Execute, Output, Yes, command, confirm, open_data, say, tell
 from millstream.serde import STRING
+from millstream.text import indented, printable, readable
 
 if TYPE_CHECKING:
     from millstream.log import Letter, Replay, Selection
@@ -111,8 +112,7 @@ def show_(
         values = serde_named(value_serde, "--value-serde")
     if output == "json":
         record = {**as_field("key", letter.key, keys), **as_field("value", letter.value, values)}
-        headers = [[name, _header(value)] for name, value in letter.headers]
-        print_json({**_facts(letter), "stacktrace": letter.stacktrace, **record, "headers": headers})
+        print_json({**_facts(letter), "stacktrace": letter.stacktrace, **record, "headers": as_headers(letter.headers)})
         return
     facts = {
         "letter": f"{topic} {place}, {_state(letter)}",
@@ -126,11 +126,11 @@ def show_(
     }
     for name, value in facts.items():
         if value is not None:
-            typer.echo(f"{name:<10} {safe(str(value))}")
+            say(f"{name:<10} {readable(str(value))}")
     for header, content in letter.original_headers:
-        typer.echo(f"{'header':<10} {safe(header)}: {'null' if content is None else _header(content)}")
+        say(f"{'header':<10} {printable(header)}: {as_text(content, STRING)}")
     if letter.stacktrace:
-        typer.echo("\n" + "\n".join(map(safe, letter.stacktrace.splitlines())))
+        say("\n" + indented(letter.stacktrace))
 
 
 @command(
@@ -191,9 +191,9 @@ def _tell_replay(topic: str, replay: Replay, output: str, *, done: bool) -> None
         return
     for name, count in replay.letters.items():
         verb = ("was" if count == 1 else "were") if done else "would be"
-        typer.echo(f"{_letters(count)} of {topic} {verb} put back to {name}")
+        say(f"{_letters(count)} of {topic} {verb} put back to {name}")
     for reason, count in replay.refused.items():
-        tell(f"{_letters(count)} cannot be put back: {safe(reason)}")
+        tell(f"{_letters(count)} cannot be put back: {reason}")
 
 
 def _letters(count: int) -> str:
@@ -270,10 +270,6 @@ def _source(letter: Letter) -> str | None:
         return None
     topic, partition, offset = letter.source
     return f"{topic} {partition}:{'?' if offset is None else offset}"
-
-
-def _header(value: bytes | None) -> str | None:
-    return None if value is None else safe(value.decode("utf-8", "backslashreplace"))
 
 
 def _selection(exception: str | None, source: str | None, places: list[str] | None = None) -> Selection:

@@ -8,7 +8,8 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,9 +21,10 @@ from millstream.cli.printing import print_json
 from millstream.cli.shared import Data, Output, place
 from millstream.errors import MillstreamError
 from millstream.sizes import show_bytes
+from millstream.text import readable
 
 if TYPE_CHECKING:
-    from millstream.log.opening import Cluster
+    from millstream.log.opening import Cluster, Place
 
 EXAMPLES = ("millstream doctor", "millstream doctor --output json", "millstream doctor --profile production --probe")
 
@@ -40,7 +42,8 @@ def doctor(
 ) -> None:
     """Checks Python, Java, the libraries, the data directory and the network of this machine.
 
-    Each check says what was found and, where something is wrong, what to do. The exit code is 1 if a check fails.
+    Each check says what was found and, where something is wrong, what to do. The exit code is 1 if a check fails. It
+    also tells of topics whose retention may delete what an application has not read yet.
 
     With a cluster, it is checked, too: whether all brokers can be reached, of which release they are, whether they let
     the user in and show their topics, and which settings of topics bite. Nothing is written, unless it may --probe.
@@ -52,9 +55,9 @@ def doctor(
             print_json(check._asdict())
             continue
         colour = {"ok": "green", "warn": "yellow", "fail": "red"}[check.status]
-        typer.echo(f"{typer.style(f'{check.status:<4}', fg=colour, bold=True)}  {check.name}: {check.found}")
+        typer.echo(f"{typer.style(f'{check.status:<4}', fg=colour, bold=True)}  {check.name}: {readable(check.found)}")
         if check.fix is not None:
-            typer.echo(f"      fix: {check.fix}")
+            typer.echo(f"      fix: {readable(check.fix)}")
     if failed:
         raise typer.Exit(ExitCode.ERROR)
 
@@ -65,7 +68,7 @@ def checks(data: str | None, *, probe: bool = False) -> Iterator[Check]:
     yield _java()
     for name in _PACKAGES:
         yield _package(name)
-    from millstream.log.embedded.directory import data_directory
+    from millstream.log.embedded.directory import FILE_NAME, data_directory
 
     directory = data_directory(data)
     parts: tuple[Callable[[Path], Check], ...] = (_access, _space)
@@ -79,8 +82,33 @@ def checks(data: str | None, *, probe: bool = False) -> Iterator[Check]:
         return
     if where.cluster is None:
         yield _format(directory)
+        if not (directory / FILE_NAME).exists():
+            return
     else:
-        yield from _cluster(where.cluster, probe=probe)
+        healthy = True
+        for check in _cluster(where.cluster, probe=probe):
+            healthy &= check.status != "fail"
+            yield check
+        if not healthy:
+            return
+    yield from _retention(where)
+
+
+def _retention(where: Place) -> Iterator[Check]:
+    from millstream.log.opening import open_place
+    from millstream.log.retention_checks import check_retention
+
+    try:
+        with open_place(where, create=False) as log:
+            if where.cluster is None:
+                configs: Mapping[str, Mapping[str, str]] = {topic.name: topic.config for topic in log.topics()}
+            else:
+                from millstream.log.kafka.health import topic_configs
+
+                configs = topic_configs(where.cluster)
+            yield from check_retention(log, configs, int(time.time() * 1000))
+    except MillstreamError as error:
+        yield Check("retention", "warn", f"it cannot be looked at: {error.message}", error.hint)
 
 
 def _cluster(cluster: Cluster, *, probe: bool) -> Iterator[Check]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from millstream.cli.printing import show
-from millstream.cli.shared import Data, Output, command, open_data, tell
+from millstream.cli.shared import Data, Output, command, open_data, say, tell
 from millstream.errors import UnknownGroupError, suggestion
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def describe(
         rows = _progress(log, name)
         published = log.published(name)
     if published is not None and output == "table":
-        typer.echo(f"application {name}, last batch {published.batch}\n")
+        say(f"application {name}, last batch {published.batch}\n")
     show(["Topic", "Partition", "Offset", "End", "Lag"], rows, output)
 
 

@@ -16,7 +16,8 @@ from typing import Any
 from millstream.cli.exits import CommandError
 from millstream.config import Config
 from millstream.dsl.app import App
-from millstream.errors import ConfigError, TopologyError, suggestion
+from millstream.errors import ConfigError, MillstreamError, TopologyError, suggestion
+from millstream.text import error_text
 
 # A topology is built with these, so they cannot be changed once there is one.
 _BUILT_IN = frozenset({"default.key.serde", "default.value.serde", "ensure.explicit.internal.resource.naming"})
@@ -116,8 +117,8 @@ def _failure(error: BaseException, what: str, root: Path) -> BaseException:
     at = f"{_short(frames[-1].filename)}:{frames[-1].lineno}" if frames else what
     if isinstance(error, SystemExit):
         return CommandError(f"{at}: the file ends the program", hint='put that below: if __name__ == "__main__":')
-    text = getattr(error, "message", None) or str(error)
-    return CommandError(f"{at}: {type(error).__name__}: {text}", hint=getattr(error, "hint", None) or hint)
+    text = f"{type(error).__name__}: {error.message}" if isinstance(error, MillstreamError) else error_text(error)
+    return CommandError(f"{at}: {text}", hint=getattr(error, "hint", None) or hint)
 
 
 def _short(filename: str) -> str:

@@ -15,6 +15,7 @@ from millstream.cli import applications, bench, consume, dev, dlq, doctor, group
 from millstream.cli.exits import CommandError, ExitCode, UsageError
 from millstream.cli.shared import command, fail, tell
 from millstream.errors import IncompatibleTopologyError, MillstreamError
+from millstream.text import error_text, trace_text
 
 cli = typer.Typer(
     name="millstream",
@@ -79,9 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.Abort:
         tell("")  # ends the line of the question
         return ExitCode.INTERRUPTED
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (every failure is told in a line or two)
         if os.environ.get("MILLSTREAM_DEBUG"):
-            raise
+            typer.echo(trace_text(error), err=True)
         return _failed(error)
     return _number(code)
 
@@ -104,7 +105,7 @@ def _failed(error: Exception) -> int:
         fail(CommandError(f"{place}{error.strerror or error}"))
     else:
         hint = "this should not happen; MILLSTREAM_DEBUG=1 shows where it does"
-        fail(CommandError(f"{type(error).__name__}: {error}", hint=hint))
+        fail(CommandError(error_text(error), hint=hint))
     return ExitCode.ERROR
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import typer
+
+from millstream.text import json_text, printable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -30,7 +31,7 @@ def show(columns: Sequence[str], rows: Iterable[Sequence[Any]], output: Literal[
 
 def print_json(data: Any) -> None:
     """Prints one line of JSON."""
-    typer.echo(json.dumps(data, ensure_ascii=False, separators=(", ", ": ")))
+    typer.echo(json_text(data))
 
 
 def _show_rich(columns: Sequence[str], cells: list[list[str]], numeric: list[bool]) -> None:
@@ -64,24 +65,13 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return ", ".join(f"{key}={_cell(each)}" for key, each in value.items()) or "-"
-    return safe(str(value))
+        return ", ".join(f"{printable(str(key))}={_cell(each)}" for key, each in value.items()) or "-"
+    return printable(str(value))
 
 
 def _are_numbers(cells: list[str]) -> bool:
     said = [cell for cell in cells if cell != "-"]
     return bool(said) and all(cell.replace(",", "").replace(".", "").removeprefix("-").isdecimal() for cell in said)
-
-
-def safe(text: str) -> str:
-    r"""Returns text in which what a terminal would act upon is spelt out.
-
-    >>> safe("a\x1b[31mb\n")
-    'a\\x1b[31mb\\n'
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def show_time(milliseconds: int) -> str:

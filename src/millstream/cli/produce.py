@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import os
 import select
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
 from millstream.cli.exits import CommandError, UsageError
 from millstream.cli.printing import print_json
-from millstream.cli.serdes import KeySerde, ValueSerde, serde_named, to_bytes
+from millstream.cli.serdes import (
+    KeySerde,
+    ValueSerde,
+    bytes_of_json,
+    from_base64,
+    parse_json,
+    serde_named,
+    to_bytes,
+    value_of_json,
+)
 from millstream.cli.shared import Data, Output, open_data, tell, to_milliseconds
 from millstream.cli.topics import check_partition
+from millstream.errors import SerdeError
+from millstream.serde import Serde
 
 if TYPE_CHECKING:
     from millstream.log import Log, ProducerRecord
@@ -27,7 +36,10 @@ _CHUNK = 1 << 20
 _BATCH_BYTES = 4 << 20
 _FIELDS = ("key", "key_base64", "value", "value_base64", "timestamp", "headers", "partition")
 
+_TOO_LARGE = 2**63
+
 Parse = Callable[[str, int], "ProducerRecord"]
+_Typed: TypeAlias = Serde[Any] | None
 
 
 def produce(
@@ -55,9 +67,12 @@ def produce(
 ) -> None:
     """Writes records to a topic: one for each line of stdin, or of a file.
 
-    With --format json a line is an object with any of: key, value, timestamp, headers (an object), partition. Text is
-    written as it is, anything else as JSON; key_base64 and value_base64 take bytes. It is what consume --output json
-    prints.
+    With --format json a line is an object with any of: key, value, timestamp, headers, partition. Text is written as it
+    is, anything else as JSON; with a serde, keys and values are written by it. key_base64 and value_base64 take bytes.
+    Headers are an object, or a list of pairs of name and value; a value is text, null, or, for bytes, an object with
+    base64.
+
+    It is what consume --output json prints: piped, it writes the same records with the same bytes.
     """
     if rate is not None and rate <= 0:
         raise UsageError(f"--rate: {rate:g} is not above 0")
@@ -65,6 +80,8 @@ def produce(
         raise UsageError("--key-separator: it is empty")
     moment = None if timestamp is None else to_milliseconds(timestamp, "--timestamp")
     keys, values = serde_named(key_serde, "--key-serde"), serde_named(value_serde, "--value-serde")
+
+    typed_keys, typed_values = keys if key_serde else None, values if value_serde else None
 
     def text(line: str, where: str) -> tuple[bytes | None, bytes | None]:
         key, value = _split(line, key_separator, where)
@@ -78,7 +95,7 @@ def produce(
     def parse(line: str, number: int) -> ProducerRecord:
         where = f"line {number}"
         if format == "json":
-            return _from_json(line, moment, where)
+            return _from_json(line, moment, where, (typed_keys, typed_values))
         return ProducerRecord(*text(line, where), moment)
 
     with open_data(data) as log:
@@ -197,11 +214,11 @@ def _split(line: str, separator: str | None, where: str) -> tuple[str | None, st
     return key, value
 
 
-def _from_json(line: str, timestamp: int | None, where: str) -> ProducerRecord:
+def _from_json(line: str, timestamp: int | None, where: str, serdes: tuple[_Typed, _Typed]) -> ProducerRecord:
     from millstream.log import ProducerRecord
 
     try:
-        given = json.loads(line)
+        given = parse_json(line)
     except ValueError as error:
         raise UsageError(f"{where} is not JSON: {error}") from None
     if not isinstance(given, dict):
@@ -211,42 +228,52 @@ def _from_json(line: str, timestamp: int | None, where: str) -> ProducerRecord:
     if unknown:
         hint = f"the fields are: {', '.join(_FIELDS)}"
         raise UsageError(f"{where}: there is no field {unknown[0]!r}", hint=hint)
-    headers = given.get("headers") or {}
-    pairs = headers.items() if isinstance(headers, dict) else headers
-    try:
-        encoded = tuple((str(name), _json_bytes(value)) for name, value in pairs)
-    except (TypeError, ValueError):
-        raise UsageError(f"{where}: headers are an object, or a list of [name, value]") from None
     for name in ("timestamp", "partition"):
         # True is an int to Python.
         if type(given.get(name)) not in {int, type(None)} and not (name == "timestamp" and type(given[name]) is str):
             raise UsageError(f"{where}: {name} is {json.dumps(given[name])}, not a whole number")
+        if type(given.get(name)) is int and not -_TOO_LARGE <= given[name] < _TOO_LARGE:
+            raise UsageError(f"{where}: {name} is {given[name]}, which has more than 64 bits")
     moment = timestamp if timestamp is not None else given.get("timestamp")
     if isinstance(moment, str):
         moment = to_milliseconds(moment, f"{where}, timestamp")
-    return ProducerRecord(
-        _field(given, "key", where), _field(given, "value", where), moment, encoded, given.get("partition")
-    )
+    key, value = (_field(given, name, where, serde) for name, serde in zip(("key", "value"), serdes, strict=True))
+    return ProducerRecord(key, value, moment, _headers(given.get("headers"), where), given.get("partition"))
 
 
-def _field(given: dict[str, Any], name: str, where: str) -> bytes | None:
+def _field(given: dict[str, Any], name: str, where: str, serde: _Typed) -> bytes | None:
     encoded = given.get(f"{name}_base64")
-    if encoded is None:
-        try:
-            return _json_bytes(given.get(name))
-        except UnicodeEncodeError:
-            raise UsageError(f"{where}: {name} has half of a surrogate pair, which is no text") from None
+    if encoded is not None:
+        return from_base64(encoded, f"{where}: {name}_base64")
+    value = given.get(name)
+    if serde is None or value is None:
+        return bytes_of_json(value, f"{where}: {name}")
     try:
-        return base64.b64decode(encoded, validate=True)
-    except (binascii.Error, TypeError, ValueError):
-        raise UsageError(f"{where}: {name}_base64 is not base64") from None
+        return serde.serialize(value_of_json(value, serde))
+    except SerdeError as error:
+        raise UsageError(f"{where}, {name}: {error.message}", hint=error.hint) from None
+    except (TypeError, ValueError):
+        raise UsageError(f"{where}, {name}: {json.dumps(value)} is not a {serde.name}") from None
 
 
-def _json_bytes(value: Any) -> bytes | None:
-    if value is None:
-        return None
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.encode()
+def _headers(given: Any, where: str) -> tuple[tuple[str, bytes | None], ...]:
+    pairs = list(given.items()) if isinstance(given, dict) else given or []
+    if not (isinstance(pairs, list) and all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs)):
+        raise UsageError(f"{where}: headers are an object, or a list of [name, value]")
+    return tuple((_header_name(name, where), _header_value(value, where)) for name, value in pairs)
+
+
+def _header_name(name: Any, where: str) -> str:
+    if not isinstance(name, str):
+        raise UsageError(f"{where}: the name of a header is {json.dumps(name)}, not a text")
+    bytes_of_json(name, f"{where}: the name of a header")
+    return name
+
+
+def _header_value(value: Any, where: str) -> bytes | None:
+    if isinstance(value, dict) and value.keys() == {"base64"}:
+        return from_base64(value["base64"], f"{where}: the base64 of a header")
+    return bytes_of_json(value, f"{where}: a header")
 
 
 EXAMPLES = (

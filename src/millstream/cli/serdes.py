@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import dataclasses
 import json
+import math
 import uuid
 from typing import Annotated, Any
 
@@ -12,13 +14,15 @@ import typer
 
 from millstream.cli.exits import UsageError
 from millstream.cli.loading import lines_of_user, load
-from millstream.cli.printing import safe
 from millstream.durations import to_ms
 from millstream.errors import ConfigError, DurationError, SerdeError, suggestion
 from millstream.plan.topics import free_writer, reader_of, topics_read, topics_written, writer_of
-from millstream.records import Windowed
+from millstream.records import Headers, Windowed
 from millstream.serde import STRING, Serde, serde_for, session_windowed, time_windowed
+from millstream.serde.messages import shorten
+from millstream.text import json_text, printable
 
+_NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
 _KEYS = "What keys are: text, json, long, double, uuid, bytes, windowed:string:1m, session:string, …"
 KeySerde = Annotated[
     str | None,
@@ -91,15 +95,59 @@ def to_value(text: str, serde: Serde[Any], what: str) -> Any:
         if kind == "boolean":
             return {"true": True, "false": False}[text.lower()]
         if kind == "json":
-            return json.loads(text)
+            return parse_json(text)
         if kind == "uuid":
             return uuid.UUID(text)
         if kind == "bytes":
             return bytes.fromhex(text.removeprefix("0x"))
-    except (ValueError, KeyError):
+    except (ValueError, KeyError) as error:
+        if kind == "json":
+            raise UsageError(f"{what}: {shorten(text)} is not JSON: {error}") from None
         expected = "hexadecimal digits" if kind == "bytes" else f"a {kind}"
-        raise UsageError(f"{what}: {text!r} is not {expected}") from None
+        raise UsageError(f"{what}: {shorten(text)} is not {expected}") from None
     return text
+
+
+def parse_json(text: str) -> Any:
+    """Returns what a JSON text stands for, by the standard: it has no NaN and no infinities.
+
+    Raises:
+        ValueError: It is not JSON. The message says why.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except json.JSONDecodeError:
+        raise
+    except ValueError as error:
+        if "digits" in str(error):  # Python's own message advises to change the interpreter's settings
+            raise ValueError("a number has more than 4300 digits") from None
+        raise
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"JSON has no {name}")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{shorten(text)} is beyond the numbers of 64 bits")
+    return number
+
+
+def value_of_json(value: Any, serde: Serde[Any]) -> Any:
+    """Returns what a JSON value stands for, so that the serde can write it: the reverse of `plain`."""
+    kind = serde.name
+    inner = getattr(serde, "inner", None)
+    if inner is not None and isinstance(value, dict) and value.keys() == {"key", "start", "end"}:
+        return Windowed(value_of_json(value["key"], inner), value["start"], value["end"])
+    if kind in {"double", "float"} and value in _NOT_IN_JSON:
+        return float(value)
+    if kind == "uuid" and isinstance(value, str):
+        return uuid.UUID(value)
+    return value
 
 
 def to_bytes(text: str, serde: Serde[Any], what: str) -> bytes | None:
@@ -115,10 +163,10 @@ def as_text(data: bytes | None, serde: Serde[Any]) -> str:
     if data is None:
         return "null"
     if serde is STRING:
-        return safe(data.decode("utf-8", "backslashreplace"))
+        return printable(data.decode("utf-8", "backslashreplace"))
     try:
         return shown(serde.deserialize(data))
-    except SerdeError:
+    except Exception:  # noqa: BLE001  (a serde of the user's may raise anything, and values may be nested deeply)
         return f"(not {serde.name}) 0x{data.hex()}"
 
 
@@ -131,14 +179,16 @@ def shown(value: Any) -> str:
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
     if isinstance(value, str):
-        return safe(value)
+        return printable(value)
     if isinstance(value, Windowed):
         return f"{shown(value.key)} @ {value.start}/{value.end}"
-    return json.dumps(plain(value), ensure_ascii=False)
+    return json_text(plain(value))
 
 
 def plain(value: Any) -> Any:
-    """Returns a value as JSON can hold it."""
+    """Returns a value as JSON can hold it. The numbers that JSON lacks become the texts NaN, Infinity, -Infinity."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, bytes):
@@ -164,6 +214,54 @@ def as_field(name: str, data: bytes | None, serde: Serde[Any]) -> dict[str, Any]
         return {name: None}
     try:
         value = serde.deserialize(data)
-    except SerdeError:
+        if not (value is None or isinstance(value, bytes)):
+            return {name: plain(value)}
+        value = data  # the word null of JSON is not the same as no bytes
+    except Exception:  # noqa: BLE001  (a serde of the user's may raise anything, and `plain` goes as deep as the value)
         value = data
-    return {f"{name}_base64": plain(value)} if isinstance(value, bytes) else {name: plain(value)}
+    return {f"{name}_base64": plain(value)}
+
+
+def as_headers(headers: Headers) -> list[list[Any]]:
+    """Returns headers as a list of names and values: null, text, or ``{"base64": …}`` for bytes that are no text.
+
+    >>> as_headers((("a", b"x"), ("a", None), ("b", bytes([255]))))
+    [['a', 'x'], ['a', None], ['b', {'base64': '/w=='}]]
+    """
+    return [[name, _header(value)] for name, value in headers]
+
+
+def _header(value: bytes | None) -> Any:
+    if value is None:
+        return None
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"base64": plain(value)}
+
+
+def bytes_of_json(value: Any, what: str) -> bytes | None:
+    """Returns the bytes of a JSON value: those of a text as it is, those of anything else as compact JSON.
+
+    Raises:
+        UsageError: It is no text that can be written.
+    """
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{what} has half of a surrogate pair, which is no text") from None
+
+
+def from_base64(text: Any, what: str) -> bytes:
+    """Returns the bytes that a base64 text stands for.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        raise UsageError(f"{what} is not base64") from None

@@ -20,6 +20,7 @@ from millstream.cli.exits import CommandError, ExitCode, UsageError
 from millstream.config import Config
 from millstream.errors import LogError, LogFormatError, MillstreamError, suggestion
 from millstream.names import check_name
+from millstream.text import printable, readable
 
 if TYPE_CHECKING:
     from millstream.log import Log
@@ -235,14 +236,19 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise CommandError("this cannot be undone, and there is no terminal to ask on", hint="add --yes")
-    if not typer.confirm(question, err=True):
+    if not typer.confirm(printable(question), err=True):
         tell("nothing was done")
         raise typer.Exit(ExitCode.ERROR)
 
 
 def tell(text: str) -> None:
     """Says something that is not the result of the command: on stderr."""
-    typer.echo(text, err=True)
+    typer.echo(readable(text), err=True)
+
+
+def say(text: str) -> None:
+    """Prints a result for people: text of one or more lines, in which control characters are escaped."""
+    typer.echo("\n".join(printable(line) for line in text.split("\n")))
 
 
 def fail(error: MillstreamError) -> None:

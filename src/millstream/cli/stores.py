@@ -20,7 +20,7 @@ from millstream.serde import BYTES, Serde, list_of, serde_for
 from millstream.state.spec import StoreSpec
 
 if TYPE_CHECKING:
-    from millstream.views.reader import ViewDatabase
+    from millstream.log.opening import Place
 
 stores = typer.Typer(no_args_is_help=True, help="The named stores of applications, as their last batch left them.")
 
@@ -41,17 +41,19 @@ def list_(application: Application, data: Data = None, output: Output = "table")
     """Lists the stores of an application that can be queried."""
     with _opened(data, application) as opened:
         rows = []
-        for name, found in opened.plan.items():
-            entry = opened.entry(name)
-            if entry is not None:
-                kept = entry.retention_ms
-                if kept is not None and output == "table":
-                    kept = show_ms(kept)
-                rows.append([name, entry.kind, found["key"], found["value"], kept, found["operator"]])
+        for name in opened.queryable:
+            found = opened.plan[name]
+            kept = found.get("retention_ms")
+            if kept is not None and output == "table":
+                kept = show_ms(kept)
+            rows.append([name, found["kind"], found["key"], found["value"], kept, found["operator"]])
+        new = [name for name in opened.queryable if opened.entry(name) is None]
     if not rows and output == "table":
         tell(f"application {application} has no store with a name")
         return
     show(["Store", "Kind", "Key", "Value", "Retention", "Operator"], sorted(rows), output)
+    if new and output == "table":
+        tell(f"no batch has written to it yet: {', '.join(sorted(new))}")
 
 
 @command(
@@ -119,10 +121,14 @@ def scan(
 class _Stores:
     """The stores of an application, and what its last topology said about them."""
 
-    def __init__(self, database: ViewDatabase, application: str, plan: dict[str, Any]) -> None:
-        self.database = database
+    def __init__(self, place: Place, application: str, plan: dict[str, Any], queryable: list[str]) -> None:
+        from millstream.views.reader import ViewDatabase
+
+        self.database = ViewDatabase(place.views)
         self.application = application
         self.plan = plan
+        self.queryable = queryable
+        self._are_there = place.views.exists()
 
     def __enter__(self) -> Self:
         return self
@@ -131,21 +137,27 @@ class _Stores:
         self.database.close()
 
     def entry(self, name: str) -> Any:
-        """What the views know of a store; None if it has no view."""
+        """What the views know of a store; None if no batch has written to it yet."""
         from millstream.views.tables import find_store
 
+        if not self._are_there:
+            return None
         with self.database.reading() as connection:
             return find_store(connection, self.application, name)
 
     def spec(self, name: str, key: str | None, value: str | None) -> StoreSpec:
         """The specification of a store, with other serdes if a person says so."""
-        found = self.plan.get(name)
-        if found is None or self.entry(name) is None:
-            known = [each for each in self.plan if self.entry(each) is not None]
+        if name not in self.queryable:
+            known = self.queryable
             hint = suggestion(name, known) or (f"it has: {', '.join(known)}" if known else "it has none with a name")
             raise UnknownStoreError(
                 f"application {self.application!r} has no store {name!r} that can be queried", hint=hint
             )
+        if self.entry(name) is None:
+            from millstream.runtime.queries import no_batch_yet
+
+            raise no_batch_yet(self.application, name)
+        found = self.plan[name]
         options = ("timestamped", "retention_ms", "window_size_ms", "duplicates", "held", "inclusive")
         return StoreSpec(
             name,
@@ -163,16 +175,16 @@ class _Stores:
 
 
 def _opened(data: str | None, application: str) -> _Stores:
-    from millstream.views.reader import ViewDatabase
-
     with open_data(data) as log:
         state = check_application(log, application)
+        has_run = log.published(application) is not None
     plan: dict[str, Any] = json.loads(state["plan"])["stores"] if "plan" in state else {}
+    queryable = [name for name in json.loads(state.get("views", b"[]")) if name in plan]
     where = place(data)
-    if plan and where.cluster is not None and not where.views.exists():
+    if plan and has_run and where.cluster is not None and not where.views.exists():
         hint = "stores are read on the machine where the application runs; give its data directory with --data"
         raise CommandError(f"the stores of application {application!r} are not in {where.directory}", hint=hint)
-    return _Stores(ViewDatabase(where.views), application, plan)
+    return _Stores(where, application, plan, queryable)
 
 
 def _serde(name: str) -> Serde[Any]:

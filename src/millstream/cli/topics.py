@@ -1,21 +1,22 @@
-"""`millstream topics`: make, look at and delete topics."""
+"""`millstream topics`: make, look at, change and delete topics."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from millstream.cli.exits import UsageError
 from millstream.cli.printing import print_json, show
-from millstream.cli.shared import Data, Output, Yes, command, confirm, open_data, tell, to_pairs
+from millstream.cli.shared import Data, Output, Yes, command, confirm, open_data, say, tell, to_pairs
 from millstream.errors import TopicExistsError, UnknownTopicError
 from millstream.sizes import show_bytes
 
 if TYPE_CHECKING:
     from millstream.log.api import Stored
 
-topics = typer.Typer(no_args_is_help=True, help="Make, look at and delete topics.")
+topics = typer.Typer(no_args_is_help=True, help="Make, look at, change and delete topics.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 
@@ -86,9 +87,34 @@ def describe(name: Name, data: Data = None, output: Output = "table") -> None:
         parts = [dict(zip(map(str.lower, columns), row, strict=True)) for row in rows]
         print_json({"name": name, "internal": topic.internal, "config": dict(topic.config), "partitions": parts})
         return
-    config = ", ".join(f"{key}={value}" for key, value in topic.config.items()) or "all defaults"
-    typer.echo(f"topic {name}{', internal' if topic.internal else ''}\nconfig: {config}\n")
+    say(f"topic {name}{', internal' if topic.internal else ''}\nconfig: {_settings(topic.config)}\n")
     show(columns, [[*row[:-1], _shown(row[-1])] for row in rows], output)
+
+
+@command(
+    topics,
+    "alter",
+    "millstream topics alter orders --config retention.ms=-1",
+    "millstream topics alter orders --default retention.ms",
+)
+def alter(
+    name: Name,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", "-c", metavar="KEY=VALUE", help="Kafka's keys, such as retention.ms=3600000."),
+    ] = None,
+    default: Annotated[
+        list[str] | None, typer.Option("--default", metavar="KEY", help="A key that gets its default again.")
+    ] = None,
+    data: Data = None,
+) -> None:
+    """Changes the configuration of a topic."""
+    changes: dict[str, str | None] = {**to_pairs(config), **dict.fromkeys(default or ())}
+    if not changes:
+        raise UsageError("nothing is to be changed", hint="give --config KEY=VALUE or --default KEY")
+    with open_data(data) as log:
+        topic = log.alter_topic(name, changes)
+    tell(f"topic {name}: {_settings(topic.config)}")
 
 
 @command(topics, "delete", "millstream topics delete orders --yes")
@@ -116,7 +142,11 @@ def compact(name: Name, data: Data = None, output: Output = "table") -> None:
     if output == "json":
         print_json({"topic": name, "removed_records": removed.records, "removed_bytes": removed.size})
     elif not by_brokers:
-        typer.echo(f"{name}: {removed.records} records ({show_bytes(removed.size)}) removed")
+        say(f"{name}: {removed.records} records ({show_bytes(removed.size)}) removed")
+
+
+def _settings(config: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in config.items()) or "all defaults"
 
 
 def _total(held: list[Stored]) -> int | None:

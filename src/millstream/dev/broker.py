@@ -31,7 +31,8 @@ _POLL = 0.05
 _PDEATHSIG = 1
 
 # Few partitions and replicas of its own topics: there is one node. A short session, because a broker that was killed
-# is let in again only when its last session is over.
+# is let in again only when its last session is over. Nothing is deleted by time: records that are tried out often have
+# old timestamps, by which Kafka's default of a week would delete them at once, and the broker may stand for weeks.
 _PROPERTIES = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -46,6 +47,9 @@ _PROPERTIES = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
+    "log.retention.ms": "-1",
+    "log.retention.bytes": "-1",
+    "offsets.retention.minutes": str(2**31 - 1),
     "broker.session.timeout.ms": "1000",
     "broker.heartbeat.interval.ms": "200",
     "controller.quorum.election.timeout.ms": "200",

@@ -410,7 +410,7 @@ class App:
             timestamped: Show the timestamps that are kept with the values, too.
 
         Raises:
-            UnknownStoreError: There is no such store, or the application has never run.
+            UnknownStoreError: There is no such store, or no batch that writes to it has been committed yet.
         """
         from millstream.runtime.queries import open_store  # noqa: PLC0415  (as above)
 

@@ -15,6 +15,7 @@ from millstream.errors import TopologyError
 from millstream.expr import Expr
 from millstream.names import check_name
 from millstream.plan import stateless as plan
+from millstream.text import printable
 
 if TYPE_CHECKING:
     from millstream.dsl.stream import Stream
@@ -266,11 +267,14 @@ class StatelessOperators(StreamBase[K, V]):
         self._add(plan.Foreach, "foreach", name, function=self._function(action, "foreach"))
 
     def print(self, label: str | None = None, *, name: str | None = None) -> None:
-        """Prints each record, after a label: ``[label]: key, value``."""
+        """Prints each record, after a label: ``[label]: key, value``. Stateless.
+
+        Control characters in keys and values are printed as escapes.
+        """
         shown = label or self._node.name
 
         def show(key: K, value: V) -> None:
-            print(f"[{shown}]: {key}, {value}")  # noqa: T201
+            print(f"[{shown}]: {printable(str(key))}, {printable(str(value))}")  # noqa: T201
 
         self._add(plan.Foreach, "print", name, function=self._function(show, "print"))
 

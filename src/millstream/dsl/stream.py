@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from millstream.asynchronous import ASYNC_HINT, async_method, is_async
 from millstream.callsite import caller, warn_user
 from millstream.dsl import compositions, grouped, table
 from millstream.dsl.options import Materialized
@@ -35,6 +36,8 @@ VO = TypeVar("VO")
 KO = TypeVar("KO")
 
 _KEY_VALUE = ("key", "value")
+_CALLED = ("process", "init", "close")
+"""The methods of a processor that the engine calls."""
 
 
 @suggesting_methods
@@ -230,6 +233,10 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
                 f"{call}: expected a processor class or a function that makes one, got {supplier!r}",
                 hint="pass the class itself, not an instance: every task needs a processor of its own",
             )
+        method = async_method(supplier, _CALLED)
+        if method is not None or is_async(supplier):
+            named = describe_callable(supplier) if method is None else f"{describe_callable(supplier)}: {method}()"
+            raise TopologyError(f"{call}: {named} is asynchronous", hint=ASYNC_HINT)
         needed = arity(supplier)
         if needed is not None and needed[0] > 0:
             raise TopologyError(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, TypeVar
 
+from millstream.attributes import suggesting_attributes
 from millstream.errors import MillstreamError, TopologyError, suggestion
 
 C = TypeVar("C", bound=type)
@@ -64,8 +65,8 @@ def check_options(call: str, options: Mapping[str, object], known: type, *others
 
 
 def suggesting_methods(cls: C) -> C:
-    """Does the same for all public methods of a class."""
+    """Does the same for all public methods of a class, and for attributes that it does not have."""
     for name, member in list(vars(cls).items()):
         if isinstance(member, FunctionType) and not name.startswith("_"):
             setattr(cls, name, suggesting(member))
-    return cls
+    return suggesting_attributes(cls)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from millstream.attributes import suggesting_attributes
 from millstream.callsite import caller
 from millstream.dsl import compositions, grouped, stream as streams, table_joins
 from millstream.dsl.options import Materialized, Suppressed
@@ -505,6 +506,7 @@ class WindowedTable(Table[K, V]):
         return found[0] if len(found) == 1 else found[0].merge(*found[1:])
 
 
+@suggesting_attributes
 class GlobalTable(Generic[K, V]):
     """A table over a topic that is whole in every task, so that a stream can be joined with it by any key."""
 

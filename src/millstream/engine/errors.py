@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from millstream.config import Config
 from millstream.errors import MillstreamError, ProcessingError, ProductionError, RecordReadError, RunError
 from millstream.records import ERROR_HEADER, Headers
+from millstream.text import TRACE, error_text, plain_text, shorten
 
 _TRACE = "stacktrace"
 STACK_TRACE = ERROR_HEADER + _TRACE
@@ -93,7 +94,7 @@ class ErrorHandlers:
             told = failure(context, error)
             raise Fatal(
                 RunError(
-                    f"the {context.phase} exception handler raised {type(raised).__name__}: {raised}; "
+                    f"the {context.phase} exception handler raised {error_text(raised)}; "
                     f"it was asked because {told.message}"
                 )
             ) from raised
@@ -116,7 +117,7 @@ def failure(context: ErrorContext, error: BaseException) -> RunError:
         where = f"topic {context.topic}, partition {context.partition}, offset {context.offset}"
     what = f"{context.phase} failed in operator {context.operator!r}"
     function = f", function {context.function}" if context.function else ""
-    cause = error.message if isinstance(error, MillstreamError) else f"{type(error).__name__}: {error}"
+    cause = error.message if isinstance(error, MillstreamError) else error_text(error)
     hint = error.hint if isinstance(error, MillstreamError) else None
     if hint is None:
         hint = f"to go on without such records, set {context.phase}.exception.handler to 'continue'"
@@ -126,10 +127,11 @@ def failure(context: ErrorContext, error: BaseException) -> RunError:
 def _dead_letter_headers(context: ErrorContext, error: BaseException) -> Headers:
     facts = {
         "exception": f"{type(error).__module__}.{type(error).__qualname__}",
-        "message": str(error),
-        _TRACE: "".join(traceback.format_exception(error)),
+        "message": shorten(plain_text(error)),
+        _TRACE: shorten("".join(traceback.format_exception(error)), TRACE),
         "topic": context.topic,
         "partition": context.partition,
         "offset": context.offset,
     }
-    return tuple((f"{ERROR_HEADER}{name}", str(value).encode()) for name, value in facts.items())
+    texts = {f"{ERROR_HEADER}{name}": str(value) for name, value in facts.items()}
+    return tuple((name, text.encode(errors="backslashreplace")) for name, text in texts.items())

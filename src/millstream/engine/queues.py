@@ -12,7 +12,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from millstream.engine.errors import Fatal
-from millstream.errors import RecordReadError
+from millstream.errors import DeserializationError, RecordReadError
 from millstream.plan.sources import GlobalTable, Source, Timestamps
 from millstream.plan.stateless import Repartition
 from millstream.records import Headers
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 Entry: TypeAlias = tuple[int, Any, Any, Any, int, "InputRecord | None"]
 """Timestamp, key, value, headers, offset, and the record as it came, if it is at hand."""
+
+
+TOO_LATE = 2**63
+"""The first timestamp that no record can have."""
 
 
 class InputRecord(NamedTuple):
@@ -196,8 +200,11 @@ def _extractor(
         found = function(*(key, value, time, partition_time[0])[:count])
         if found is None or found < 0:
             return None
-        partition_time[0] = max(partition_time[0], found)
-        return int(found)
+        moment = int(found)
+        if moment >= TOO_LATE:
+            raise DeserializationError(f"the timestamp {moment} has more than 64 bits")
+        partition_time[0] = max(partition_time[0], moment)
+        return moment
 
     return computed
 

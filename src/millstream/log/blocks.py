@@ -239,8 +239,14 @@ def encode_headers(headers: Headers) -> bytes | None:
 
     >>> decode_headers(encode_headers((("trace", b"1"), ("empty", None))))
     (('trace', b'1'), ('empty', None))
+
+    Raises:
+        RecordRefusedError: A name is no text that can be written.
     """
-    return _headers_encoder.encode(headers) if headers else None
+    try:
+        return _headers_encoder.encode(headers) if headers else None
+    except UnicodeEncodeError as error:
+        raise RecordRefusedError("the name of a header has half of a surrogate pair, which is no text") from error
 
 
 def decode_headers(data: bytes | None) -> Headers:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from millstream.asynchronous import ASYNC_HINT, is_async
 from millstream.errors import TopologyError
 from millstream.expr import Expr, compile_expr, roles_of, to_dict
 from millstream.records import Headers
@@ -45,6 +46,8 @@ class Function:
             self.roles = RECORD if self.on_whole_record else roles
             self.takes_key = roles[:1] == ("key",) and (self.on_whole_record or "key" in roles_of(target))
             compile_expr(target, self.parameters)
+        elif is_async(target):
+            raise TopologyError(f"{what}: {describe_callable(target)} is asynchronous", hint=ASYNC_HINT)
         elif callable(target):
             self.takes_key = self._wants_key(what)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from millstream.attributes import suggesting_attributes
 from millstream.durations import show_ms
 from millstream.errors import TopologyError
 from millstream.frozen import Value
@@ -11,6 +12,7 @@ from millstream.frozen import Value
 END_OF_TIME = 2**63 - 1
 
 
+@suggesting_attributes
 class TimeWindow(Value):
     """Tumbling and hopping windows: of a size, one starting every ``advance``, aligned to the epoch, end exclusive."""
 
@@ -43,6 +45,7 @@ class TimeWindow(Value):
         return self.grace
 
 
+@suggesting_attributes
 class SlidingWindow(Value):
     """Windows that begin or end with a record: every span of ``difference`` in which records are, ends inclusive."""
 
@@ -69,6 +72,7 @@ class SlidingWindow(Value):
         return self.grace
 
 
+@suggesting_attributes
 class SessionWindow(Value):
     """Windows of activity: records of a key that are no more than ``gap`` apart are one session, ends inclusive."""
 
@@ -95,6 +99,7 @@ class SessionWindow(Value):
         return self.gap + self.grace
 
 
+@suggesting_attributes
 class UnlimitedWindow(Value):
     """One window from ``start`` to the end of time; records before it are in none."""
 
@@ -110,6 +115,7 @@ class UnlimitedWindow(Value):
     close_delay = 0
 
 
+@suggesting_attributes
 class JoinWindow(Value):
     """Which records of two streams belong together: right.ts in [left.ts - before, left.ts + after].
 

@@ -30,6 +30,18 @@ from millstream.runtime.succession import compare_with_last, had_tasks, plain, p
 Position = Literal["earliest", "latest"] | int
 
 _LOOK_SECONDS = 3.0
+_AS_DONE = {
+    "delete ": "deleted ",
+    "leave ": "left ",
+    "shut out ": "shut out ",
+    "give up ": "gave up ",
+    "begin to read ": "the next start begins to read ",
+    "begin with ": "the next start begins with ",
+    "begin a new checkpoint ": "the next start begins a new checkpoint ",
+    "rebuild ": "the next start rebuilds ",
+    "read global table ": "the next start reads global table ",
+}
+"""How each step begins when it is planned, and how when it is done."""
 
 
 def reset(
@@ -75,7 +87,7 @@ def reset(
         raise SetupError(f"reset: cannot begin at offset {to_offset!r}", hint="the first record has offset 0")
     place = place_of(config or {}, state_dir)
     directory = directory_of(place, application_id)
-    done = []
+    steps = []
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(open_place(place, create=False))
         if not log.state(application_id) and not directory.exists():
@@ -94,25 +106,31 @@ def reset(
         if not dry_run:
             _shut_out(log, application_id, place)
         for topic in _own_topics(log, application_id):
-            done.append(f"delete the internal topic {topic}")
+            steps.append(f"delete the internal topic {topic}")
             if not dry_run:
                 log.delete_topic(topic)
-        done += _forgotten(application_id, place)
-        done += [f"leave the checkpoint {each}, which should be gone" for each in elsewhere]
+        steps += _forgotten(application_id, place)
+        steps += [f"leave the checkpoint {each}, which should be gone" for each in elsewhere]
         for path in checkpoints:
             if isinstance(path, Path) and path.exists():
-                done.append(f"delete the checkpoint {path}")
+                steps.append(f"delete the checkpoint {path}")
                 if not dry_run:
                     shutil.rmtree(path)
         begin = {"offset": to_offset} if to_offset is not None else to
         where = f"offset {to_offset}" if to_offset is not None else f"the {to}" if isinstance(to, str) else f"time {to}"
-        done.append(f"begin to read at {where}")
+        steps.append(f"begin to read at {where}")
         if not dry_run:
             (directory / "identity").unlink(missing_ok=True)
             log.delete_application(application_id)
             epoch = log.acquire(application_id)
             log.set_state(application_id, {"begin": json.dumps(begin).encode()}, epoch)
-    return done
+    return steps if dry_run else _as_done(steps)
+
+
+def _as_done(steps: list[str]) -> list[str]:
+    """Steps as they are told once they are done; what only the next start does is told so."""
+    beginnings = [next(begin for begin in _AS_DONE if step.startswith(begin)) for step in steps]
+    return [_AS_DONE[begin] + step.removeprefix(begin) for begin, step in zip(beginnings, steps, strict=True)]
 
 
 def _own_topics(log: Log, application: str) -> list[str]:
@@ -200,11 +218,11 @@ def migrate(app: App, *, keep: Collection[str] = (), dry_run: bool = False) -> l
         tables = {table.topic: table.store.name for table in app.topology().global_tables}
         number = published.batch + 1
         checkpoint = new_checkpoint(known, app.config, directory, number)
-        done = [f"rebuild store {name} from {topic}" for topic, name in restores.items()]
-        done += [f"read global table {name} again from {topic}" for topic, name in tables.items()]
-        done += [f"begin with an empty store {name}" for name in empty]
-        done += [f"give up store {name}, which the topology has no more" for name in lost]
-        done.append(f"begin a new checkpoint {checkpoint}")
+        steps = [f"rebuild store {name} from {topic}" for topic, name in restores.items()]
+        steps += [f"read global table {name} again from {topic}" for topic, name in tables.items()]
+        steps += [f"begin with an empty store {name}" for name in empty]
+        steps += [f"give up store {name}, which the topology has no more" for name in lost]
+        steps.append(f"begin a new checkpoint {checkpoint}")
         if not dry_run:
             mark = _restoring_mark(log, known, published.offsets, sorted(restores))
             for topic in tables:
@@ -225,7 +243,7 @@ def migrate(app: App, *, keep: Collection[str] = (), dry_run: bool = False) -> l
             }
             log.set_state(app.id, state, log.acquire(app.id))
             forget_rows(program, log, [spec for spec in stores_of(app.topology()) if spec.name in {*empty, *added}])
-    return done
+    return steps if dry_run else _as_done(steps)
 
 
 class _Rebuilt(NamedTuple):

@@ -33,7 +33,7 @@ from millstream.runtime.beginning import Beginning
 from millstream.runtime.checkpoint import checkpoint_of, local_path, recorded
 from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program
-from millstream.runtime.queries import stores_of
+from millstream.runtime.queries import VIEWS, queryable, stores_of
 from millstream.runtime.rebuild import forget_rows, rebuild_views
 from millstream.runtime.succession import (
     STATEFUL,
@@ -164,6 +164,7 @@ class Application:
             {
                 "tasks": str(tasks).encode(),
                 "plan": json.dumps(plain(topology)).encode(),
+                VIEWS: json.dumps(queryable(topology, config)).encode(),
                 "first": json.dumps(self.first).encode(),
                 **({} if self._has_published else {STATEFUL: stateful(topology)}),
                 "checkpoint": self._identity.encode(),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import msgspec
 
+from millstream.attributes import suggesting_attributes
 from millstream.dsl.app import App
 from millstream.dsl.stores import name_of
 from millstream.dsl.table import GlobalTable, Table
@@ -43,6 +44,7 @@ from millstream.runtime.status import Status
 from millstream.runtime.subscription import Subscription
 from millstream.runtime.upkeep import Upkeep
 from millstream.state.views import KeyValueView
+from millstream.text import error_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +64,7 @@ _FEW = 100
 _FEW_BYTES = 1024**2
 
 
+@suggesting_attributes
 class Handle:
     """A started application. It runs in the background until it is stopped or fails.
 
@@ -258,7 +261,7 @@ class Handle:
             )
             self._error.__cause__ = error
         except Exception as error:  # noqa: BLE001  (whatever it is, it must be told)
-            self._error = RunError(f"the application stopped: {type(error).__name__}: {error}")
+            self._error = RunError(f"the application stopped: {error_text(error)}")
             self._error.__cause__ = error
         finally:
             self._status.error = self._error

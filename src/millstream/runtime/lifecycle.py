@@ -5,10 +5,13 @@ from __future__ import annotations
 import enum
 import sys
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
+
+from millstream.asynchronous import ASYNC_HINT, is_async
+from millstream.errors import SetupError
+from millstream.text import trace_text
 
 
 class State(enum.Enum):
@@ -66,7 +69,13 @@ class Lifecycle:
         return self._state
 
     def listen(self, listener: Listener) -> None:
-        """Adds somebody to be told of each change."""
+        """Adds somebody to be told of each change.
+
+        Raises:
+            SetupError: It is asynchronous.
+        """
+        if is_async(listener):
+            raise SetupError(f"the listener {listener!r} is asynchronous", hint=ASYNC_HINT)
         self._listeners.append(listener)
 
     def change(self, state: State) -> bool:
@@ -102,6 +111,6 @@ def _call(listener: Listener, state: State, before: State) -> None:
     """Tells one listener. One that fails must not keep an application from ending."""
     try:
         listener(state, before)
-    except BaseException:  # noqa: BLE001  (a listener may mean to end the program, and is not in its main thread)
-        print(f"millstream: a listener failed when it was told of {state.value}:", file=sys.stderr)  # noqa: T201
-        traceback.print_exc()
+    except BaseException as error:  # noqa: BLE001  (a listener may mean to end the program, and is not in its main thread)
+        told = f"millstream: a listener failed when it was told of {state.value}:"
+        print(told, trace_text(error), sep="\n", file=sys.stderr, flush=True)  # noqa: T201

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterable
 from typing import Any, TypeAlias, TypeVar
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from millstream.errors import LogError, MillstreamError
 from millstream.state.paged import StoreSize
+from millstream.text import trace_text
 
 PIECE = pa.schema(
     [
@@ -147,7 +147,7 @@ def earliest(times: Iterable[int | None]) -> int | None:
 def failure_of(error: MillstreamError) -> Failure:
     """An error as it travels to the driver, with the trace of what caused it."""
     cause = error.__cause__
-    trace = "" if cause is None or isinstance(error, LogError) else "".join(traceback.format_exception(cause))
+    trace = "" if cause is None or isinstance(error, LogError) else trace_text(cause)
     return Failure(error.code, error.message, error.hint, trace)
 
 

@@ -20,6 +20,7 @@ from millstream.stages import Topology
 from millstream.stages.placement import Placement, place
 from millstream.stages.subtopology import changelog_topic
 from millstream.state.spec import StoreSpec
+from millstream.text import error_text
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def unpack_program(data: bytes) -> Program:
             ) from error
         except Exception as error:
             raise RunError(
-                f"the application cannot be unpacked where it runs: {type(error).__name__}: {error}",
+                f"the application cannot be unpacked where it runs: {error_text(error)}",
                 hint="a module that it needs is another version there, or fails when it is imported: install the same "
                 "one on every machine of the cluster",
             ) from error

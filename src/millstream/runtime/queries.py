@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.config import Config
-from millstream.errors import UnknownStoreError, suggestion
+from millstream.errors import StateError, UnknownStoreError, suggestion
 from millstream.log.opening import place_of
 from millstream.plan.fingerprint import kept_stores
 from millstream.stages import Topology
 from millstream.state.spec import StoreSpec
 from millstream.views.reader import open_view
+
+VIEWS = "views"
+"""Under this name the log remembers which stores of an application can be queried, as JSON."""
 
 
 def stores_of(topology: Topology) -> list[StoreSpec]:
@@ -23,16 +26,35 @@ def has_view(spec: StoreSpec, config: Config) -> bool:
     return spec.named and spec.viewed and spec.kind != "buffer" and bool(config["store.views"])
 
 
+def no_batch_yet(application: str, store: str) -> UnknownStoreError:
+    """The error for a store that is part of the topology, and to which no batch has written yet."""
+    return UnknownStoreError(
+        f"store {store!r} of application {application!r} has no rows yet: no batch has written to it",
+        hint="run the application; while it runs, try again in a moment",
+    )
+
+
+def queryable(topology: Topology, config: Config) -> list[str]:
+    """The names of the stores of a topology that can be queried."""
+    return [spec.name for spec in stores_of(topology) if has_view(spec, config)]
+
+
 def open_store(topology: Topology, config: Config, name: str, *, timestamped: bool) -> Any:
     """Opens a named store for reading.
 
     Raises:
-        UnknownStoreError: The topology has no such store, or it cannot be queried.
+        UnknownStoreError: The topology has no such store, it cannot be queried, or no batch has written to it yet.
     """
     specs = {spec.name: spec for spec in stores_of(topology)}
-    known = [spec.name for spec in specs.values() if has_view(spec, config)]
+    known = queryable(topology, config)
     if name in known:
-        return open_view(place_of(config).views, topology.application_id, specs[name], timestamped=timestamped)
+        views = place_of(config).views
+        try:
+            return open_view(views, topology.application_id, specs[name], timestamped=timestamped)
+        except StateError as error:
+            if not isinstance(error, UnknownStoreError) and views.exists():
+                raise
+            raise no_batch_yet(topology.application_id, name) from error
     if name in specs:
         hint = "only stores that were given a name can be queried, unless their view is switched off"
         raise UnknownStoreError(f"store {name!r} has no view", hint=hint)

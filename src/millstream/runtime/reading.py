@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.engine import Task
+from millstream.engine.queues import TOO_LATE
 from millstream.errors import MillstreamError, OffsetOutOfRangeError
 from millstream.failpoints import declare, reach
 from millstream.log.api import Log
@@ -284,10 +285,10 @@ def _orders(source: Source | Repartition, records: pa.RecordBatch) -> Any:
     _offsets, timestamps, keys, values, _headers = columns_of(records)
     for timestamp, key, value in zip(timestamps, keys, values, strict=True):
         try:
-            time = extract(*(source.key.deserialize(key), source.value.deserialize(value), timestamp)[:count])
-        except Exception:  # noqa: BLE001  (the task will find it too, and knows what to do)
-            time = None
-        times.append(-1 if time is None else time)
+            time = int(extract(*(source.key.deserialize(key), source.value.deserialize(value), timestamp)[:count]))
+        except Exception:  # noqa: BLE001  (the task will find it too, and knows what to do; None is such a time)
+            time = -1
+        times.append(time if 0 <= time < TOO_LATE else -1)
     return np.maximum.accumulate(np.array(times, dtype=np.int64)) if times else _NO_ORDERS
 
 

@@ -1,13 +1,15 @@
-"""What a running application shows: what it waits for, one live line, and what user code printed."""
+"""What a running application shows: a live line, lines of text or JSON lines, and what user code printed."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from millstream.errors import MillstreamError
@@ -15,6 +17,7 @@ from millstream.runtime.lifecycle import State
 from millstream.runtime.messages import Written
 from millstream.runtime.metrics import Metrics
 from millstream.sizes import show_bytes
+from millstream.text import printable, readable
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from millstream.dsl.app import App
 
 _JSON_EVERY = 1.0
+_TEXT_EVERY = 30.0
+_CHOOSE = f"(figures every {_TEXT_EVERY:g} s at most; status=json has them each second, status=none not at all)"
 
 
 class Status:
@@ -31,8 +36,8 @@ class Status:
         self.name = app.id
         self._metrics = metrics
         how = app.config["status"]
-        self._how = ("line" if sys.stderr.isatty() else "json") if how == "auto" else how
-        self._said = 0.0
+        self._how = ("line" if sys.stderr.isatty() else "text") if how == "auto" else how
+        self._said = -math.inf
         self._state = State.CREATED
         self._since = time.monotonic()
         self._waiting: tuple[str, float] | None = None
@@ -55,22 +60,40 @@ class Status:
         if self._how == "json":
             failed = {} if self.error is None else {"error": self.error.message, "code": self.error.code}
             self._json({"state": state.value, **(self._metrics.read() if state.is_over else {}), **failed})
+        elif self._how == "text" and state is not State.PENDING_ERROR:
+            self._text(f"{state.value}{self._details(state)}")
+
+    def _details(self, state: State) -> str:
+        """What the text line of a state says beside its name."""
+        if state is State.STARTING:
+            return f"  {_CHOOSE}"
+        if state is State.ERROR and self.error is not None:
+            return f"  {self.error.message}"
+        if not state.is_over:
+            return ""
+        figures = self._metrics.read()
+        read = sum(source["read"] for source in figures["sources"].values())
+        written = sum(figures["sinks"].values())
+        return f"  batches {figures['batches']}  read {read}  written {written}  dropped {self._metrics.dropped}"
 
     def failed(self, error: MillstreamError, pause: float) -> None:
         """Says why the application starts again."""
         if self._how == "json":
             self._json({"error": error.message, "code": error.code, "restart_in_seconds": pause})
+        elif self._how == "text":
+            self._text(f"{error.message}\n  starting again in {pause:g} s")
         elif self._how == "line":
             _board.print(f"{self.name}: {error.message}\n  starting again in {pause:g} s", error=True)
 
     def lost(self, stores: list[str]) -> None:
         """Says which stores the topology has no more: what is in them is given up."""
+        told = f"the topology has these stores no more, what is in them is lost: {', '.join(stores)}"
         if self._how == "json":
             self._json({"lost_stores": stores})
+        elif self._how == "text":
+            self._text(told)
         elif self._how == "line":
-            _board.print(
-                f"{self.name}: the topology has these stores no more, what is in them is lost: {', '.join(stores)}"
-            )
+            _board.print(f"{self.name}: {told}")
 
     def trouble(self, what: str | None) -> None:
         """Says what keeps the application from going on, for as long as it does."""
@@ -79,6 +102,8 @@ class Status:
             self._since = time.monotonic()
             if self._how == "json":
                 self._json({"trouble": what})
+            elif self._how == "text":
+                self._text(readable(what) if what else "goes on")
 
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[None]:
@@ -86,6 +111,8 @@ class Status:
         self._waiting = (what, time.monotonic())
         if self._how == "json":
             self._json({"waiting": what})
+        elif self._how == "text":
+            self._text(what)
         try:
             yield
         finally:
@@ -102,6 +129,9 @@ class Status:
         if self._how == "json" and now - self._said >= _JSON_EVERY:
             self._said = now
             self._json({"state": self._state.value, **self._metrics.read()})
+        elif self._how == "text" and now - self._said >= _TEXT_EVERY:
+            self._said = now
+            self._text(self._figures())
 
     def line(self) -> str:
         """The live line."""
@@ -111,20 +141,27 @@ class Status:
             what, since = self._waiting
             return f"{self.name}  {what} … {time.monotonic() - since:.0f} s"
         if self._trouble is not None:
-            return f"{self.name}  {self._trouble} … {time.monotonic() - self._since:.0f} s"
+            return f"{self.name}  {printable(self._trouble)} … {time.monotonic() - self._since:.0f} s"
         if not self._metrics.batches:
             return f"{self.name}  {self._state.value}  the first batch … {time.monotonic() - self._since:.0f} s"
+        state = "" if self._state is State.RUNNING else f"{self._state.value}  "
+        return f"{self.name}  {state}{self._figures()}"
+
+    def _figures(self) -> str:
         rate_in, rate_out = self._metrics.rates()
         try:
             lag = sum(self._metrics.lag().values())
         except MillstreamError:
             lag = 0
-        state = "" if self._state is State.RUNNING else f"{self._state.value}  "
         return (
-            f"{self.name}  {state}in {_short(rate_in)}/s  out {_short(rate_out)}/s  lag {_short(lag)}  "
+            f"in {_short(rate_in)}/s  out {_short(rate_out)}/s  lag {_short(lag)}  "
             f"batch {self._metrics.last_seconds * 1000:.0f} ms  state {show_bytes(self._metrics.state_bytes)}  "
             f"dropped {_short(self._metrics.dropped)}"
         )
+
+    def _text(self, text: str) -> None:
+        moment = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        print(f"{moment} {self.name}  {text}", file=sys.stderr, flush=True)  # noqa: T201
 
     def _json(self, figures: dict[str, Any]) -> None:
         text = json.dumps({"application": self.name, "time": int(time.time() * 1000), **figures})

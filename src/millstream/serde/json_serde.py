@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any, Generic, TypeVar, overload
 
 from millstream.errors import ConfigError
 from millstream.serde.annotations import Hints, resolve, settle
 from millstream.serde.api import Serde
 from millstream.serde.messages import cannot_read, cannot_write
+from millstream.text import plain_text
 
 T = TypeVar("T")
+
+_NULL = b"null"
+_MAYBE_NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+"""How NaN and the infinities begin in MessagePack, in which other values may have the same bytes."""
 
 _CARRIES = (
     "JSON carries dict, list, str, int, float, bool, None, dataclasses, NamedTuples and msgspec Structs; "
@@ -27,8 +34,9 @@ class JsonSerde(Serde[T], Generic[T]):
     The name is ``"json"`` whatever the type is, because the bytes are: renaming a class, or another Python
     version's way to print it, does not make a new plan of an old one.
 
-    A NamedTuple is an array in JSON. NaN and the infinities do not exist in JSON and are written as null. Dicts are
-    written in their own order, so as keys of records two equal dicts may differ: use a dataclass or a NamedTuple there.
+    A NamedTuple is an array in JSON. JSON has no NaN and no infinities: they are an error, read or written. Whole
+    numbers may have more than 64 bits. Dicts are written in their own order, so as keys of records two equal dicts may
+    differ: use a dataclass or a NamedTuple there.
     """
 
     name = "json"
@@ -45,9 +53,25 @@ class JsonSerde(Serde[T], Generic[T]):
         if (encode := self._encode) is None:
             encode = self._prepare()[0]
         try:
-            return encode(value)
-        except (TypeError, ValueError, AttributeError, RecursionError) as error:
+            data = encode(value)
+            if data.find(_NULL) >= 0:  # so msgspec writes NaN; `in` would take twice as long to find it
+                _refuse_not_finite(value)
+            return data
+        except UnicodeEncodeError as error:
+            reason = "a text in it has half of a surrogate pair"
+            raise cannot_write("json", value, reason, hint=_CARRIES) from error
+        except RecursionError as error:
+            raise cannot_write("json", value, "it is nested too deeply", hint=_CARRIES) from error
+        except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise cannot_write("json", value, str(error), hint=_CARRIES) from error
+
+    def serialize_all(self, values: Collection[T | None]) -> list[bytes | None]:
+        encode = self._encode or self._prepare()[0]
+        with suppress(Exception):  # one by one then, which tells what is wrong
+            data = list(map(encode, values))
+            if _NULL not in b"".join(data) or (None not in values and not _may_not_be_finite(list(values))):
+                return data  # type: ignore[return-value]  # bytes are what may also be None
+        return super().serialize_all(values)
 
     def deserialize(self, data: bytes | None) -> T | None:
         if data is None:
@@ -57,7 +81,8 @@ class JsonSerde(Serde[T], Generic[T]):
         try:
             return decode(data)
         except Exception as error:  # a dataclass may raise anything in its __post_init__
-            reason = str(error) or type(error).__name__
+            deep = isinstance(error, RecursionError)
+            reason = "it is nested too deeply" if deep else plain_text(error) or type(error).__name__
             wanted = "" if self.python_type is object else f"as {type_text(self.python_type)}, "
             raise cannot_read("json", data, wanted + reason) from error
 
@@ -120,6 +145,38 @@ def json_of(python_type: Any) -> Serde[Any]:
 def _restored(python_type: Any, hints: Hints) -> Serde[Any]:
     settle(hints)
     return json_of(python_type)
+
+
+def _refuse_not_finite(value: Any) -> None:
+    """Refuses numbers that JSON does not have. msgspec writes them as null, which would be read as another value.
+
+    Raises:
+        SerializationError: There is one.
+    """
+    if not _may_not_be_finite(value):
+        return
+    import msgspec
+
+    parts = [msgspec.to_builtins(value)]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, float):
+            if part - part != 0.0:  # so it is of NaN and of the infinities only
+                raise cannot_write("json", value, f"JSON has no {part}", hint="write None, or a text, in its place")
+        elif isinstance(part, dict):
+            parts.extend(part.values())
+        elif isinstance(part, list | tuple):
+            parts.extend(part)
+
+
+def _may_not_be_finite(value: Any) -> bool:
+    """Whether there may be a NaN or an infinity in a value: seldom so if there is none, and quick to tell."""
+    import msgspec
+
+    try:
+        return _MAYBE_NOT_FINITE.search(msgspec.msgpack.encode(value)) is not None
+    except OverflowError:  # MessagePack has no whole numbers of more than 64 bits
+        return True
 
 
 def type_text(hint: object) -> str:

@@ -45,6 +45,8 @@ def cannot_write(
       hint: give the operator a serde for what it carries, e.g. value=str
     """
     kind = type(value).__name__
+    if kind in {"coroutine", "async_generator"}:
+        hint = "the function that gave it is asynchronous, and nothing awaits what it gives: write a plain def"
     message = f"{serde} serde: cannot write {shorten(value)} ({kind})"
     return SerializationError(
         message if reason is None else f"{message}: {reason}",

@@ -138,7 +138,8 @@ class Terminal(io.StringIO):
     ("how", "terminal", "shown"),
     [
         ("auto", True, "line"),
-        ("auto", False, "json"),
+        ("auto", False, "text"),
+        ("text", True, "text"),
         ("line", False, "line"),
         ("json", True, "json"),
         ("none", True, "none"),
@@ -167,6 +168,11 @@ def test_how_it_is_shown(run: LocalRun, monkeypatch: pytest.MonkeyPatch, how: st
         ]
         assert {line["application"] for line in lines} == {"shop"}
         assert lines[-1]["sources"] == {"in": {"read": 1200, "lag": 300}}
+    elif shown == "text":
+        first, second, third = (line.split(" ", 1)[1] for line in text.splitlines())
+        assert first.startswith("shop  STARTING  (figures every 30 s at most; status=json ")
+        assert second == "shop  starting Spark"
+        assert third.startswith("shop  in ")
     elif shown == "line":
         assert "{" not in text
         assert "said by a [bold]function[/bold]" in text  # above the line
@@ -210,6 +216,50 @@ def test_json_lines_have_figures_now_and_then_and_the_error_at_the_end(
     last = lines()[-1]
     assert (last["state"], last["error"], last["code"]) == ("ERROR", "a function failed", "run")
     assert last["sources"] == {"in": {"read": 1200, "lag": 300}}
+
+
+def test_text_lines_are_few_and_tell_of_each_change(
+    run: LocalRun, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, metrics = status_of(run, "text")
+
+    def lines() -> list[str]:
+        return [line.removeprefix("1970-01-01T00:") for line in capsys.readouterr().err.splitlines()]
+
+    status.state_changed(State.STARTING, State.CREATED)
+    status.state_changed(State.RUNNING, State.STARTING)
+    assert [line[:21] for line in lines()] == ["16:40Z shop  STARTING", "16:40Z shop  RUNNING"]
+    batch(run, metrics)
+    for _ in range(30):
+        status.batch([])
+        clock.now += 0.99
+    (figures,) = lines()
+    assert figures.startswith("16:40Z shop  in ")
+    clock.now += 0.5
+    status.batch([])
+    assert len(lines()) == 1
+    status.trouble("the broker \x1b[31m does not answer")
+    status.trouble("the broker \x1b[31m does not answer")
+    status.trouble(None)
+    assert [line[7:] for line in lines()] == ["shop  the broker \\x1b[31m does not answer", "shop  goes on"]
+    status.failed(RunError("a worker was lost:\nerror: \x1b]0;gone"), 0.5)
+    first, *rest = lines()
+    assert first.endswith("shop  a worker was lost:")
+    assert rest == ["    error: \\x1b]0;gone", "  starting again in 0.5 s"]
+    status.lost(["counts"])
+    assert lines()[0].endswith("what is in them is lost: counts")
+    status.state_changed(State.PENDING_SHUTDOWN, State.RUNNING)
+    status.state_changed(State.NOT_RUNNING, State.PENDING_SHUTDOWN)
+    assert lines()[-1].endswith("shop  NOT_RUNNING  batches 1  read 1200  written 1200  dropped 0")
+
+
+def test_text_lines_have_the_error_at_the_end(run: LocalRun, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _metrics = status_of(run, "text")
+    status.error = RunError("a function failed")
+    status.state_changed(State.PENDING_ERROR, State.RUNNING)
+    status.state_changed(State.ERROR, State.PENDING_ERROR)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(" shop  ERROR  a function failed")
 
 
 # ----- on a terminal ---------------------------------------------------------------------------------------------
@@ -276,14 +326,9 @@ def _until_closed(end: int) -> Iterator[str]:
             yield piece
 
 
-def test_a_start_shows_its_progress_as_json_if_it_is_piped(command: list[str]) -> None:
+def test_a_start_shows_its_progress_in_a_few_lines_if_it_is_piped(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "from the script\nthe script was told: there is no cluster\n"
-    lines = [json.loads(line) for line in done.stderr.splitlines()]
-    assert [line.get("waiting") if isinstance(line.get("waiting"), str) else line["state"] for line in lines] == [
-        "STARTING",
-        "starting Spark",
-        "PENDING_ERROR",
-        "ERROR",
-    ]
-    assert (lines[-1]["error"], lines[-1]["code"]) == ("there is no cluster", "setup")
+    lines = [line.split("  ")[1:] for line in done.stderr.splitlines()]
+    assert lines[0][0] == "STARTING"
+    assert lines[1:] == [["starting Spark"], ["ERROR", "there is no cluster"]]

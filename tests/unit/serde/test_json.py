@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import pickle
 import subprocess
 import sys
@@ -191,7 +192,8 @@ class Opaque:
         (Opaque(), "Encoding objects of type Opaque is unsupported"),
         ({"deep": [1j]}, "Encoding objects of type complex is unsupported"),
         ({(1, 2): 3}, "Only dicts with str-like or number-like keys are supported"),
-        ("\ud800", "surrogates not allowed"),
+        ("\ud800", "a text in it has half of a surrogate pair"),
+        ([10**5000], "Exceeds the limit"),
     ],
 )
 def test_what_cannot_be_written(value: Any, reason: str) -> None:
@@ -202,10 +204,35 @@ def test_what_cannot_be_written(value: Any, reason: str) -> None:
     assert "dataclasses" in caught.value.hint
 
 
+@dataclass
+class Measured:
+    value: float
+    note: str | None = None
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", [lambda n: n, lambda n: {"a": [n, 2**70]}, lambda n: [None, (n,)], Measured])
+def test_numbers_that_json_lacks_are_not_written(number: float, place: Any) -> None:
+    with pytest.raises(SerializationError, match=f"JSON has no {number}"):
+        JSON.serialize(place(number))
+    with pytest.raises(SerializationError, match=f"JSON has no {number}"):
+        JSON.serialize_all([{"a": None}, None, place(number)])
+
+
+@given(st.lists(PLAIN))
+def test_many_values_are_written_as_each_of_them(values: list[Any]) -> None:
+    assert JSON.serialize_all(values) == [JSON.serialize(value) for value in values]
+
+
+@given(st.integers(2**63, 2**4000) | st.integers(-(2**4000), -(2**63)))
+def test_whole_numbers_of_any_size_come_back(number: int) -> None:
+    assert JSON.deserialize(JSON.serialize({"n": number, "none": None})) == {"n": number, "none": None}
+
+
 def test_a_list_that_holds_itself() -> None:
     value: list[Any] = []
     value.append(value)
-    with pytest.raises(SerializationError, match="recursion"):
+    with pytest.raises(SerializationError, match="it is nested too deeply"):
         JSON.serialize(value)
 
 
@@ -216,7 +243,13 @@ def test_a_list_that_holds_itself() -> None:
         (object, b"{", "Input data was truncated"),
         (object, b"\xff", "JSON is malformed"),
         (object, b'"\xff"', "can't decode byte 0xff"),
-        (object, b"[" * 100_000, "recursion"),
+        (object, b"[" * 100_000, "it is nested too deeply"),
+        (object, b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "it is nested too deeply"),
+        (object, b'"\\udc00 and more text"', "invalid utf-16 surrogate pair"),
+        (object, b"NaN", "JSON is malformed"),
+        (object, b"[-Infinity]", "JSON is malformed"),
+        (object, b"1e400", "Number out of range"),
+        (object, b"1" * 5000, "Integer value out of range"),
         (Order, b'{"id": 7}', "as Order, Expected `str`, got `int` - at `$.id`"),
         (Order, b"{}", "as Order, Object missing required field `id`"),
         (Order, b"null", "as Order, Expected `object`, got `null`"),

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from millstream.asynchronous import ASYNC_HINT, async_method, is_async
 from millstream.durations import Duration, show_ms, to_ms
 from millstream.engine.compile import Build, Process, operator
 from millstream.engine.context import TaskContext
 from millstream.engine.errors import Fatal
 from millstream.engine.punctuation import Punctuator
+from millstream.engine.queues import TOO_LATE
 from millstream.errors import ProcessingError, StateError, suggestion
 from millstream.plan import process as plan
 from millstream.plan.functions import describe_callable
 from millstream.records import Headers, Record
 from millstream.state.views import view_of
+from millstream.text import error_text
 
 
 class RecordMetadata(NamedTuple):
@@ -35,7 +38,7 @@ def process(node: plan.Process, build: Build) -> Process:
         raise Fatal(
             ProcessingError(
                 f"operator {node.name!r}: {describe_callable(node.supplier)} cannot make a processor: "
-                f"{type(error).__name__}: {error}"
+                f"{error_text(error)}"
             )
         ) from error
     if getattr(processor, "context", None) is not None:
@@ -50,6 +53,14 @@ def process(node: plan.Process, build: Build) -> Process:
             ProcessingError(
                 f"operator {node.name!r}: {describe_callable(node.supplier)} made {processor!r}, without a process()",
                 hint="derive from Processor or FixedKeyProcessor",
+            )
+        )
+    method = async_method(processor, ("process", "init", "close"))
+    if method is not None:
+        raise Fatal(
+            ProcessingError(
+                f"operator {node.name!r}: {describe_callable(getattr(processor, method))} is asynchronous",
+                hint=ASYNC_HINT,
             )
         )
     processor.context = context
@@ -138,6 +149,8 @@ class ProcessorContext:
         else:
             now = self._task.stream_time if clock == "stream" else self._task.now
             first = start if start >= now else start + ((now - start) // every + 1) * every
+        if is_async(callback):
+            raise ProcessingError(f"schedule: {describe_callable(callback)} is asynchronous", hint=ASYNC_HINT)
         fail = self._task.failure(self._node, describe_callable(callback))
 
         def call(now: int) -> None:
@@ -160,6 +173,10 @@ class ProcessorContext:
             )
         if record.timestamp < 0:
             raise ProcessingError(f"forward: the timestamp must not be negative, got {record.timestamp}")
+        if record.timestamp >= TOO_LATE:
+            raise ProcessingError(f"forward: the timestamp {record.timestamp} has more than 64 bits")
+        if record.headers:
+            _check_headers(record.headers)
         if self._node.keeps_key and self.key is not _ANY and record.key != self.key:
             raise ProcessingError(
                 f"forward: the key was changed from {self.key!r} to {record.key!r}",
@@ -177,3 +194,20 @@ class ProcessorContext:
     def drop(self, record: Record[Any, Any], reason: str) -> None:
         """Counts a record that the processor drops."""
         self._task.drop(self._node, reason)(record.key, record.value, record.timestamp, record.headers)
+
+
+def _check_headers(headers: Headers) -> None:
+    """Refuses headers that no record can have; later, the whole batch could not be written."""
+    for name, data in headers:
+        if type(name) is not str or (data is not None and type(data) is not bytes):
+            raise ProcessingError(
+                f"forward: a header is a name and bytes or None, got {name!r} and {data!r}",
+                hint="encode text first: text.encode()",
+            )
+        if not name.isascii():
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                raise ProcessingError(
+                    f"forward: the name of a header, {name!r}, has half of a surrogate pair"
+                ) from None

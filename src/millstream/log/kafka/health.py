@@ -169,6 +169,15 @@ def _authorisation(
     return Check(name, "ok", f"topics that the user may see: {seen}{more}")
 
 
+def topic_configs(cluster: Cluster) -> Configs:
+    """The whole configuration of the topics of a cluster that may be looked at, with what holds by default."""
+    clients = Clients({key: reveal(value) for key, value in cluster.clients.items()}, _PATIENCE)
+    try:
+        return _configs(clients, clients.admin.list_topics(timeout=_PATIENCE).topics)[0]
+    except KafkaException as error:
+        raise clients.failure(error, "topics cannot be listed") from error
+
+
 def _configs(clients: Clients, topics: Iterable[str]) -> tuple[dict[str, dict[str, str]], list[str]]:
     """The whole configuration of topics, with what holds by default; and those of which it is not told."""
     found: dict[str, dict[str, str]] = {}

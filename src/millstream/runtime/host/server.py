@@ -38,6 +38,7 @@ from millstream.runtime.messages import (
 )
 from millstream.runtime.program import Program, digest, unpack_program
 from millstream.runtime.watch import stuck
+from millstream.text import error_text
 
 BEFORE_RUN = declare("host.batch.before-run")
 AFTER_RUN = declare("host.batch.after-run")
@@ -113,7 +114,7 @@ class Host:
             raise
         except Exception as error:  # noqa: BLE001  (a defect: said, not hidden)
             self._tasks.pop(run.task, None)
-            wrapped = RunError(f"task {run.task} failed: {type(error).__name__}: {error}")
+            wrapped = RunError(f"task {run.task} failed: {error_text(error)}")
             wrapped.__cause__ = error
             return Done([], [], pack(Written(origin, printed=printed, failure=failure_of(wrapped))))
         if batch.failed:

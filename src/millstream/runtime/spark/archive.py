@@ -17,6 +17,8 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from millstream.text import error_text
+
 _RECORDS = 100
 _FORGOTTEN = 90 * 24 * 3600.0
 
@@ -93,4 +95,4 @@ if __name__ == "__main__":
     try:
         make()
     except Exception as error:  # noqa: BLE001  (it is a matter of seconds, not of working or not)
-        sys.stderr.write(f"no class archive was made, Spark will start more slowly: {error}\n")
+        sys.stderr.write(f"no class archive was made, Spark will start more slowly: {error_text(error)}\n")

@@ -1,0 +1,128 @@
+"""Attributes that objects of the DSL do not have: where the same is found, or how it is spelt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, NoReturn, TypeVar
+
+from millstream.errors import UnknownAttributeError, suggestion
+
+C = TypeVar("C", bound=type)
+
+_CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
+
+_AGGREGATIONS = (
+    "count", "reduce", "aggregate", "cogroup", "sum", "min", "max", "avg", "first", "last", "collect", "top_k",
+    "count_distinct",
+)  # fmt: skip
+_OF_STREAMS = (
+    "to", "map", "flat_map", "flat_map_values", "foreach", "peek", "print", "process", "process_values", "merge",
+    "split", "select_key", "repartition", "deduplicate",
+)  # fmt: skip
+
+
+def _each(names: Iterable[str], way: str) -> dict[str, str]:
+    return {name: f"write {way.replace('NAME', name)}" for name in names}
+
+
+_STREAM = {
+    **_each(_AGGREGATIONS, ".group_by_key().NAME(…), or .group_by(…).NAME(…)"),
+    "windowed_by": "write .group_by_key().windowed_by(…), or .group_by(…).windowed_by(…): windows are of groups",
+    "suppress": "write .group_by_key().windowed_by(…).count().suppress(…): tables hold updates back",
+    "to_stream": "it is a stream already",
+    "through": "write .to(topic) and app.stream(topic), or .repartition(name=…)",
+    "branch": "write .split({name: predicate, …})",
+    "transform": "write .process(…)",
+    "transform_values": "write .process_values(…)",
+    "flat_transform": "write .process(…)",
+    "flat_transform_values": "write .process_values(…)",
+    "union": "write .merge(…)",
+    "where": "write .filter(…)",
+    "key_by": "write .select_key(…)",
+    "start": "applications are started: app.start(), or app.run()",
+    "run": "applications are run: app.run()",
+}
+_TABLE = {
+    **_each(_OF_STREAMS, ".to_stream().NAME(…)"),
+    **_each(_AGGREGATIONS, ".group_by(…).NAME(…)"),
+    "map": "write .map_values(…); or .to_stream().map(…), for another key",
+    "group_by_key": "write .group_by(lambda key, value: (key, value))",
+    "windowed_by": "write .to_stream().group_by_key().windowed_by(…)",
+    "to_table": "it is a table already",
+    "get": "give it a name, store=…, and read it: handle.store(name).get(key), or driver.store(name) in a test",
+}
+_FIRST = ".count(), .reduce(…) or .aggregate(…) first, then .to_stream()"
+_GROUPED = {
+    **_each((*_OF_STREAMS, "filter", "filter_not", "map_values"), ".NAME(…) before the grouping, or on its result"),
+    **_each(("to", "foreach", "print"), f"{_FIRST}.NAME(…)"),
+    "to_stream": f"write {_FIRST}",
+    "suppress": "write .windowed_by(…).count().suppress(…): tables hold updates back",
+    "group_by_key": "it is grouped already",
+    "group_by": "it is grouped already",
+}
+_GLOBAL = "a global table is only joined with: stream.join(global_table, …); app.table(…) has more operators"
+_WINDOWS = {
+    "advance_by": "write hopping(size, advance)",
+    "until": 'write store=Materialized(name, retention="1d") where the windows are aggregated',
+    "of": "windows are made by tumbling(…), hopping(…), sliding(…), session(…) and unlimited()",
+}
+_ELSEWHERE: dict[str, dict[str, str]] = {
+    "Stream": _STREAM,
+    "Table": _TABLE,
+    "GroupedStream": _GROUPED,
+    "GroupedTable": {**_GROUPED, "windowed_by": "write .to_stream().group_by_key().windowed_by(…) on the table"},
+    "WindowedStream": {**_GROUPED, "windowed_by": "it is windowed already"},
+    "CogroupedStream": {**_GROUPED, **_each(("count", "reduce"), ".aggregate(…): a cogroup is aggregated")},
+    "GlobalTable": dict.fromkeys((*_TABLE, "to_stream", "filter", "map_values", "group_by"), _GLOBAL),
+    **dict.fromkeys(("TimeWindow", "SlidingWindow", "SessionWindow", "UnlimitedWindow", "JoinWindow"), _WINDOWS),
+    "App": {
+        "to": "streams are written: app.stream(…).to(topic)",
+        "add_state_store": "write app.add_store(…)",
+        "kstream": "write app.stream(…)",
+        "ktable": "write app.table(…)",
+        "build": "write app.topology(), or just app.run()",
+        **_each(("stop", "wait", "metrics", "pause", "resume", "state"), "handle = app.start(), then handle.NAME"),
+        "close": "write handle = app.start(), then handle.stop()",
+    },
+    "Handle": {
+        "close": "write handle.stop()",
+        "join": "write handle.wait()",
+        "await_termination": "write handle.wait()",
+        "is_running": "look at handle.state",
+        "lag": 'look at handle.metrics()["sources"]',
+        "run": "it runs since app.start(); handle.wait() waits until it has stopped",
+    },
+}
+
+
+def suggesting_attributes(cls: C) -> C:
+    """Lets a class answer for attributes that it lacks with an error that says where the same is found.
+
+    Type checkers do not see it, so they go on to report misspelt attributes.
+    """
+    cls.__getattr__ = _unknown  # type: ignore[attr-defined]
+    return cls
+
+
+def _unknown(owner: Any, name: str) -> NoReturn:
+    kind = type(owner)
+    # Python itself, copy, pickle and notebooks look for names with an underscore, and mean no mistake.
+    if name.startswith("_") or hasattr(kind, name):
+        raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
+    snake = _CAPITAL.sub(r"_\1", name).lower()
+    public = [known for known in dir(kind) if not known.startswith("_")]
+    known_elsewhere = next((_ELSEWHERE[c.__name__] for c in kind.__mro__ if c.__name__ in _ELSEWHERE), {})
+    hint = known_elsewhere.get(snake)
+    if hint is None and snake in public:
+        hint = f"did you mean {snake!r}?"
+    if hint is None:
+        hint = suggestion(snake, public) or _near(snake, known_elsewhere) or f"it has: {', '.join(public)}"
+    error = UnknownAttributeError(f"a {kind.__name__} has no {name!r}", hint=hint)
+    error.name = name  # else Python would look for a near name, too, and tell it behind ours
+    raise error
+
+
+def _near(name: str, known: dict[str, str]) -> str | None:
+    near = suggestion(name, known)
+    return None if near is None else known[near.split("'")[1]]

@@ -1,0 +1,98 @@
+"""Topics whose retention deletes records that an application has still to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from millstream.checks import Check
+from millstream.durations import show_ms
+from millstream.log.api import Log, Topic
+from millstream.log.topic_config import TopicSettings, settings
+from millstream.sizes import show_bytes
+
+_LISTED = 3
+
+
+def check_retention(log: Log, configs: Mapping[str, Mapping[str, str]], now: int) -> Iterator[Check]:
+    """Gives a warning for each topic that may lose records before they are read; if there is none, says so.
+
+    Retention goes by the timestamps of records, so a topic with old data may lose it as soon as it is written.
+
+    Args:
+        log: The log.
+        configs: The configuration of topics with what holds by default, by topic.
+        now: The time, in milliseconds since the epoch.
+    """
+    limited = {topic.name: topic for topic in log.topics() if not topic.internal and _limits(configs, topic.name)}
+    if not limited:
+        yield Check("retention", "ok", "topics keep their records without limit")
+        return
+    positions = {group: log.committed(group) for group in log.groups()}
+    warned = False
+    for name, topic in limited.items():
+        limit = _limits(configs, name)
+        readers = {group: read for group, read in positions.items() if any(place[0] == name for place in read)}
+        for found in _endangered(log, topic, settings(configs[name]), readers, now):
+            warned = True
+            yield Check("retention", "warn", f"{name}: {found}; it keeps {limit}, read or not", _fix(name))
+    if not warned:
+        listed = _listed(f"{name} keeps {_limits(configs, name)}" for name in limited)
+        yield Check("retention", "ok", f"no application is far behind; one that begins anew finds less: {listed}")
+
+
+def _limits(configs: Mapping[str, Mapping[str, str]], topic: str) -> str:
+    """What a topic keeps, if it does not keep everything."""
+    if topic not in configs:
+        return ""
+    known = settings(configs[topic])
+    parts = []
+    if known.delete and known.retention_ms is not None:
+        parts.append(f"records for {show_ms(known.retention_ms)} by their timestamps")
+    if known.delete and known.retention_bytes is not None:
+        parts.append(f"{show_bytes(known.retention_bytes)} of each partition")
+    return " and ".join(parts)
+
+
+def _endangered(
+    log: Log, topic: Topic, known: TopicSettings, readers: Mapping[str, Mapping[tuple[str, int], int]], now: int
+) -> Iterator[str]:
+    """Tells which groups have not read what is deleted soon: what lies beyond half of what the topic keeps."""
+    starts, ends = log.starts([topic.name])[topic.name], log.ends([topic.name])[topic.name]
+    if not readers:
+        expired = _older_than(log, topic, known.retention_ms, now)
+        count = sum(max(0, bound - start) for bound, start in zip(expired, starts, strict=True))
+        if count:
+            yield f"{_records(count)} can be deleted at any moment, and no application has read them"
+        return
+    bounds = _older_than(log, topic, None if known.retention_ms is None else known.retention_ms // 2, now)
+    if known.retention_bytes is not None:
+        bounds = [max(bound, (start + end) // 2) for bound, start, end in zip(bounds, starts, ends, strict=True)]
+    for group, read in readers.items():
+        positions = [max(start, read.get((topic.name, number), start)) for number, start in enumerate(starts)]
+        count = sum(max(0, bound - position) for bound, position in zip(bounds, positions, strict=True))
+        if count:
+            kind = "group" if log.published(group) is None else "application"
+            yield f"{kind} {group!r} has not read {_records(count)} that can be deleted soon"
+
+
+def _older_than(log: Log, topic: Topic, age_ms: int | None, now: int) -> list[int]:
+    """By partition, the offset of the first record that is not older; 0 if no age is said."""
+    if age_ms is None:
+        return [0] * topic.partitions
+    places = [(topic.name, number) for number in range(topic.partitions)]
+    offsets = log.offsets_for_times(dict.fromkeys(places, max(0, now - age_ms)))
+    return [offsets[place] for place in places]
+
+
+def _records(count: int) -> str:
+    return f"{count} record{'' if count == 1 else 's'}"
+
+
+def _fix(topic: str) -> str:
+    return f"millstream topics alter {topic} --config retention.ms=-1 --config retention.bytes=-1"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    known = sorted(texts)
+    more = len(known) - _LISTED
+    return "; ".join(known[:_LISTED]) + (f"; and {more} more" if more > 0 else "")
