@@ -230,7 +230,7 @@ def test_a_task_that_was_elsewhere_for_a_while_and_has_not_changed_stays() -> No
     host._now = 1
     for now, task in ((2, 0), (3, 1)):
         run = SimpleNamespace(task=task, token=b"token")
-        assert host._warm(program, run, None, now) is runners[task]
+        assert host._warm(program, run, None, now, everyone=True) is runners[task]
         assert task in host._tasks
     assert runners[1].state.memory_limit == 500
 

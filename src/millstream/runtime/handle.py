@@ -26,10 +26,10 @@ from millstream.runtime.application import Application
 from millstream.runtime.commit import Committer, error_of
 from millstream.runtime.control import Control, Orders
 from millstream.runtime.lifecycle import Lifecycle, Listener, State
-from millstream.runtime.messages import earliest
 from millstream.runtime.metrics import Metrics
 from millstream.runtime.pacing import Pacing
 from millstream.runtime.queries import open_store
+from millstream.runtime.roster import Roster
 from millstream.runtime.spark.session import (
     check_reachable,
     check_startable,
@@ -299,6 +299,8 @@ class Handle:
         self._look_at = where_to_look(session)
         cores = cores_of(session)
         committer = Committer(application.program, application.log, application.epoch, application.base)
+        self._roster = Roster(application.program.tasks if application.program.placement.tasks else 0)
+        self._order(bounds=committer.bounds, due=0, awake=None)
 
         def commit(batch: int, payloads: list[bytes], seconds: float) -> None:
             try:
@@ -386,14 +388,7 @@ class Handle:
         is_full = metrics.last_records >= self._pacing.records // 2  # else there is no backlog
         unread = sum(metrics.lag().values()) if is_full else 0
         self._pacing.learn(metrics.last_records, metrics.last_seconds, metrics.last_work, metrics.last_bytes, unread)
-        bounds = [bound for written in results for bound in written.bounds]
-        self._order(
-            records=self._pacing.records,
-            due=earliest(written.due for written in results),
-            asleep=earliest(written.asleep for written in results),
-            bounds=bounds,
-            waiting=metrics.waiting,
-        )
+        self._order(records=self._pacing.records, bounds=committer.bounds, **self._roster.orders(results))
         self._status.batch(results)
 
     def _order(self, **changes: Any) -> None:
