@@ -145,6 +145,10 @@ class LocalRun:
     def _mark(self, number: int) -> Any:
         return json.loads((self.directory / "offsets" / str(number)).read_bytes())
 
+    def states(self) -> dict[int, dict[bytes, bytes]]:
+        """The state of each task after the last batch."""
+        return self._state(self._last("commits") + 1)
+
     def _state(self, number: int) -> dict[int, dict[bytes, bytes]]:
         path = self.directory / "state" / str(number)
         if not path.exists():

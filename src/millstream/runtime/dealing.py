@@ -6,6 +6,7 @@ not get ahead of, or a wall clock that it watches. So a batch costs what it touc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -52,6 +53,7 @@ class Dealer:
         self._tasks = tasks
         self._before = bounds
         self._parts: dict[str, list[_Part]] = {}
+        self._counts: Counter[str] = Counter()
         self._pieces: dict[int, list[Piece]] = {}
         self._restores: dict[int, list[Piece]] = {}
         self._globals: list[Piece] = []
@@ -88,9 +90,9 @@ class Dealer:
             self.bounds.append((*place, bound))
         if len(orders):
             topic, partition = place
-            parts = self._parts.setdefault(topic, [])
-            parts.append(_Part(partition, keyless, records, orders, chosen))
-            if sum(len(part.orders) for part in parts) >= _ENOUGH:
+            self._parts.setdefault(topic, []).append(_Part(partition, keyless, records, orders, chosen))
+            self._counts[topic] += len(orders)
+            if self._counts[topic] >= _ENOUGH:
                 self._flush(topic)
 
     def give_all(self, piece: Piece) -> None:
@@ -119,7 +121,7 @@ class Dealer:
 
     def _flush(self, topic: str) -> None:
         """Packs the records of the partitions that came since the last call: one piece for each task."""
-        parts, self._parts[topic] = self._parts[topic], []
+        parts, self._parts[topic], self._counts[topic] = self._parts[topic], [], 0
         if not parts:
             return
         lengths = [len(part.orders) for part in parts]

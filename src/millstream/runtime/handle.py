@@ -98,6 +98,7 @@ class Handle:
         self._look_at = f"look at {self._application.directory / 'spark.log'}"
         self._ordering = threading.Lock()
         self._progressed = False
+        self._looked_after = -1
         self._thread = threading.Thread(target=self._supervise, name=f"millstream-{app.id}", daemon=True)
 
     def _look(self) -> None:
@@ -301,6 +302,7 @@ class Handle:
         committer = Committer(application.program, application.log, application.epoch, application.base)
         self._roster = Roster(application.program.tasks if application.program.placement.tasks else 0)
         self._order(bounds=committer.bounds, due=0, awake=None)
+        self._looked_after = -1
 
         def commit(batch: int, payloads: list[bytes], seconds: float) -> None:
             try:
@@ -399,9 +401,14 @@ class Handle:
                 self._control.write(self._orders)
 
     def _is_caught_up(self) -> bool:
-        """Whether all that was there at the start has been processed, and what came of it."""
-        if self._metrics.waiting:
+        """Whether all that was there at the start has been processed, and what came of it.
+
+        Only a batch can change that. So it is found out once after each batch: it takes a look at every partition.
+        """
+        batches = self._metrics.batches
+        if self._metrics.waiting or batches == self._looked_after:
             return False
+        self._looked_after = batches
         application = self._application
         published = application.log.published(self._app.id)
         read = {} if published is None else published.offsets

@@ -19,6 +19,7 @@ from millstream.failpoints import declare, reach
 from millstream.log.api import Log
 from millstream.log.arrays import from_integers, to_numbers
 from millstream.log.blocks import to_batch
+from millstream.plan.functions import Function
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
 from millstream.runtime.capture import captured
@@ -135,7 +136,14 @@ class Reader:
     def _read_range(self, one: Range, now: int, dealer: Dealer, given: pa.Table | None) -> Written:
         table, lost = self._records(one, given)
         work = partial(self._work, one, now, table, lost, dealer)
+        if not self._calls_functions(one.topic):
+            return work()  # without a change of threads, of which a batch of many small partitions would have many
         return self._watched.run(f"topic {one.topic}, partition {one.partition}", work)
+
+    def _calls_functions(self, topic: str) -> bool:
+        """Whether records of a topic pass functions of the user's before they come to a task."""
+        source = self._inputs.source(topic)
+        return _time_function(source) is not None or any(task.queue(topic) is not None for task in self._tasks)
 
     def _work(self, one: Range, now: int, table: pa.Table, lost: list[Drop], dealer: Dealer) -> Written:
         """Runs what needs no task on the records of a range, and deals the rest to the tasks."""
@@ -275,9 +283,10 @@ class Inputs:
 
 def _orders(source: Source | Repartition, records: pa.RecordBatch) -> Any:
     """The running maximum of the times of records, as far as they can be told without the task."""
-    function = None if isinstance(source, Repartition) else source.timestamps.function
-    if function is None or "partition_time" in function.roles:
+    function = _time_function(source)
+    if function is None:
         return _running(records)
+    assert isinstance(source, Source)
     extract, count = function.full(), len(function.roles)
     times = []
     _offsets, timestamps, keys, values, _headers = columns_of(records)
@@ -288,6 +297,12 @@ def _orders(source: Source | Repartition, records: pa.RecordBatch) -> Any:
             time = None
         times.append(-1 if time is None else time)
     return np.maximum.accumulate(np.array(times, dtype=np.int64)) if times else NO_ORDERS
+
+
+def _time_function(source: Source | Repartition | None) -> Function | None:
+    """The function that says the time of a record, if it needs nothing but the record."""
+    function = source.timestamps.function if isinstance(source, Source) else None
+    return None if function is None or "partition_time" in function.roles else function
 
 
 _READ = pa.schema([field for field in PIECE if field.name != "order"])
