@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.latency_cases import produce_to_visible, small_batch
 from bench.measuring import Figure, machine, show
+from bench.partition_cases import partitions
 from bench.running import Bench
 from bench.state_cases import checkpoint_size, first_result, large_state, restart
 from bench.throughput_cases import keyed_count, stream_table_join, table_table_join, windowed_count
@@ -31,6 +32,7 @@ CASES: dict[str, Callable[[Bench], list[Figure]]] = {
     "stream-table-join": stream_table_join,
     "table-table-join": table_table_join,
     "small-batch": small_batch,
+    "partitions": partitions,
     "produce-to-visible": produce_to_visible,
     "large-state": large_state,
     "restart": restart,

@@ -175,7 +175,7 @@ KEYS: dict[str, Key] = {
         None,
         _optional(_number(1)),
         "How many tasks the keys are dealt to. Decided at the first start; by default the largest number of partitions "
-        "of the input topics.",
+        "of the input topics, at most 48.",
     ),
     "auto.offset.reset": Key(
         "earliest",

@@ -144,7 +144,7 @@ def packed(program: Any) -> bytes:
 
 def comparable(done: Done) -> Any:
     """What two attempts of one batch must have in common: what they write to topics and stores, in order."""
-    written = unpack(done.written, Written)
+    (written,) = unpack(done.written, list[Written])
     assert written.failure is None
     topics: dict[tuple[str, int], list[bytes]] = {}
     for block in written.blocks:

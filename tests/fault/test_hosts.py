@@ -230,9 +230,20 @@ def test_a_task_that_was_elsewhere_for_a_while_and_has_not_changed_stays() -> No
     host._now = 1
     for now, task in ((2, 0), (3, 1)):
         run = SimpleNamespace(task=task, token=b"token")
-        assert host._warm(program, run, None, now) is runners[task]
+        assert host._warm(program, run, None, now, everyone=True) is runners[task]
         assert task in host._tasks
     assert runners[1].state.memory_limit == 500
+
+
+def test_a_task_for_which_batches_have_nothing_stays_warm() -> None:
+    program = SimpleNamespace(config={"host.memory.max.bytes": 1_000})
+    runners = [SimpleNamespace(state=SimpleNamespace(memory_limit=1), fetch=None) for _ in range(2)]
+    host: Any = Host()
+    host._tasks = {n: _Warm(runner, b"token", 1) for n, runner in enumerate(runners)}  # type: ignore[arg-type]
+    host._now = 1
+    for now in range(2, 6):
+        host._warm(program, SimpleNamespace(task=0, token=b"token"), None, now, everyone=False)
+    assert host._warm(program, SimpleNamespace(task=1, token=b"token"), None, 6, everyone=False) is runners[1]
 
 
 def hang(value: str) -> str:

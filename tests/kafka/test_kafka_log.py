@@ -30,6 +30,7 @@ from millstream.errors import (
 from millstream.log import Append, ProducerRecord
 from millstream.log.blocks import decode_headers, encode
 from millstream.log.kafka import KafkaLog
+from millstream.log.kafka.clients import Clients
 from millstream.partitioning import partition_for
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
@@ -55,6 +56,26 @@ def test_topics_are_made_changed_and_deleted(log: KafkaLog) -> None:
     log.delete_topic("orders")
     with pytest.raises(UnknownTopicError, match="there is no topic 'orders'"):
         log.topic("orders")
+
+
+def test_consumers_are_used_again_for_other_partitions(log: KafkaLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch has records in other partitions of a wide topic: a new consumer for each would have to connect."""
+    made = []
+    usual = Clients.consumer
+
+    def consumer(clients: Clients, *arguments: Any) -> Any:
+        made.append(arguments)
+        return usual(clients, *arguments)
+
+    log.create_topic("wide", 40)
+    for partition in range(40):
+        log.produce("wide", [record(f"key-{partition}", f"value-{partition}")] * 3, partition=partition)
+    monkeypatch.setattr(Clients, "consumer", consumer)
+    for start, end in ((0, 1), (1, 3)):
+        for partition in range(40):
+            values = log.read("wide", partition, start, end)["value"].to_pylist()
+            assert values == [f"value-{partition}".encode()] * (end - start)
+    assert len(made) == 32
 
 
 def test_topics_that_are_deleted_while_all_are_listed_are_left_out(broker: Broker, log: KafkaLog) -> None:

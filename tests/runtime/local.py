@@ -21,7 +21,8 @@ from millstream.runtime.control import Control, Orders
 from millstream.runtime.host.runner import TaskRunner
 from millstream.runtime.messages import Delivery, Written, unpack
 from millstream.runtime.planner import Planner
-from millstream.runtime.reading import DELIVERY, Reader
+from millstream.runtime.reading import DELIVERY, Reader, Row
+from millstream.runtime.roster import Roster
 from millstream.state.paged import MANIFEST_KEY
 
 AFTER_OFFSETS = declare("local.after-offsets")
@@ -55,8 +56,11 @@ class LocalRun:
         self._planner = Planner(program, self.log, Control(control), self.application.first)
         self._reader = Reader(program, self.log)
         self._committer = Committer(program, self.log, self.application.epoch, self.application.base)
+        self._roster = Roster(program.tasks if program.placement.tasks else 0)
+        self.order(bounds=self._committer.bounds)
         self._runners: dict[int, TaskRunner] = {}
         self.results: list[Written] = []
+        self.rows: list[Row] = []
 
     def __enter__(self) -> Self:
         return self
@@ -91,7 +95,10 @@ class LocalRun:
         end = self._mark(number)
         payloads: list[bytes] = []
         deliveries: dict[int, list[Delivery]] = {}
-        for row in self._reader.read(number, end["now"], self._planner.ranges(start, end)):
+        self.rows = list(
+            self._reader.read(number, end["now"], self._planner.ranges(start, end), tasks=end.get("tasks"))
+        )
+        for row in self.rows:
             if row.kind == DELIVERY:
                 deliveries.setdefault(row.task, []).append(unpack(row.payload, Delivery))
             else:
@@ -104,12 +111,10 @@ class LocalRun:
         self.results = self._committer.commit(number, payloads)
         reach(AFTER_PUBLISH)
         self._write("commits", number, b"")
-        bounds = [bound for written in self.results for bound in written.bounds]
-        self.order(bounds=bounds, waiting=sum(written.waiting for written in self.results))
-        if self._ticks:
-            due = [written.due for written in self.results if written.due is not None]
-            asleep = [written.asleep for written in self.results if written.asleep is not None]
-            self.order(due=min(due, default=None), asleep=min(asleep, default=None))
+        orders = self._roster.orders(self.results)
+        if not self._ticks:
+            orders |= {"due": None, "asleep": None}
+        self.order(bounds=self._committer.bounds, **orders)
         for old in (self.directory / "state").glob("*"):
             if int(old.name) < number:
                 old.unlink()
@@ -139,6 +144,10 @@ class LocalRun:
 
     def _mark(self, number: int) -> Any:
         return json.loads((self.directory / "offsets" / str(number)).read_bytes())
+
+    def states(self) -> dict[int, dict[bytes, bytes]]:
+        """The state of each task after the last batch."""
+        return self._state(self._last("commits") + 1)
 
     def _state(self, number: int) -> dict[int, dict[bytes, bytes]]:
         path = self.directory / "state" / str(number)

@@ -90,7 +90,11 @@ class Queue:
         self._read_value = node.value.deserialize
         timestamps = Timestamps() if isinstance(node, Repartition) else node.timestamps
         self._plain_time = timestamps.source == "record" and timestamps.on_invalid != "partition_time"
-        self._extract = _extractor(timestamps, context.cell(node, f"partition-time.{topic}.{partition}", -1), context)
+        partition_time = [-1]
+        if timestamps.source == "function" or timestamps.on_invalid == "partition_time":
+            # Only where something asks for it: a task may read thousands of partitions, and cells are kept.
+            partition_time = context.cell(node, f"partition-time.{topic}.{partition}", -1)
+        self._extract = _extractor(timestamps, partition_time, context)
 
     def add(self, records: Iterable[InputRecord]) -> None:
         """Reads records and appends them; those that cannot be read go to the error handler."""

@@ -11,8 +11,6 @@ from millstream.engine import InputRecord
 from millstream.engine.queues import Columns
 from millstream.log.blocks import decode_headers
 
-NO_COLUMNS = Columns([], [], [], [], repeat(()))
-
 
 def columns_of(batch: pa.RecordBatch) -> Columns:
     """The columns of a batch, as Python objects."""

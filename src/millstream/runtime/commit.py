@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from millstream import errors
@@ -25,6 +26,9 @@ from millstream.views.changes import ViewChange, change_of
 
 RECEIVED = declare("driver.batch.received")
 PUBLISHED = declare("driver.batch.published")
+
+BOUNDS = "bounds"
+"""Under this name the log keeps, for each application, the greatest times that it has read."""
 
 _FORM = 3
 """How digests are made. To be raised with each change: a batch of an earlier version may come once more."""
@@ -55,6 +59,12 @@ class Committer:
         published = log.published(topology.application_id)
         self._published = -1 if published is None else published.batch
         self._record = record(topology, program.whole)
+        self._bounds = _unpacked(log.state(topology.application_id).get(BOUNDS, b""))
+
+    @property
+    def bounds(self) -> list[tuple[str, int, int]]:
+        """(topic, partition, time) of all that was ever read: no record that is still to come counts as earlier."""
+        return [(topic, part, bound) for topic, bounds in self._bounds.items() for part, bound in bounds.items()]
 
     def commit(self, batch: int, payloads: Iterable[bytes]) -> list[Written]:
         """Publishes a batch, and returns what its tasks did.
@@ -62,13 +72,17 @@ class Committer:
         Raises:
             MillstreamError: A task failed, or the batch cannot be published. Nothing was.
         """
-        results = sorted((unpack(payload, Written) for payload in payloads), key=lambda written: written.origin)
+        given = (written for payload in payloads for written in unpack(payload, list[Written]))
+        results = sorted(given, key=lambda written: written.origin)
         for written in results:
             if written.failure is not None:
                 raise error_of(written.failure)
         appends = self._merged(
             append for written in results for block in written.blocks for append in self._appends(block, written)
         )
+        for topic, partition, bound in (each for written in results for each in written.bounds):
+            known = self._bounds.setdefault(topic, {})
+            known[partition] = max(bound, known.get(partition, bound))
         publication = Publication(
             application=self._program.topology.application_id,
             epoch=self._epoch,
@@ -80,6 +94,7 @@ class Committer:
             state={
                 **self._record,
                 "waiting": str(sum(written.waiting for written in results)).encode(),
+                BOUNDS: msgspec.msgpack.encode(self._bounds),
                 **{f"cells.{written.origin[2]}": written.cells for written in results if written.cells},
             },
         )
@@ -178,6 +193,10 @@ class Committer:
             "anything outside; take the time of a record from the record. If the application was changed since it was "
             "ended, start it once more as it was",
         )
+
+
+def _unpacked(bounds: bytes) -> dict[str, dict[int, int]]:
+    return msgspec.msgpack.decode(bounds, type=dict[str, dict[int, int]]) if bounds else {}
 
 
 def _told_apart(change: StoreChange) -> Iterable[bytes]:

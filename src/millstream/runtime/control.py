@@ -20,7 +20,8 @@ class Orders(msgspec.Struct, frozen=True):
         paused: Plan no batch.
         due: When the wall clock is next waited for, in milliseconds; None if it is not.
         until: How far input topics are to be read, by topic; None for ever.
-        bounds: (topic, partition, time) of inputs that have more, as tasks say (`Written`): where they stand.
+        bounds: (topic, partition, time) of all that was ever read, as read stages say (`Written`): where inputs stand.
+        awake: The tasks that must run in the next batch whatever it reads; None: all.
         waiting: How many records tasks have that they cannot take yet.
         asleep: When a stream time would move next that nobody waits for, in milliseconds; None if there is none.
         number: The number of the orders, for `Control.acknowledge`.
@@ -31,6 +32,7 @@ class Orders(msgspec.Struct, frozen=True):
     due: int | None = None
     until: dict[str, list[int]] | None = None
     bounds: list[tuple[str, int, int]] = []
+    awake: list[int] | None = None
     waiting: int = 0
     asleep: int | None = None
     number: int = 0

@@ -29,10 +29,10 @@ from millstream.runtime.application import Application
 from millstream.runtime.commit import Committer, error_of
 from millstream.runtime.control import Control, Orders
 from millstream.runtime.lifecycle import Lifecycle, Listener, State
-from millstream.runtime.messages import earliest
 from millstream.runtime.metrics import Metrics
 from millstream.runtime.pacing import Pacing
 from millstream.runtime.queries import open_store
+from millstream.runtime.roster import Roster
 from millstream.runtime.spark.session import (
     check_reachable,
     check_startable,
@@ -106,6 +106,7 @@ class Handle:
         self._look_at = f"look at {self._application.directory / 'spark.log'}"
         self._ordering = threading.Lock()
         self._progressed = False
+        self._looked_after = -1
         self._thread = threading.Thread(target=self._supervise, name=f"millstream-{app.id}", daemon=True)
 
     def _look(self) -> None:
@@ -313,6 +314,9 @@ class Handle:
         self._look_at = where_to_look(session)
         cores = cores_of(session)
         committer = Committer(application.program, application.log, application.epoch, application.base)
+        self._roster = Roster(application.program.tasks if application.program.placement.tasks else 0)
+        self._order(bounds=committer.bounds, due=0, awake=None)
+        self._looked_after = -1
 
         def commit(batch: int, payloads: list[bytes], seconds: float) -> None:
             try:
@@ -400,14 +404,7 @@ class Handle:
         is_full = metrics.last_records >= self._pacing.records // 2  # else there is no backlog
         unread = sum(metrics.lag().values()) if is_full else 0
         self._pacing.learn(metrics.last_records, metrics.last_seconds, metrics.last_work, metrics.last_bytes, unread)
-        bounds = [bound for written in results for bound in written.bounds]
-        self._order(
-            records=self._pacing.records,
-            due=earliest(written.due for written in results),
-            asleep=earliest(written.asleep for written in results),
-            bounds=bounds,
-            waiting=metrics.waiting,
-        )
+        self._order(records=self._pacing.records, bounds=committer.bounds, **self._roster.orders(results))
         self._status.batch(results)
 
     def _order(self, **changes: Any) -> None:
@@ -418,9 +415,14 @@ class Handle:
                 self._control.write(self._orders)
 
     def _is_caught_up(self) -> bool:
-        """Whether all that was there at the start has been processed, and what came of it."""
-        if self._metrics.waiting:
+        """Whether all that was there at the start has been processed, and what came of it.
+
+        Only a batch can change that. So it is found out once after each batch: it takes a look at every partition.
+        """
+        batches = self._metrics.batches
+        if self._metrics.waiting or batches == self._looked_after:
             return False
+        self._looked_after = batches
         application = self._application
         published = application.log.published(self._app.id)
         read = {} if published is None else published.offsets

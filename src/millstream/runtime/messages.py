@@ -30,32 +30,42 @@ class Message(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Piece(Message, array_like=True, frozen=True):
-    """Records of one partition of a topic for one task, as an Arrow batch with the schema `PIECE`."""
+    """Records of some partitions of a topic for one task.
+
+    Attributes:
+        topic: The topic.
+        partitions: The partitions.
+        counts: How many records each of them has.
+        data: The records, partition by partition, as an Arrow batch with the schema `PIECE`.
+    """
 
     topic: str
-    partition: int
+    partitions: list[int]
+    counts: list[int]
     data: bytes
 
 
 class End(Message, array_like=True, frozen=True):
-    """Where a batch ends in a partition of a topic.
+    """Where a batch ends in a partition of a topic that has more records.
 
     Attributes:
-        bound: The greatest timestamp of all records of the partition in this batch, for whichever task; None if it has
-            none. No later record comes before one of a lower time.
-        more: The log has more records of the partition already.
+        bound: The greatest timestamp of all records of the partition up to the end of this batch, for whichever task;
+            None if it has none. No later record comes before one of a lower time.
     """
 
     topic: str
     partition: int
     bound: int | None
-    more: bool
 
 
 class Delivery(Message, array_like=True, frozen=True):
     """What the read stage gives to a task: the records of some partitions.
 
     What stores are rebuilt from comes before everything else, then the records of global tables.
+
+    Attributes:
+        ends: The partitions of the batch that have more records.
+        everyone: All tasks have a delivery in this batch.
     """
 
     batch: int
@@ -64,6 +74,7 @@ class Delivery(Message, array_like=True, frozen=True):
     pieces: list[Piece]
     globals: list[Piece] = []
     restores: list[Piece] = []
+    everyone: bool = True
 
 
 class OutputBlock(Message, array_like=True, frozen=True):
@@ -113,13 +124,16 @@ class Written(Message, array_like=True, frozen=True):
         offsets: (topic, partition, begin, end) that were read.
         due: When the wall clock is next waited for, None if it is not.
         waiting: How many records the task could not take yet.
-        bounds: (topic, partition, time) of inputs that have more: no record that is still to come counts as earlier.
+        bounds: (topic, partition, time) of partitions that were read: no record that is still to come counts as
+            earlier.
         printed: What the user's functions printed.
         figures: Measurements, by name.
         cells: What the operators of a task remember beside its stores.
         asleep: When a stream time would move next that nobody waits for, None if there is none.
         taken: How many records came to sources and repartitions, by the name of the operator.
         stores: How large the stores of a task are.
+        awake: The task must run in the next batch even if that has no records for it: it holds records that it could
+            not take yet, or it watches the wall clock.
     """
 
     origin: tuple[int, str, int]
@@ -137,6 +151,7 @@ class Written(Message, array_like=True, frozen=True):
     asleep: int | None = None
     taken: dict[str, int] = {}
     stores: dict[str, StoreSize] = {}
+    awake: bool = False
 
 
 def earliest(times: Iterable[int | None]) -> int | None:
@@ -186,7 +201,7 @@ class Fetched(Message, tag=True, array_like=True, frozen=True):
 
 
 class Done(Message, tag=True, array_like=True, frozen=True):
-    """The batch has run: what is to be written to Spark's state, and what goes to the commit."""
+    """The batch has run: what is to be written to Spark's state, and what goes to the commit, a list of `Written`."""
 
     puts: list[tuple[bytes, bytes]]
     deletes: list[bytes]

@@ -6,11 +6,13 @@ import math
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from millstream.errors import LogError
 from millstream.runtime.messages import Written
 from millstream.runtime.subscription import Subscription
+from millstream.state.paged import StoreSize
 
 if TYPE_CHECKING:
     from millstream.runtime.application import Application
@@ -32,9 +34,8 @@ class Metrics:
         self._dropped: Counter[tuple[str, str]] = Counter()
         self._changed: Counter[str] = Counter()
         self._taken: Counter[str] = Counter()
-        self._stores: dict[str, Counter[str]] = {}
+        self._tasks: dict[int, tuple[dict[str, float], dict[str, StoreSize]]] = {}
         self._phases: dict[str, float] = {}
-        self._state: dict[str, float] = {}
         self._recent: deque[tuple[float, int, int]] = deque()
         self._restores = set(application.program.restores)
         self._lag: dict[str, int] = {}
@@ -81,8 +82,7 @@ class Metrics:
             tasks = [result for result in results if result.origin[0] == 1]
             self.waiting = sum(result.waiting for result in tasks)
             self.last_records = read
-            self._state = _sum([_state(result) for result in tasks])
-            self._stores = _by_store(tasks)
+            self._tasks.update({result.origin[2]: (_state(result), result.stores) for result in tasks})
             reading = _spread([result.figures.get("read", 0.0) for result in results], cores)
             engine = _spread([result.figures.get("engine", 0.0) for result in tasks], cores)
             self._phases = {"spark": seconds, "read": reading, "engine": engine, "commit": commit}
@@ -125,7 +125,8 @@ class Metrics:
     def state_bytes(self) -> float:
         """How large the state is."""
         with self._lock:
-            return self._state.get("state.stored-bytes", 0.0) + self._state.get("state.log-weight", 0.0)
+            state = _sum(state for state, _stores in self._tasks.values())
+        return state.get("state.stored-bytes", 0.0) + state.get("state.log-weight", 0.0)
 
     @property
     def dropped(self) -> int:
@@ -139,6 +140,8 @@ class Metrics:
         rate_in, rate_out = self.rates()
         with self._lock:
             changes = {name: {"changes": count} for name, count in self._changed.items()}
+            state = _sum(state for state, _stores in self._tasks.values())
+            stores = _by_store(stores for _state, stores in self._tasks.values())
             return {
                 "batches": self.batches,
                 "last_batch": self.last_batch,
@@ -150,10 +153,10 @@ class Metrics:
                 "operators": _by_operator(self._dropped, self._taken),
                 "subtopologies": self._by_subtopology(),
                 "stores": {
-                    name: {**changes.get(name, {}), **self._stores.get(name, {})}
-                    for name in sorted(changes.keys() | self._stores.keys())
+                    name: {**changes.get(name, {}), **stores.get(name, {})}
+                    for name in sorted(changes.keys() | stores.keys())
                 },
-                "state_size": {name.removeprefix("state."): value for name, value in self._state.items()},
+                "state_size": {name.removeprefix("state."): value for name, value in state.items()},
                 "phases": dict(self._phases),
                 "waiting": self.waiting,
             }
@@ -172,17 +175,20 @@ def _spread(seconds: list[float], cores: int) -> float:
     return max(max(seconds, default=0.0), sum(seconds) / cores)
 
 
-def _sum(figures: list[dict[str, float]]) -> dict[str, float]:
-    names = dict.fromkeys(name for each in figures for name in each)
-    return {name: sum(each.get(name, 0.0) for each in figures) for name in names}
+def _sum(figures: Iterable[dict[str, float]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for each in figures:
+        for name, value in each.items():
+            total[name] = total.get(name, 0.0) + value
+    return total
 
 
-def _by_store(tasks: list[Written]) -> dict[str, Counter[str]]:
-    found: dict[str, Counter[str]] = {}
-    for result in tasks:
-        for name, (rows, memory, stored) in result.stores.items():
-            found.setdefault(name, Counter()).update({"rows": rows, "memory": memory, "stored-bytes": stored})
-    return found
+def _by_store(tasks: Iterable[dict[str, StoreSize]]) -> dict[str, Counter[str]]:
+    totals: dict[str, Counter[str]] = {}
+    for stores in tasks:
+        for name, (rows, memory, stored) in stores.items():
+            totals.setdefault(name, Counter()).update({"rows": rows, "memory": memory, "stored-bytes": stored})
+    return totals
 
 
 def _by_operator(dropped: Counter[tuple[str, str]], taken: Counter[str]) -> dict[str, dict[str, Any]]:

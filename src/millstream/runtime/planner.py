@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from millstream.errors import BrokerError, MillstreamError, OffsetOutOfRangeError
@@ -24,7 +24,8 @@ from millstream.runtime.subscription import Subscription
 
 Offsets = dict[str, list[int]]
 Mark = dict[str, Any]
-"""Where a batch ends, as Spark records it: offsets by topic, the time, and which partitions had more."""
+"""Where a batch ends, as Spark records it, with all that a replay of it needs: offsets by topic, the time, which
+partitions had more, the tasks that run in any case, and the bounds of what it reads (`Range.bounds`)."""
 
 _WAIT = 0.05
 _REFRESH = 1.0
@@ -53,7 +54,9 @@ class Planner:
         self._first = first
         self._subscription = Subscription(program, log)
         self._dealing = Dealing(program)
+        self._orders: Orders | None = None
         self._bounds: dict[tuple[str, int], int] = {}
+        self._unread: dict[str, list[int]] = {}
         self._crowded = False
         self._patience = program.log.patience
         self._silent: float | None = None
@@ -90,7 +93,10 @@ class Planner:
     def _next(self, start: Mark) -> Mark:
         orders = self._control.read()
         quiet, self._quiet = self._quiet, None
-        self._bounds = {(topic, partition): bound for topic, partition, bound in orders.bounds}
+        if orders is not self._orders:
+            self._orders = orders
+            self._bounds = {(topic, partition): bound for topic, partition, bound in orders.bounds}
+        self._unread = start["more"]
         self._crowded = orders.waiting > orders.records
         if orders.paused:
             self._control.acknowledge(orders)
@@ -106,15 +112,15 @@ class Planner:
         now = self._now(start)
         if not _any_beyond(look.offsets, look.ends):
             if self._is_due(start, orders):
-                return self._mark(look, {}, now, is_tick=True)
+                return self._mark(look, {}, now, orders, is_tick=True)
             self._quiet = quiet
             return start
         if quiet is not None and orders.asleep is not None and quiet >= orders.asleep and quiet > start["now"]:
             # Stream times that nobody waited for must be where they were when all was last seen to be quiet.
-            return self._mark(look, {}, quiet, is_tick=True)
-        return self._mark(look, self._choose(look.offsets, self._now_wanted(look), orders), now)
+            return self._mark(look, {}, quiet, orders, is_tick=True)
+        return self._mark(look, self._choose(look.offsets, self._now_wanted(look), orders), now, orders)
 
-    def _mark(self, look: _Look, chosen: Offsets, now: int, *, is_tick: bool = False) -> Mark:
+    def _mark(self, look: _Look, chosen: Offsets, now: int, orders: Orders, *, is_tick: bool = False) -> Mark:
         """Where a batch ends. One that is just a tick says that there is no more: then it was quiet."""
         offsets = {**look.offsets, **chosen}
         more = {
@@ -128,26 +134,26 @@ class Planner:
             "now": now,
             "globals": self._first["globals"],
             "since": self._first["since"],
+            "tasks": orders.awake,
         }
+        read = ((topic, partition) for topic, partition, *_ in _spans(look.offsets, mark))
+        places = (place for one in read for place in self._dealing.places(*one))
+        mark["bounds"] = [(*place, self._bounds[place]) for place in places if place in self._bounds]
         return {**mark, "new": look.new} if look.new else mark
 
     def ranges(self, start: Mark, end: Mark) -> list[Range]:
         """What a batch reads."""
-        found = []
-        for topic, ends in end["offsets"].items():
-            begins = end.get("new", {}).get(topic) or start["offsets"].get(topic, [])
-            more = end["more"].get(topic, [])
-            for partition, stop in enumerate(ends):
-                begin = begins[partition] if partition < len(begins) else 0
-                waits = bool(more[partition]) if partition < len(more) else False
-                if stop > begin or waits:
-                    found.append(Range(topic, partition, begin, stop, waits))
+        bounds = {(topic, partition): bound for topic, partition, bound in end.get("bounds", [])}
+        ranges = []
+        for topic, partition, begin, stop, waits in _spans({**start["offsets"], **end.get("new", {})}, end):
+            known = [(*place, bounds[place]) for place in self._dealing.places(topic, partition) if place in bounds]
+            ranges.append(Range(topic, partition, begin, stop, waits, known))
         # A batch that was planned before the topology had a global table needs it all the same when it is run again.
         late = sorted(self._late_tables(end))
         for topic, begins in (self._log.starts(late) if late else {}).items():
             stops = self._first["globals"][topic]
-            found += [Range(topic, p, a, b, more=False) for p, (a, b) in enumerate(zip(begins, stops, strict=False))]
-        return found
+            ranges += [Range(topic, p, a, b, more=False) for p, (a, b) in enumerate(zip(begins, stops, strict=False))]
+        return ranges
 
     def _late_tables(self, mark: Mark) -> set[str]:
         """The topics of global tables that the topology which planned a batch did not have; they are read whole.
@@ -301,8 +307,14 @@ class Planner:
         return kept
 
     def _bound(self, topic: str, partition: int) -> int | None:
-        """The time before which, as tasks count, no record of a partition can be that was not read; None: unknown."""
-        places = self._dealing.places(topic, partition) if self._bounds else []
+        """The time before which, as tasks count, no record of a partition can be that was not read; None: unknown.
+
+        It is told of partitions that had more records than the batch before this one.
+        """
+        unread = self._unread.get(topic, [])
+        if partition >= len(unread) or not unread[partition]:
+            return None
+        places = self._dealing.places(topic, partition)
         return min((self._bounds[place] for place in places if place in self._bounds), default=None)
 
     # ----- time ------------------------------------------------------------------------------------------------
@@ -337,6 +349,21 @@ class _Look(NamedTuple):
     offsets: Offsets
     new: Offsets
     ends: Offsets
+
+
+def _spans(begins: Offsets, mark: Mark) -> Iterator[tuple[str, int, int, int, bool]]:
+    """What a batch that ends at a mark has of each partition that it reads, or could read more of.
+
+    Yields:
+        Topic, partition, the offset where the batch begins, the one where it ends, and whether there is more.
+    """
+    for topic, ends in mark["offsets"].items():
+        starts, more = _padded(begins.get(topic, []), len(ends)), _padded(mark["more"].get(topic, []), len(ends))
+        if ends == starts and not any(more):
+            continue
+        for partition, (begin, stop, waits) in enumerate(zip(starts, ends, more, strict=True)):
+            if stop > begin or waits:
+                yield topic, partition, begin, stop, bool(waits)
 
 
 def _count(offsets: Offsets, stops: Offsets) -> int:

@@ -20,12 +20,13 @@ from millstream.failpoints import declare, reach
 from millstream.log.api import Log
 from millstream.log.arrays import from_integers, to_numbers
 from millstream.log.blocks import to_batch
-from millstream.partitioning_arrow import partitions_for
+from millstream.plan.functions import Function
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
 from millstream.runtime.capture import captured
 from millstream.runtime.columns import columns_of, finder
-from millstream.runtime.messages import PIECE, Delivery, Drop, End, Piece, Written, failure_of, pack
+from millstream.runtime.dealing import NO_ORDERS, Dealer, packed
+from millstream.runtime.messages import PIECE, Drop, Piece, Written, failure_of, pack
 from millstream.runtime.outputs import blocks_of, columns_for
 from millstream.runtime.program import Program
 from millstream.runtime.watch import Watched
@@ -38,19 +39,29 @@ LOST = "lost"
 
 AFTER_READ = declare("reader.after-read")
 
+_ROW_BYTES = 2**20
+"""What ranges wrote goes into one row until it has so many bytes."""
+
 
 class Range(NamedTuple):
-    """What a batch reads of one partition of a topic; ``more``: the log has records behind its end."""
+    """What a batch reads of one partition of a topic.
+
+    Attributes:
+        more: The log has records behind its end.
+        bounds: The greatest times that were read in earlier batches, by the topics and partitions as which tasks know
+            the records of the partition: see `Dealing`.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
     more: bool
+    bounds: Sequence[tuple[str, int, int]] = ()
 
 
 class Row(NamedTuple):
-    """One row of the read stage: for a task, its kind, and what is in it."""
+    """One row of the read stage: for a task, its kind, and what is in it: a `Delivery`, or a list of `Written`."""
 
     task: int
     kind: int
@@ -78,57 +89,79 @@ class Reader:
         """Whether a function has not returned: what was said of it is all that this process is still good for."""
         return self._watched.is_stuck
 
-    def read(self, batch: int, now: int, ranges: Sequence[Range], records: pa.Table | None = None) -> Iterator[Row]:
-        """Reads the ranges of a batch; gives a delivery for every task, and what was written without one.
+    def read(
+        self,
+        batch: int,
+        now: int,
+        ranges: Sequence[Range],
+        records: pa.Table | None = None,
+        tasks: Sequence[int] | None = None,
+    ) -> Iterator[Row]:
+        """Reads the ranges of a batch; yields what was written without a task, and the deliveries for the tasks.
 
         Args:
             batch: The number of the batch.
             now: Its time.
             ranges: What it reads.
             records: Those of the only range, if somebody has read them already.
+            tasks: The tasks that run even if there is nothing for them; None: all.
         """
-        deliveries = [
-            Delivery(batch, now, [], [], [], []) for _ in range(self._program.tasks if self._has_tasks else 0)
-        ]
+        bounds = {(topic, part): bound for one in ranges for topic, part, bound in one.bounds}
+        dealer = Dealer(self._program.tasks, bounds)
+        results: list[Written] = []
+        size = 0
         for one in ranges:
             printed: list[str] = []
             started = time.perf_counter()
             try:
                 with captured(printed):
-                    written = self._read_range(one, now, deliveries, records)
+                    written = self._read_range(one, now, dealer, records)
             except MillstreamError as error:
                 written = Written((0, one.topic, one.partition), failure=failure_of(error))
             figures = {"read": time.perf_counter() - started, "planned": now / 1000, **written.figures}
-            written = msgspec.structs.replace(written, printed=printed, figures=figures)
-            yield Row(one.partition % self._program.tasks, RESULT, pack(written))
+            results.append(msgspec.structs.replace(written, printed=printed, figures=figures))
+            size += sum(len(block.data) for block in written.blocks)
+            if size >= _ROW_BYTES or self.is_stuck:
+                yield Row(one.partition % self._program.tasks, RESULT, pack(results))
+                results, size = [], 0
             if self.is_stuck:
                 return
         reach(AFTER_READ)
-        for task, delivery in enumerate(deliveries):
+        slot = 0
+        for task, delivery in dealer.deliveries(batch, now, tasks) if self._has_tasks else ():
+            slot = task  # one that has something to do anyway
             yield Row(task, DELIVERY, pack(delivery))
+        if results:
+            yield Row(slot, RESULT, pack(results))
 
-    def _read_range(self, one: Range, now: int, deliveries: list[Delivery], given: pa.Table | None) -> Written:
+    def _read_range(self, one: Range, now: int, dealer: Dealer, given: pa.Table | None) -> Written:
         table, lost = self._records(one, given)
-        work = partial(self._work, one, now, table, lost, deliveries)
+        work = partial(self._work, one, now, table, lost, dealer)
+        if not self._calls_functions(one.topic):
+            return work()  # without a change of threads, of which a batch of many small partitions would have many
         return self._watched.run(f"topic {one.topic}, partition {one.partition}", work)
 
-    def _work(self, one: Range, now: int, table: pa.Table, lost: list[Drop], deliveries: list[Delivery]) -> Written:
+    def _calls_functions(self, topic: str) -> bool:
+        """Whether records of a topic pass functions of the user's before they come to a task."""
+        source = self._inputs.source(topic)
+        return _time_function(source) is not None or any(task.queue(topic) is not None for task in self._tasks)
+
+    def _work(self, one: Range, now: int, table: pa.Table, lost: list[Drop], dealer: Dealer) -> Written:
         """Runs what needs no task on the records of a range, and deals the rest to the tasks."""
         records = _one_batch(table)
         offsets = [(one.topic, one.partition, one.start, one.end)]
         origin = (0, one.topic, one.partition)
         figures = {"bytes": float(records.nbytes)}
-        if one.topic in self._globals and deliveries:
-            piece = Piece(one.topic, one.partition, _piece(records, _running(records)))
-            for delivery in deliveries:
-                delivery.globals.append(piece)
+        if one.topic in self._globals and self._has_tasks:
+            dealer.give_all(_piece(one, records))
         if one.topic in self._program.restores:
-            piece = Piece(one.topic, one.partition, _piece(records, _running(records)))
-            deliveries[one.partition].restores.append(piece)
+            dealer.restore(one.partition, _piece(one, records))
             return Written(origin, offsets=offsets, drops=lost, figures=figures)
+        known = len(dealer.bounds)
         source = self._inputs.source(one.topic)
         if source is not None:
-            self._deal(one, one.topic, one.partition, records, _orders(source, records), deliveries)
+            orders = _orders(source, records)
+            dealer.deal((one.topic, one.partition), records, orders, keyless=one.partition, more=one.more)
         outputs: list[Any] = []
         drops = lost
         taken: dict[str, int] = {}
@@ -143,9 +176,16 @@ class Reader:
             task.take_outputs()  # of a batch that failed half-way
             task.take([(queue, columns)])
             drops += [Drop(*where, count - before.get(where, 0)) for where, count in task.context.dropped.items()]
-            outputs += self._send_on(one, task, deliveries)
-        blocks = list(blocks_of(outputs, self._program.counts.get, one.partition))
-        return Written(origin, blocks=blocks, drops=drops, offsets=offsets, figures=figures, taken=taken)
+            outputs += self._send_on(one, task, dealer)
+        return Written(
+            origin,
+            blocks=list(blocks_of(outputs, self._program.counts.get, one.partition)),
+            drops=drops,
+            offsets=offsets,
+            figures=figures,
+            taken=taken,
+            bounds=dealer.bounds[known:],
+        )
 
     def _records(self, one: Range, given: pa.Table | None) -> tuple[pa.Table, list[Drop]]:
         """The records of a range; and those that are gone, if the application goes on without them."""
@@ -166,60 +206,27 @@ class Reader:
             return False
         return self._log.starts([one.topic])[one.topic][one.partition] > one.start
 
-    # ----- dealing ---------------------------------------------------------------------------------------------
-
-    def _deal(
-        self,
-        one: Range,
-        topic: str,
-        partition: int,
-        records: pa.RecordBatch,
-        orders: Any,
-        deliveries: list[Delivery],
-        chosen: Any = None,
-    ) -> None:
-        """Gives each task its records of a partition, and all of them where it ends."""
-        end = End(topic, partition, int(orders[-1]) if len(orders) else None, one.more)
-        for delivery in deliveries:
-            delivery.ends.append(end)
-        count = len(deliveries)
-        if not len(orders):
-            return
-        if count == 1:
-            deliveries[0].pieces.append(Piece(topic, partition, _piece(records, orders)))
-            return
-        numbers = partitions_for(records.column("key"), count)
-        numbers = np.where(numbers < 0, one.partition % count, numbers)
-        if chosen is not None:
-            numbers = np.where(chosen < 0, numbers, chosen % count)
-        places = np.argsort(numbers, kind="stable")
-        starts = np.searchsorted(numbers[places], np.arange(count + 1))
-        for task, delivery in enumerate(deliveries):
-            own = places[starts[task] : starts[task + 1]]
-            if len(own):
-                part = records if len(own) == len(orders) else records.take(from_integers(own))
-                delivery.pieces.append(Piece(topic, partition, _piece(part, orders[own])))
-
-    def _send_on(self, one: Range, task: Task, deliveries: list[Delivery]) -> list[Any]:
+    @staticmethod
+    def _send_on(one: Range, task: Task, dealer: Dealer) -> list[Any]:
         """Deals what goes through a direct repartition to the tasks; returns the rest."""
         nodes = task.topology.plan.of_type(Repartition)
         topics: dict[str, list[Any]] = {task.topology.topic_of(node): [] for node in nodes}
         code = _code(task.topology, one.topic, one.partition)
         rest: list[Any] = []
         for record in task.take_outputs():
-            found = topics.get(record[0])
-            (rest if found is None else found).append(record)
-        for topic, found in topics.items():
-            if not found:
-                self._deal(one, topic, code, _NO_RECORDS, _NO_ORDERS, deliveries)
+            topics.get(record[0], rest).append(record)
+        for topic, sent in topics.items():
+            deal = partial(dealer.deal, (topic, code), keyless=one.partition, more=one.more)
+            if not sent:
+                deal(_NO_RECORDS, NO_ORDERS)
                 continue
-            keys, values, timestamps, headers, partitions = columns_for(topic, found)
+            keys, values, timestamps, headers, partitions = columns_for(topic, sent)
             offsets = from_integers(np.arange(one.start, one.start + len(keys)))
             records = pa.record_batch([offsets, *to_batch(timestamps, keys, values, headers).columns], schema=_READ)
             chosen = None
             if any(p is not None for p in partitions):
                 chosen = np.array([-1 if p is None else p for p in partitions])
-            self._deal(one, topic, code, records, _running(records), deliveries, chosen)
+            deal(records, _running(records), chosen=chosen)
         return rest
 
 
@@ -277,9 +284,10 @@ class Inputs:
 
 def _orders(source: Source | Repartition, records: pa.RecordBatch) -> Any:
     """The running maximum of the times of records, as far as they can be told without the task."""
-    function = None if isinstance(source, Repartition) else source.timestamps.function
-    if function is None or "partition_time" in function.roles:
+    function = _time_function(source)
+    if function is None:
         return _running(records)
+    assert isinstance(source, Source)
     extract, count = function.full(), len(function.roles)
     times = []
     _offsets, timestamps, keys, values, _headers = columns_of(records)
@@ -289,12 +297,17 @@ def _orders(source: Source | Repartition, records: pa.RecordBatch) -> Any:
         except Exception:  # noqa: BLE001  (the task will find it too, and knows what to do; None is such a time)
             time = -1
         times.append(time if 0 <= time < TOO_LATE else -1)
-    return np.maximum.accumulate(np.array(times, dtype=np.int64)) if times else _NO_ORDERS
+    return np.maximum.accumulate(np.array(times, dtype=np.int64)) if times else NO_ORDERS
+
+
+def _time_function(source: Source | Repartition | None) -> Function | None:
+    """The function that says the time of a record, if it needs nothing but the record."""
+    function = source.timestamps.function if isinstance(source, Source) else None
+    return None if function is None or "partition_time" in function.roles else function
 
 
 _READ = pa.schema([field for field in PIECE if field.name != "order"])
 _NO_RECORDS = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in _READ], schema=_READ)
-_NO_ORDERS = np.array([], dtype=np.int64)
 
 
 def _one_batch(records: pa.Table) -> pa.RecordBatch:
@@ -303,12 +316,9 @@ def _one_batch(records: pa.Table) -> pa.RecordBatch:
 
 
 def _running(records: pa.RecordBatch) -> Any:
-    return np.maximum.accumulate(to_numbers(records.column("timestamp"))) if records.num_rows else _NO_ORDERS
+    return np.maximum.accumulate(to_numbers(records.column("timestamp"))) if records.num_rows else NO_ORDERS
 
 
-def _piece(records: pa.RecordBatch, orders: Any) -> bytes:
-    columns = [records.column(name) for name in ("offset", "timestamp")]
-    columns.append(from_integers(orders))
-    columns += [records.column(name) for name in ("key", "value", "headers")]
-    data: bytes = pa.record_batch(columns, schema=PIECE).serialize().to_pybytes()
-    return data
+def _piece(one: Range, records: pa.RecordBatch) -> Piece:
+    """All records of a range for one task."""
+    return Piece(one.topic, [one.partition], [records.num_rows], packed(records, _running(records)))

@@ -49,7 +49,8 @@ def test_a_module_that_is_missing_in_a_worker_is_told_as_a_failure_of_the_batch(
     (batch,) = reader.read(Part(0, 1, [Range("in", 0, 0, 1, more=False)]))
     (row,) = batch.to_pylist()
     assert (row["slot"], row["kind"]) == (7, RESULT)
-    check(unpack(row["payload"], Written).failure)
+    (written,) = unpack(row["payload"], list[Written])
+    check(written.failure)
 
 
 def test_a_module_that_is_missing_where_batches_are_planned_is_told_to_the_driver(
@@ -66,7 +67,8 @@ def test_a_module_that_fails_when_it_is_imported_is_told_as_well(
     (tmp_path / "lib" / f"{NAME}.py").write_text("import os\nos.environ['A_VARIABLE_OF_THE_DRIVER']\n")
     monkeypatch.syspath_prepend(tmp_path / "lib")
     (batch,) = reader.read(Part(0, 1, [Range("in", 0, 0, 1, more=False)]))
-    failure = unpack(batch.to_pylist()[0]["payload"], Written).failure
+    (written,) = unpack(batch.to_pylist()[0]["payload"], list[Written])
+    failure = written.failure
     assert failure is not None
     assert failure.message == "the application cannot be unpacked where it runs: KeyError: 'A_VARIABLE_OF_THE_DRIVER'"
 

@@ -177,23 +177,22 @@ class EmbeddedLog:
     def offsets_for_times(self, times: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """Returns the offset of the first record whose timestamp is at least the given one, by partition."""
         with self._database.read() as connection:
+            topics = {name: stored_topics.find(connection, name) for name in dict.fromkeys(name for name, _ in times)}
             return {
-                (name, partition): stored_times.offset_for_time(
-                    connection, stored_topics.find(connection, name), partition, timestamp
-                )
+                (name, partition): stored_times.offset_for_time(connection, topics[name], partition, timestamp)
                 for (name, partition), timestamp in times.items()
             }
 
     def latest_times(self, ranges: Ranges) -> dict[tuple[str, int], int]:
         """Returns about the greatest timestamp of ranges of offsets, by partition."""
-        found: dict[tuple[str, int], int] = {}
+        times: dict[tuple[str, int], int] = {}
         with self._database.read() as connection:
-            for (topic, partition), (start, end) in ranges.items():
-                stored = stored_topics.find(connection, topic)
-                latest = stored_times.latest_time(connection, stored, partition, start, end)
+            topics = {name: stored_topics.find(connection, name) for name in dict.fromkeys(name for name, _ in ranges)}
+            for (name, partition), (start, end) in ranges.items():
+                latest = stored_times.latest_time(connection, topics[name], partition, start, end)
                 if latest is not None:
-                    found[topic, partition] = latest
-        return found
+                    times[name, partition] = latest
+        return times
 
     def wait(self, positions: Offsets, timeout: float) -> bool:
         """Waits until some partition has records at its position or beyond."""

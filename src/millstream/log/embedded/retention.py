@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Mapping
 
 from millstream.failpoints import declare, reach
 from millstream.log.api import Offsets, Removed
@@ -25,18 +26,19 @@ def apply(database: Database, now: int) -> Removed:
     records = size = 0
     with database.read() as connection:
         topics = [topic for topic in find_all(connection) if topic.settings.delete]
+        floors = applications.floors(connection)
         due = [
             (topic, partition)
             for topic in topics
             for partition in range(topic.topic.partitions)
-            if _expired(connection, topic, partition, now)
+            if _expired(connection, topic, partition, now, floors)
         ]
     for topic, partition in due:
         with database.write() as connection:
             # Others may have written since, or deleted the topic: what is deleted is decided here.
             if not any(known.id == topic.id for known in find_all(connection)):
                 continue
-            expired = _expired(connection, topic, partition, now)
+            expired = _expired(connection, topic, partition, now, applications.floors(connection))
             _delete(connection, topic, partition, expired)
             reach(BEFORE_COMMIT)
         records += sum(row.count for row in expired)
@@ -61,10 +63,16 @@ def delete_before(database: Database, offsets: Offsets) -> None:
         reach(BEFORE_COMMIT)
 
 
-def _expired(connection: sqlite3.Connection, topic: StoredTopic, partition: int, now: int) -> list[BlockRow]:
-    """Returns the blocks at the beginning of a partition that can go."""
+def _expired(
+    connection: sqlite3.Connection,
+    topic: StoredTopic,
+    partition: int,
+    now: int,
+    floors: Mapping[tuple[int, int], int],
+) -> list[BlockRow]:
+    """Returns the blocks at the beginning of a partition that can go: not those that an application may still read."""
     edges = head(connection, topic, partition)
-    floor = applications.floors(connection).get((topic.id, partition), edges.next)
+    floor = floors.get((topic.id, partition), edges.next)
     retention_ms, retention_bytes = topic.settings.retention_ms, topic.settings.retention_bytes
     size = 0 if retention_bytes is None else _size(connection, topic, partition)
     result = []

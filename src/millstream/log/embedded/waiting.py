@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Mapping
 
 from millstream.log.api import Offsets
 from millstream.log.embedded.database import Database
-from millstream.log.embedded.topics import find, head
+from millstream.log.embedded.topics import find, heads
 
 # How long to sleep between two looks: short at first, then longer while nothing comes.
 _FIRST_PAUSE = 0.0005
@@ -45,11 +46,17 @@ def _version(database: Database) -> tuple[sqlite3.Connection, int]:
 
 
 def _has_news(database: Database, positions: Offsets) -> bool:
+    """Asks for the ends of all partitions of a topic at once: it may have thousands."""
+    wanted: dict[str, dict[int, int]] = {}
+    for (topic, partition), offset in positions.items():
+        wanted.setdefault(topic, {})[partition] = offset
     with database.read() as connection:
-        return any(_end(connection, topic, partition) > offset for (topic, partition), offset in positions.items())
+        return any(_has_more(connection, topic, offsets) for topic, offsets in wanted.items())
 
 
-def _end(connection: sqlite3.Connection, name: str, partition: int) -> int:
+def _has_more(connection: sqlite3.Connection, name: str, offsets: Mapping[int, int]) -> bool:
     topic = find(connection, name)
-    topic.topic.check_partition(partition)
-    return head(connection, topic, partition).next
+    for partition in offsets:
+        topic.topic.check_partition(partition)
+    ends = heads(connection, topic)
+    return any(ends[partition].next > offset for partition, offset in offsets.items())

@@ -90,11 +90,16 @@ class Readers:
         with self._lock:
             if self._process != os.getpid():  # consumers do not outlive a fork
                 self._process, self._idle = os.getpid(), OrderedDict()
-            found = self._idle.pop((topic, partition), None)
-        if found is None:
-            check_partition(topic, topics.count_of(self._clients, topic), partition)
-            found = _Reader(self._clients, self._settings, topic, partition)
-        return found
+            reader = self._idle.pop((topic, partition), None)
+        if reader is not None:
+            return reader
+        check_partition(topic, topics.count_of(self._clients, topic), partition)
+        with self._lock:
+            reader = self._idle.popitem(last=False)[1] if len(self._idle) >= _KEPT else None
+        if reader is None:
+            return _Reader(self._clients, self._settings, topic, partition)
+        reader.move(topic, partition)  # a new consumer would connect first: that takes longer than to read some records
+        return reader
 
     def _give(self, reader: _Reader) -> None:
         with self._lock:
@@ -118,6 +123,11 @@ class _Reader:
 
     def close(self) -> None:
         self._consumer.close()
+
+    def move(self, topic: str, partition: int) -> None:
+        """Reads another partition from now on."""
+        self.topic, self.partition = topic, partition
+        self._next, self._ahead = None, []
 
     def read(self, start: int, end: int, max_bytes: int | None) -> list[Message]:
         """Reads records up to an offset, or until there are so many bytes of them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from millstream.engine import InputRecord, Task
 from millstream.errors import MillstreamError
-from millstream.log.arrays import from_integers, to_numbers
+from millstream.log.arrays import to_numbers
 from millstream.plan.fingerprint import kept_stores
 from millstream.plan.sources import GlobalTable
-from millstream.runtime.columns import NO_COLUMNS, columns_of, finder
+from millstream.runtime.columns import columns_of, finder
 from millstream.runtime.messages import (
     PIECE,
     Delivery,
@@ -43,7 +43,7 @@ FetchValues = Callable[[list[bytes]], list[bytes | None]]
 
 
 class Batch(NamedTuple):
-    """What a batch did: what is to be written to the state, and what goes to the commit."""
+    """What a batch did: what is to be written to the state, and what goes to the commit, a list of one `Written`."""
 
     puts: list[tuple[bytes, bytes]]
     deletes: list[bytes]
@@ -55,7 +55,6 @@ class _Memory(msgspec.Struct, array_like=True):
     """What a task remembers beside its stores."""
 
     cells: list[dict[str, Any]]
-    bounds: list[tuple[str, int, int]]
     waiting: list[Piece]
 
 
@@ -86,12 +85,13 @@ class TaskRunner:
         self.state = PagedState(self._fetch, memory_limit=memory_limit or program.config["host.memory.max.bytes"])
         extra = self.state.load(manifest)
         if extra is None and number in program.cells:
-            memory = _Memory(msgspec.msgpack.decode(program.cells[number]), [], [])
+            memory = _Memory(msgspec.msgpack.decode(program.cells[number]), [])
         else:
-            memory = _Memory([], [], []) if extra is None else msgspec.msgpack.decode(extra, type=_Memory)
+            memory = _Memory([], []) if extra is None else msgspec.msgpack.decode(extra, type=_Memory)
         cells = {name: value for each in memory.cells for name, value in each.items()}
-        self._bounds: dict[Place, int] = {(topic, partition): bound for topic, partition, bound in memory.bounds}
-        self._waiting: dict[Place, pa.RecordBatch] = {(p.topic, p.partition): _records(p) for p in memory.waiting}
+        self._waiting: dict[Place, pa.RecordBatch] = {
+            place: batch for piece in memory.waiting for place, batch in _by_partition(piece)
+        }
         self._parts: list[_Part] = []
         parts = program.placement.tasks
         everyone = {node.name for topology in parts for node in topology.plan.nodes}
@@ -131,7 +131,7 @@ class TaskRunner:
             changes = self.state.changes(self._told)
             writes = self.state.commit(extra)
         except MillstreamError as error:
-            return Batch([], [], pack(Written(self._origin, printed=printed, failure=failure_of(error))), failed=True)
+            return Batch([], [], pack([Written(self._origin, printed=printed, failure=failure_of(error))]), failed=True)
         if any(delivery.restores for delivery in deliveries):
             changes = {}  # the changelogs and the views have them
         sizes = self.state.sizes()
@@ -144,7 +144,7 @@ class TaskRunner:
             stores={name: size if name in self._owned else size._replace(rows=0) for name, size in sizes.items()},
             figures={"engine": time.perf_counter() - started, **self._figures(sizes)},
         )
-        return Batch(writes.puts, writes.deletes, pack(written))
+        return Batch(writes.puts, writes.deletes, pack([written]))
 
     def _fetch(self, keys: list[bytes]) -> list[bytes | None]:
         """Asks whoever asks for this batch: with each batch that is another one."""
@@ -173,9 +173,6 @@ class TaskRunner:
             self._take(part, arrived, ends)
             part.task.advance_wall_clock(now, is_quiet=self._is_quiet(part, ends))
             outputs += part.task.take_outputs()
-        for place, end in ends.items():
-            if end.bound is not None:
-                self._bounds[place] = max(end.bound, self._bounds.get(place, end.bound))
         written = Written(
             self._origin,
             blocks=list(blocks_of(outputs, self._program.counts.get, self._number)),
@@ -184,62 +181,39 @@ class TaskRunner:
             due=earliest(part.task.context.punctuators.due() for part in self._parts),
             asleep=earliest(part.task.context.punctuators.asleep() for part in self._parts),
             waiting=sum(len(batch) for batch in self._waiting.values()),
-            bounds=self._behind(ends) if self._number == 0 else [],  # all tasks say the same
+            awake=bool(self._waiting) or any(part.task.context.punctuators.any("wall") for part in self._parts),
         )
         return written, self._extra()
 
     def _arrived(self, deliveries: Sequence[Delivery]) -> dict[Place, pa.RecordBatch]:
         """The records at hand by topic and partition: those that were left, and those that came."""
-        found = self._waiting
-        for delivery in deliveries:
-            for piece in delivery.pieces:
-                place = (piece.topic, piece.partition)
-                batch = self._ordered(place, _records(piece))
-                found[place] = pa.concat_batches([found[place], batch]) if place in found else batch
-        self._waiting = {}
-        return found
-
-    def _ordered(self, place: Place, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The running maximum of a partition goes on from batch to batch."""
-        before, orders = self._bounds.get(place), to_numbers(batch.column(2))
-        if before is None or not len(orders) or orders[0] >= before:
-            return batch
-        return batch.set_column(2, PIECE.field(2), from_integers(orders.clip(min=before)))
+        arrived, self._waiting = self._waiting, {}
+        for piece in (piece for delivery in deliveries for piece in delivery.pieces):
+            for place, batch in _by_partition(piece):
+                arrived[place] = pa.concat_batches([arrived[place], batch]) if place in arrived else batch
+        return arrived
 
     def _take(self, part: _Part, arrived: dict[Place, pa.RecordBatch], ends: dict[Place, End]) -> None:
+        """Lets a sub-topology take its records, as far as the inputs allow that have more."""
         task = part.task
-        places = sorted(place for place in arrived.keys() | ends.keys() if task.queue(place[0]) is not None)
-        inputs: list[Input] = []
-        for rank, place in enumerate(places):
-            end = ends.get(place)
-            before = self._bounds.get(place)
-            bound = None
-            if end is not None and end.more:
-                bound = max([b for b in (before, end.bound) if b is not None], default=-(2**63))
-            batch = arrived.get(place)
-            inputs.append(Input(rank, _NONE if batch is None else to_numbers(batch.column(2)), bound))
-        counts, order = merge(inputs)
+        batches = {place: arrived[place] for place in sorted(arrived) if task.queue(place[0]) is not None}
+        counts, order = merge(_inputs(batches, {p: e for p, e in ends.items() if task.queue(p[0]) is not None}))
         taken = []
-        for place, count in zip(places, counts, strict=True):
-            batch = arrived.get(place)
-            if batch is not None and count < len(batch):
+        for (place, batch), count in zip(batches.items(), counts, strict=False):
+            if count < len(batch):
                 self._waiting[place] = batch.slice(count)
-                batch = batch.slice(0, count)
             queue = task.input(*place)
             part.taken[queue.node.name] += count
-            columns = NO_COLUMNS if batch is None else columns_of(batch)
+            columns = columns_of(batch.slice(0, count))
             queue.find = finder(columns)
             taken.append((queue, columns))
-        task.take(taken, order)
+        if taken:
+            task.take(taken, order)
 
     def _is_quiet(self, part: _Part, ends: dict[Place, End]) -> bool:
         """Whether a sub-topology has seen all records that there were when the batch was planned."""
-        unseen = [place for place, end in ends.items() if end.more] + list(self._waiting)
-        return all(part.task.queue(topic) is None for topic, _partition in unseen)
-
-    def _behind(self, ends: dict[Place, End]) -> list[tuple[str, int, int]]:
-        """Where inputs stand in time that have more records than the batch."""
-        return [(*place, self._bounds[place]) for place, end in ends.items() if end.more and place in self._bounds]
+        unseen = {topic for topic, _partition in (*ends, *self._waiting)}
+        return all(part.task.queue(topic) is None for topic in unseen)
 
     def _restore(self, piece: Piece) -> None:
         """Puts the records of a changelog into their store."""
@@ -271,11 +245,10 @@ class TaskRunner:
 
     def _extra(self) -> bytes:
         waiting = [
-            Piece(topic, partition, pa.concat_batches([batch]).serialize().to_pybytes())
+            Piece(topic, [partition], [len(batch)], pa.concat_batches([batch]).serialize().to_pybytes())
             for (topic, partition), batch in self._waiting.items()
         ]
-        bounds = [(*place, bound) for place, bound in self._bounds.items()]
-        return msgspec.msgpack.encode(_Memory(self._cells(), bounds, waiting))
+        return msgspec.msgpack.encode(_Memory(self._cells(), waiting))
 
     # ----- stores ----------------------------------------------------------------------------------------------
 
@@ -345,11 +318,34 @@ class _Part:
 # ----- columns -----------------------------------------------------------------------------------------------------
 
 _NONE = np.empty(0, np.int64)
+_ALWAYS = -(2**63)
+
+
+def _inputs(batches: dict[Place, pa.RecordBatch], ends: dict[Place, End]) -> list[Input]:
+    """What `merge` decides on: the inputs that have records, in their order.
+
+    Of those that have none at hand but more in the log, only the one that bounds the others the most counts; it is the
+    last, if there is one.
+    """
+    bounds = {place: _ALWAYS if end.bound is None else end.bound for place, end in ends.items()}
+    without = min(((bound, place) for place, bound in bounds.items() if place not in batches), default=None)
+    places = sorted(batches if without is None else {*batches, without[1]})
+    ranks = {place: rank for rank, place in enumerate(places)}
+    inputs = [Input(ranks[p], to_numbers(batch.column(2)), bounds.get(p)) for p, batch in batches.items()]
+    return inputs if without is None else [*inputs, Input(ranks[without[1]], _NONE, without[0])]
 
 
 def _columns(records: list[ChangelogRecord]) -> tuple[list[bytes], list[bytes | None], list[int]]:
     """Records by column; for many of them, this is several times as quick as ``zip(*records)``."""
     return [one[0] for one in records], [one[1] for one in records], [one[2] for one in records]
+
+
+def _by_partition(piece: Piece) -> Iterator[tuple[Place, pa.RecordBatch]]:
+    """The records of each partition of a piece."""
+    records, start = _records(piece), 0
+    for partition, count in zip(piece.partitions, piece.counts, strict=True):
+        yield (piece.topic, partition), records.slice(start, count)
+        start += count
 
 
 def _records(piece: Piece) -> pa.RecordBatch:

@@ -103,20 +103,21 @@ class Host:
             now = max((delivery.now for delivery in deliveries), default=0)
             timeout = program.config["task.timeout.ms"]
             with captured(printed), _Watch(timeout, wire, run.task, printed):
-                runner = self._warm(program, run, fetch, now)
+                everyone = any(delivery.everyone for delivery in deliveries)
+                runner = self._warm(program, run, fetch, now, everyone=everyone)
                 reach(BEFORE_RUN)
                 batch = runner.run(deliveries, printed)
                 reach(AFTER_RUN)
         except MillstreamError as error:
             self._tasks.pop(run.task, None)
-            return Done([], [], pack(Written(origin, printed=printed, failure=failure_of(error))))
+            return Done([], [], pack([Written(origin, printed=printed, failure=failure_of(error))]))
         except (EOFError, OSError):
             raise
         except Exception as error:  # noqa: BLE001  (a defect: said, not hidden)
             self._tasks.pop(run.task, None)
             wrapped = RunError(f"task {run.task} failed: {error_text(error)}")
             wrapped.__cause__ = error
-            return Done([], [], pack(Written(origin, printed=printed, failure=failure_of(wrapped))))
+            return Done([], [], pack([Written(origin, printed=printed, failure=failure_of(wrapped))]))
         if batch.failed:
             self._tasks.pop(run.task, None)
             return Done([], [], batch.written)
@@ -138,7 +139,7 @@ class Host:
             self._program = (name, program)
         return self._program[1]
 
-    def _warm(self, program: Program, run: Run, fetch: FetchValues, now: int) -> TaskRunner:
+    def _warm(self, program: Program, run: Run, fetch: FetchValues, now: int, *, everyone: bool) -> TaskRunner:
         """The runner of a task: the one in memory if its state is still that of Spark, else one made from that."""
         found = self._tasks.get(run.task)
         if found is not None and found.token != run.token:
@@ -146,7 +147,9 @@ class Host:
             found = None
         if found is not None:
             found.now = now  # it may have been elsewhere for a while, and nothing has changed there
-        limit = self._share_memory(program, run.task, now)
+        if everyone:
+            self._forget_moved(now)
+        limit = self._share_memory(program, run.task)
         if found is not None:
             found.runner.fetch = fetch
             return found.runner
@@ -158,11 +161,11 @@ class Host:
         self._tasks[run.task] = _Warm(runner, run.token, now)
         return runner
 
-    def _share_memory(self, program: Program, task: int, now: int) -> int:
-        """Gives each task its part of what the host may use, one that is about to be loaded among them; returns it.
+    def _forget_moved(self, now: int) -> None:
+        """Drops the tasks that run elsewhere now: their state here is of no use, and takes memory from the others.
 
-        Every batch has something for every task. One that the batch before this did not ask for is elsewhere now:
-        what is here of it is of no use, and must not take memory from the others.
+        Called with each task of a batch that runs all tasks, once the batch before it that did so is over: a task that
+        was not asked for since then has moved.
         """
         if now > self._now:
             gone = [number for number, warm in self._tasks.items() if warm.now < self._now]
@@ -171,6 +174,9 @@ class Host:
             if gone:
                 gc.collect()  # they have cycles
             self._now = now
+
+    def _share_memory(self, program: Program, task: int) -> int:
+        """Gives each task its part of the memory that the host may use, one to be loaded among them; returns it."""
         limit: int = program.config["host.memory.max.bytes"] // len(self._tasks.keys() | {task})
         for warm in self._tasks.values():
             warm.runner.state.memory_limit = limit
@@ -198,9 +204,8 @@ class _Watch:
     def _expired(self) -> None:
         error = stuck(self._thread, f"task {self._task}", self._timeout)
         with contextlib.suppress(OSError):
-            self._wire.send(
-                Done([], [], pack(Written((1, "", self._task), printed=self._printed, failure=failure_of(error))))
-            )
+            written = Written((1, "", self._task), printed=self._printed, failure=failure_of(error))
+            self._wire.send(Done([], [], pack([written])))
         os._exit(1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,11 +67,12 @@ def source_for(settings: Settings) -> type[MillstreamSource]:
 class Part(InputPartition):
     """What one worker reads of a batch."""
 
-    def __init__(self, batch: int, now: int, ranges: list[Range]) -> None:
+    def __init__(self, batch: int, now: int, ranges: list[Range], tasks: list[int] | None = None) -> None:
         super().__init__(None)
         self.batch = batch
         self.now = now
         self.ranges = ranges
+        self.tasks = tasks
 
 
 class MillstreamReader(DataSourceStreamReader):
@@ -115,13 +116,13 @@ class MillstreamReader(DataSourceStreamReader):
             least = sizes.index(min(sizes))
             parts[least].append(one)
             sizes[least] += one.end - one.start
-        return [Part(0, end["now"], sorted(part)) for part in parts]
+        return [Part(0, end["now"], sorted(part), end.get("tasks")) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads what one worker has to read."""
         assert isinstance(partition, Part)
         begin_task()
-        rows = rows_for(self._settings, partition.batch, partition.now, partition.ranges)
+        rows = rows_for(self._settings, partition.now, partition.ranges, partition.tasks)
         yield from packed_rows(rows, self._settings.slots)
 
     def commit(self, end: Mark) -> None:
@@ -135,26 +136,40 @@ def ranges_of(planner: Planner, settings: Settings, start: Mark, end: Mark) -> l
 
 
 def packed_rows(rows: Iterable[Row], slots: list[int]) -> Iterator[pa.RecordBatch]:
-    """Rows of a read stage as Spark takes them."""
+    """Rows of a read stage as Spark takes them: many small ones at once."""
+    some: list[Row] = []
+    size = 0
     for row in rows:
-        yield pa.record_batch([[slots[row.task]], pa.array([row.kind], pa.int32()), [row.payload]], schema=_ARROW)
+        some.append(row)
+        size += len(row.payload)
+        if size >= _BATCH_BYTES:
+            yield _packed(some, slots)
+            some, size = [], 0
+    if some:
+        yield _packed(some, slots)
 
 
+def _packed(rows: Sequence[Row], slots: list[int]) -> pa.RecordBatch:
+    kinds = pa.array([row.kind for row in rows], pa.int32())
+    return pa.record_batch([[slots[row.task] for row in rows], kinds, [row.payload for row in rows]], schema=_ARROW)
+
+
+_BATCH_BYTES = 4 * 1024 * 1024
 _MOST = 8
 _LAST_WORDS = 5.0
 _readers: dict[bytes, Reader] = {}
 
 
 def rows_for(
-    settings: Settings, batch: int, now: int, ranges: list[Range], records: pa.Table | None = None
+    settings: Settings, now: int, ranges: list[Range], tasks: list[int] | None, records: pa.Table | None = None
 ) -> Iterator[Row]:
     """The rows of a read stage; see `Reader.read`. What the program needs and has not here is told as its failure."""
     try:
         reader = _reader_for(settings)
     except RunError as error:  # of the program: those of the log may pass
-        yield Row(0, RESULT, pack(Written((0, "", 0), failure=failure_of(error))))
+        yield Row(0, RESULT, pack([Written((0, "", 0), failure=failure_of(error))]))
         return
-    yield from reader.read(batch, now, ranges, records)
+    yield from reader.read(0, now, ranges, records, tasks)
     if reader.is_stuck:
         # A thread of the user's cannot be ended, and would be in the way of whoever gets this worker next.
         timer = threading.Timer(_LAST_WORDS, os._exit, [1])
