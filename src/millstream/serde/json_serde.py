@@ -1,4 +1,4 @@
-"""JSON, with or without a type to decode into. It is encoded and decoded by msgspec."""
+"""JSON, with or without a type to decode into. It is encoded and decoded by msgspec, pydantic's models by pydantic."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any, Generic, TypeVar, overload
 from millstream.errors import ConfigError
 from millstream.serde.annotations import Hints, resolve, settle
 from millstream.serde.api import Serde
+from millstream.serde.json_codec import codec_for
 from millstream.serde.messages import cannot_read, cannot_write
 
 T = TypeVar("T")
 
 _CARRIES = (
-    "JSON carries dict, list, str, int, float, bool, None, dataclasses, NamedTuples and msgspec Structs; "
-    "convert it first, or give the operator another serde"
+    "JSON carries dict, list, str, int, float, bool, None, dataclasses, NamedTuples, msgspec Structs and "
+    "pydantic models; convert it first, or give the operator another serde"
 )
 
 
@@ -62,21 +63,16 @@ class JsonSerde(Serde[T], Generic[T]):
             raise cannot_read("json", data, wanted + reason) from error
 
     def _prepare(self) -> tuple[Callable[[Any], bytes], Callable[[bytes], T]]:
-        """Makes the encoder and the decoder. A type that msgspec cannot decode is found here."""
-        import msgspec
-
-        wanted: Any = Any if self.python_type is object else self.python_type
+        """Makes the encoder and the decoder. A type that cannot be decoded is found here."""
         try:
-            decode = msgspec.json.Decoder(wanted).decode
+            # Threads may get here at the same time; they make the same, and the last one's is kept.
+            self._encode, self._decode = codec_for(self.python_type)
         except (TypeError, ValueError, NameError, AttributeError, RecursionError) as error:
             raise ConfigError(
                 f"json serde: cannot decode into {type_text(self.python_type)}: {error}",
-                hint="give a dataclass, TypedDict, NamedTuple, msgspec Struct, or a list or dict of such",
+                hint="give a dataclass, TypedDict, NamedTuple, Struct, pydantic model, or a list or dict of such",
             ) from error
-        # Threads may get here at the same time; they make the same, and the last one's is kept.
-        encode = msgspec.json.Encoder().encode
-        self._encode, self._decode = encode, decode
-        return encode, decode
+        return self._encode, self._decode
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.python_type == other.python_type
