@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +32,16 @@ def build(directory: str) -> App:
     )
     for name, kind in ALL.items():
         stream = app.stream(f"{name}.in", key=str, value=kind.type)
-        last = stream.group_by_key().reduce(lambda _old, new, kind=kind: kind.change(new), store=f"{name}.store")
+        last = stream.group_by_key().reduce(changed(kind), store=f"{name}.store")
         last.to_stream().map_values(kind.change, value=kind.type).to(f"{name}.last")
         # The key changes, so that this function runs where the topics are read; and values are keys of a store.
-        grouped = stream.group_by(lambda _key, value, kind=kind: kind.change(value), key=kind.type)
+        grouped = stream.group_by(changed(kind), key=kind.type)
         grouped.count(store=f"{name}.counted").to_stream().to(f"{name}.counts")
     return app
+
+
+def changed(kind: Kind) -> Callable[[Any, Any], Any]:
+    return lambda _other, value: kind.change(value)
 
 
 def records_of(kind: Kind) -> list[bytes]:

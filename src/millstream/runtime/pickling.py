@@ -8,6 +8,8 @@ known by their identity (`dataclasses.MISSING`).
 from __future__ import annotations
 
 import enum
+import functools
+import inspect
 import operator
 import sys
 import types
@@ -17,12 +19,23 @@ from typing import Any, NewType
 
 from pyspark.cloudpickle import cloudpickle as untyped_cloudpickle
 
+from millstream.serde.json_codec import is_pydantic
+
 cloudpickle: Any = untyped_cloudpickle
 
 _STRUCT_OPTIONS = (
     "frozen", "eq", "order", "array_like", "gc", "repr_omit_defaults", "omit_defaults", "forbid_unknown_fields",
     "weakref", "dict", "cache_hash",
 )  # fmt: skip
+
+_TypeAlias: Any = getattr(typing, "TypeAliasType", NewType)
+"""What a ``type`` statement makes, from Python 3.12 on."""
+
+_CONSTRAINTS = (
+    "gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz", "title", "description",
+    "examples", "extra_json_schema", "extra",
+)  # fmt: skip
+"""Of `msgspec.Meta`, which cannot be pickled."""
 
 
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
@@ -32,10 +45,14 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         """Returns how to make an object again; NotImplemented to leave that to the object."""
         if isinstance(thing, type):
             return _reduce_class(thing, super().reducer_override)
-        if isinstance(thing, NewType):
-            return _reduce_new_type(thing)
+        if isinstance(thing, NewType | _TypeAlias):
+            return _reduce_named_type(thing)
         if isinstance(thing, types.FunctionType):
             return super().reducer_override(thing)
+        if _is_meta(thing):
+            return _make_meta, ({name: getattr(thing, name) for name in _CONSTRAINTS},)
+        if type(thing) is functools.cached_property:
+            return _make_cached_property, (thing.func, thing.attrname)
         return _constant_name(thing) or super().reducer_override(thing)
 
 
@@ -44,20 +61,53 @@ def _reduce_class(cls: type, usual: Callable[[Any], Any]) -> Any:
         del cls.__msgspec_cache__  # type: ignore[attr-defined]
     generic = vars(cls).get("__pydantic_generic_metadata__")
     if generic and generic["origin"] is not None:
-        return operator.getitem, (generic["origin"], generic["args"])
+        return _make_generic_model, (generic["origin"], generic["args"])
     reduced = usual(cls)
     if reduced is NotImplemented or reduced[0] not in {_MAKE_CLASS, _MAKE_ENUM}:
         return reduced  # by reference
-    if name := _variable_of(cls, cls.__module__):
-        return name
+    if variable := _variable_of(cls, cls.__module__):
+        return variable
     if issubclass(cls, enum.Enum):
         return _reduce_enum(cls, reduced)
+    if annotations := _resolved_annotations(cls):
+        reduced[2][0]["__annotations__"] = annotations
     if hasattr(cls, "__struct_config__"):
         return _reduce_struct(cls, reduced)
+    if is_pydantic(cls):
+        _build_model(cls)  # here, where the names in its annotations are known
+        make, arguments, (attributes, slots), *_setter = usual(cls)
+        state = {name: value for name, value in attributes.items() if name not in _BUILT}
+        return make, arguments, (state, slots), None, None, _set_model_state
     if "__slots__" in vars(cls) and not hasattr(cls, "_field_defaults"):  # a NamedTuple has its own
         make, (constructor, name, bases, body, *rest), *state = reduced
-        return make, (constructor, name, bases, {**body, "__slots__": cls.__slots__}, *rest), *state
+        return make, (constructor, name, bases, {**body, "__slots__": vars(cls)["__slots__"]}, *rest), *state
     return reduced
+
+
+def _resolved_annotations(cls: type) -> dict[str, Any] | None:
+    """Returns the annotations of a class with types in the place of names; None if there are no names in them.
+
+    Names are looked up in the module of the class, and ``__main__`` is another module in another process.
+    """
+    annotations = inspect.get_annotations(cls)
+    if not any(map(_has_name, annotations.values())):
+        return None
+    try:
+        types_of = typing.get_type_hints(cls, include_extras=True)
+    except Exception:  # noqa: BLE001  (a name that is not known here, either: whoever needs the type will report it)
+        return None
+    return {name: types_of[name] for name in annotations}
+
+
+def _has_name(annotation: Any) -> bool:
+    if isinstance(annotation, (str, typing.ForwardRef)):
+        return True
+    if isinstance(annotation, list):  # the parameters of a Callable
+        return any(map(_has_name, annotation))
+    if typing.get_origin(annotation) is typing.Literal:  # its strings are values
+        return False
+    members = typing.get_args(annotation)
+    return any(map(_has_name, members[:1] if hasattr(annotation, "__metadata__") else members))
 
 
 _MAKE_CLASS = cloudpickle._make_skeleton_class
@@ -79,7 +129,8 @@ def _reduce_struct(cls: Any, reduced: Any) -> Any:
     options["tag"] = config.tag if config.tag is not None else False
     if config.tag is not None:
         options["tag_field"] = config.tag_field
-    body = {**body, "__annotations__": attributes.pop("__annotations__", {}), "__qualname__": cls.__qualname__}
+    # The types of the fields are among the attributes: they may be classes that are not there yet.
+    body = {**body, "__annotations__": dict.fromkeys(own, object), "__qualname__": cls.__qualname__}
     if "__post_init__" in attributes:  # msgspec looks for it only here
         body["__post_init__"] = attributes.pop("__post_init__")
     for name_of_field in (*own, "__slots__", "__struct_fields__"):
@@ -102,6 +153,16 @@ def _struct_defaults(cls: Any, own: list[str]) -> dict[str, tuple[str, Any]]:
     return arguments
 
 
+def _is_meta(thing: Any) -> bool:
+    return (type(thing).__module__, type(thing).__name__) == ("msgspec", "Meta")
+
+
+def _make_meta(constraints: dict[str, Any]) -> Any:
+    import msgspec  # noqa: PLC0415  (as above)
+
+    return msgspec.Meta(**{name: value for name, value in constraints.items() if value is not None})
+
+
 def _make_struct(
     metaclass: Any,
     name: str,
@@ -118,6 +179,49 @@ def _make_struct(
     return typing.cast(type, cloudpickle._lookup_class_or_track(tracker, made))
 
 
+# ----- pydantic's models ----------------------------------------------------------------------------------------------
+
+_BUILT = frozenset(
+    {
+        "__pydantic_core_schema__",
+        "__pydantic_validator__",
+        "__pydantic_serializer__",
+        "__pydantic_parent_namespace__",
+    }
+)
+"""What pydantic makes of the fields of a model. It refers to other models, which may not be there yet."""
+
+_unbuilt: list[type] = []
+
+
+def _set_model_state(cls: Any, state: Any) -> None:
+    cloudpickle._class_setstate(cls, state)
+    for name in _BUILT & vars(cls).keys():
+        delattr(cls, name)
+    cls.__pydantic_complete__ = False
+    _unbuilt.append(cls)
+
+
+def _make_generic_model(origin: Any, arguments: tuple[Any, ...]) -> type:
+    model: type = origin[arguments]
+    return model
+
+
+def build_models() -> None:
+    """Lets pydantic build the validators of the models that were unpacked, now that all of them are there."""
+    while _unbuilt:
+        _build_model(_unbuilt.pop())
+
+
+def _build_model(cls: Any) -> None:
+    if hasattr(cls, "model_rebuild"):
+        cls.model_rebuild(raise_errors=False)  # where a name is not known, pydantic says so at the first use
+    else:
+        from pydantic.dataclasses import rebuild_dataclass  # noqa: PLC0415  (there is such a class: it is loaded)
+
+        rebuild_dataclass(cls, raise_errors=False)
+
+
 # ----- enums ----------------------------------------------------------------------------------------------------------
 
 _PLAIN: dict[type, Callable[[Any], Any]] = {
@@ -130,18 +234,18 @@ _PLAIN: dict[type, Callable[[Any], Any]] = {
 
 
 def _reduce_enum(cls: type[enum.Enum], reduced: Any) -> Any:
-    make, (bases, name, qualname, members, *rest), state, *_unused = reduced
-    plain = _PLAIN.get(cls._member_type_)  # type: ignore[attr-defined]
-    if plain is not None:
-        members = {name: plain(cls.__members__[name]) for name in members}
+    make, (bases, name, qualname, _members, *rest), state, *_setter = reduced
+    plain = _PLAIN.get(cls._member_type_, operator.attrgetter("value"))  # type: ignore[attr-defined]
+    members = {key: member for key, member in cls.__members__.items() if member.name == key}
+    aliases = {key: member.name for key, member in cls.__members__.items() if member.name != key}
     attributes = {
-        name: {key: value for key, value in vars(cls.__members__[name]).items() if key != "__objclass__"}
-        for name in members
+        key: {attribute: value for attribute, value in vars(member).items() if attribute != "__objclass__"}
+        for key, member in members.items()
     }
-    aliases = {alias: member.name for alias, member in cls.__members__.items() if alias not in members}
-    for alias in aliases:
-        state[0].pop(alias, None)
-    return make, (bases, name, qualname, members, *rest), (state, attributes, aliases), None, None, _set_enum_state
+    for key in cls.__members__:
+        state[0].pop(key, None)
+    arguments = (bases, name, qualname, {key: plain(member) for key, member in members.items()}, *rest)
+    return make, arguments, (state, attributes, aliases), None, None, _set_enum_state
 
 
 def _set_enum_state(cls: Any, state: tuple[Any, dict[str, dict[str, Any]], dict[str, str]]) -> None:
@@ -160,17 +264,30 @@ def _set_enum_state(cls: Any, state: tuple[Any, dict[str, dict[str, Any]], dict[
         type.__setattr__(cls, alias, cls._member_map_[name])
 
 
-# ----- constants and new types ----------------------------------------------------------------------------------------
+# ----- members of classes, constants and new types -------------------------------------------------------------------
 
 
-def _reduce_new_type(new_type: Any) -> Any:
-    if cloudpickle._lookup_module_and_qualname(new_type) is not None and not _is_by_value(new_type.__module__):
-        return NotImplemented
-    return _make_new_type, (new_type.__name__, new_type.__qualname__, new_type.__module__, new_type.__supertype__)
+def _make_cached_property(function: Callable[[Any], Any], name: str) -> Any:
+    made: Any = functools.cached_property(function)  # up to Python 3.11 it has a lock
+    made.__set_name__(None, name)
+    return made
+
+
+def _reduce_named_type(named: Any) -> Any:
+    if variable := _variable_of(named, named.__module__):
+        return variable
+    if isinstance(named, NewType):
+        return _make_new_type, (named.__name__, named.__qualname__, named.__module__, named.__supertype__)
+    return _make_alias, (named.__name__, named.__value__, named.__type_params__)
+
+
+def _make_alias(name: str, value: Any, parameters: tuple[Any, ...]) -> Any:
+    return _TypeAlias(name, value, type_params=parameters)
 
 
 def _make_new_type(name: str, qualname: str, module: str, supertype: Any) -> Any:
-    made: Any = NewType(name, supertype)  # type: ignore[valid-newtype]
+    constructor: Any = NewType
+    made = constructor(name, supertype)
     made.__qualname__, made.__module__ = qualname, module
     return made
 
@@ -180,12 +297,11 @@ def _constant_name(thing: Any) -> str | None:
 
     Such objects, `dataclasses.MISSING` among them, are known by their identity: a copy would be another one.
     """
-    cls = type(thing)
-    if cls.__reduce_ex__ is not object.__reduce_ex__ or cls.__reduce__ is not object.__reduce__:
+    cls: Any = type(thing)
+    is_usual = all(getattr(cls, name) is getattr(object, name) for name in _PICKLING)
+    if not is_usual or not cls.__flags__ & _HEAP_TYPE or object.__getstate__(thing) is not None:
         return None
-    if cls.__getstate__ is not object.__getstate__ or not cls.__flags__ & _HEAP_TYPE:
-        return None
-    return _variable_of(thing, cls.__module__) if object.__getstate__(thing) is None else None  # type: ignore[attr-defined]
+    return _variable_of(thing, cls.__module__)
 
 
 def _variable_of(thing: Any, module: str) -> str | None:
@@ -195,6 +311,7 @@ def _variable_of(thing: Any, module: str) -> str | None:
     return next((name for name, value in vars(sys.modules[module]).items() if value is thing), None)
 
 
+_PICKLING = ("__reduce_ex__", "__reduce__", "__getstate__")
 _HEAP_TYPE = 1 << 9
 """Flag of classes that were made by a class statement."""
 

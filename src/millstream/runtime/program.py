@@ -7,6 +7,7 @@ import io
 import pickle
 import threading
 from dataclasses import dataclass, field
+from typing import Any
 
 from millstream.config import Config
 from millstream.errors import MillstreamError, RunError
@@ -75,6 +76,15 @@ _packing = threading.Lock()
 
 def pack_program(program: Program) -> bytes:
     """Packs a program. The script goes along by value, the modules beside it as sources that are imported."""
+    return pack(program)
+
+
+def pack(thing: Any) -> bytes:
+    """Packs what is sent to the processes that run an application.
+
+    Raises:
+        RunError: It cannot be pickled.
+    """
     from millstream.runtime.pickling import Pickler, cloudpickle  # noqa: PLC0415  (only the driver packs programs)
 
     sources, by_value = modules_beside_script()
@@ -86,7 +96,7 @@ def pack_program(program: Program) -> bytes:
         for module in registered:
             cloudpickle.register_pickle_by_value(module)
         try:
-            Pickler(buffer).dump(program)
+            Pickler(buffer).dump(thing)
         except Exception as error:
             raise RunError(
                 f"the application cannot be sent to the processes that run it: {error}",
@@ -117,19 +127,29 @@ def unpack_program(data: bytes) -> Program:
     name = digest(data)
     program = _programs.get(name)
     if program is None:
-        program = _unpacked(data)
+        program = unpack(data)
+        assert isinstance(program, Program)
         while len(_programs) >= _MOST:
             del _programs[next(iter(_programs))]
         _programs[name] = program
     return program
 
 
-def _unpacked(data: bytes) -> Program:
+def unpack(data: bytes) -> Any:
+    """Unpacks what `pack` has packed.
+
+    Raises:
+        RunError: What it needs is not there.
+    """
+    from millstream.runtime.pickling import build_models  # noqa: PLC0415  (PySpark takes long to import)
+
     stream = io.BytesIO(data)
     try:
         # It came from the driver, through Spark's own channel, as Spark's own functions do.
         with sources_installed(pickle.load(stream)):  # noqa: S301
-            program = pickle.load(stream)  # noqa: S301
+            thing = pickle.load(stream)  # noqa: S301
+            build_models()
+        return thing
     except MillstreamError:
         raise
     except ImportError as error:
@@ -137,11 +157,9 @@ def _unpacked(data: bytes) -> Program:
             f"a module that the application needs cannot be imported where it runs: {error}",
             hint="install it on every machine of the cluster, or put it beside the script: it is then sent along",
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a module may read the arguments of the command line, which are others
         raise RunError(
             f"the application cannot be unpacked where it runs: {type(error).__name__}: {error}",
             hint="a module that it needs is another version there, or fails when it is imported: install the same "
             "one on every machine of the cluster",
         ) from error
-    assert isinstance(program, Program)
-    return program

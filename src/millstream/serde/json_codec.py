@@ -6,9 +6,12 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from millstream.serde.annotations import is_pydantic
-
 Codec = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
+
+
+def is_pydantic(cls: Any) -> bool:
+    """Tells whether pydantic validates a class: a model, or one of its dataclasses."""
+    return isinstance(cls, type) and hasattr(cls, "__pydantic_validator__")
 
 
 def codec_for(python_type: Any) -> Codec:

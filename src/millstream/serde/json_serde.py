@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
 from millstream.errors import ConfigError
-from millstream.serde.annotations import Hints, resolve, settle
 from millstream.serde.api import Serde
 from millstream.serde.json_codec import codec_for
 from millstream.serde.messages import cannot_read, cannot_write
@@ -80,8 +79,8 @@ class JsonSerde(Serde[T], Generic[T]):
     def __hash__(self) -> int:
         return hash(self.name)  # types such as Annotated[int, []] are not hashable
 
-    def __reduce__(self) -> tuple[Callable[[Any, Hints], object], tuple[object, Hints]]:
-        return _restored, (self.python_type, resolve(self.python_type))
+    def __reduce__(self) -> tuple[Callable[[Any], Serde[Any]], tuple[object]]:
+        return json_of, (self.python_type,)
 
 
 JSON: Serde[Any] = JsonSerde()
@@ -111,11 +110,6 @@ def json_of(python_type: Any) -> Serde[Any]:
       hint: was the topic written with another serde?
     """  # noqa: E501
     return JSON if python_type is object or python_type is Any else JsonSerde(python_type)
-
-
-def _restored(python_type: Any, hints: Hints) -> Serde[Any]:
-    settle(hints)
-    return json_of(python_type)
 
 
 def type_text(hint: object) -> str:
