@@ -276,7 +276,7 @@ def _make_cached_property(function: Callable[[Any], Any], name: str) -> Any:
 def _reduce_named_type(named: Any) -> Any:
     if variable := _variable_of(named, named.__module__):
         return variable
-    if isinstance(named, NewType):
+    if hasattr(named, "__supertype__"):
         return _make_new_type, (named.__name__, named.__qualname__, named.__module__, named.__supertype__)
     return _make_alias, (named.__name__, named.__value__, named.__type_params__)
 

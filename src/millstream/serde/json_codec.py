@@ -35,9 +35,14 @@ def _has_model(hint: Any) -> bool:
 
 
 def _model_decoder(python_type: Any) -> Callable[[bytes], Any]:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-    validate = TypeAdapter(python_type).validate_json
+    try:
+        adapter = TypeAdapter(python_type)
+        adapter.rebuild(raise_errors=True)  # a name that is not known is no fault of the first record
+    except PydanticUserError as error:
+        raise TypeError(error.message.partition("\n")[0]) from error
+    validate = adapter.validate_json
 
     def decode(data: bytes) -> Any:
         try:
