@@ -31,7 +31,7 @@ from millstream.runtime.messages import (
     pack,
     unpack,
 )
-from millstream.runtime.program import digest
+from millstream.runtime.program import digest, pack_program
 
 cloudpickle: Any = untyped_cloudpickle
 ATTEMPTS = 4
@@ -133,13 +133,12 @@ class HostedRun(LocalRun):
 
 
 def packed(program: Any) -> bytes:
-    """A program as hosts get it; its functions go along by value."""
+    """A program as hosts get it; the functions of the tests' application go along by value."""
     cloudpickle.register_pickle_by_value(smoke)
     try:
-        data: bytes = cloudpickle.dumps(program)
+        return pack_program(program)
     finally:
         cloudpickle.unregister_pickle_by_value(smoke)
-    return data
 
 
 def comparable(done: Done) -> Any:

@@ -30,6 +30,7 @@ from millstream.runtime.commit import Committer, error_of
 from millstream.runtime.control import Control, Orders
 from millstream.runtime.lifecycle import Lifecycle, Listener, State
 from millstream.runtime.metrics import Metrics
+from millstream.runtime.modules import refuse_start_in_import
 from millstream.runtime.pacing import Pacing
 from millstream.runtime.queries import open_store
 from millstream.runtime.roster import Roster
@@ -75,6 +76,7 @@ class Handle:
     """
 
     def __init__(self, app: App, *, until_caught_up: bool = False, on_state_change: Listener | None = None) -> None:
+        refuse_start_in_import()
         check_startable()
         self._app = app
         self._until_caught_up = until_caught_up

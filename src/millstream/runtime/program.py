@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
-import sys
+import pickle
 import threading
 from dataclasses import dataclass, field
 from typing import Any
 
 from millstream.config import Config
-from millstream.errors import RunError
+from millstream.errors import MillstreamError, RunError
 from millstream.log.opening import Place
 from millstream.plan.sources import ToTable
 from millstream.runtime.capture import Logging, logging_here
+from millstream.runtime.modules import modules_beside_script, sources_installed
 from millstream.runtime.queries import has_view, stores_of
 from millstream.stages import Topology
 from millstream.stages.placement import Placement, place
@@ -76,15 +76,28 @@ _packing = threading.Lock()
 
 
 def pack_program(program: Program) -> bytes:
-    """Packs a program. Functions of the script, and of modules beside it, go along by value."""
-    cloudpickle = _cloudpickle()
-    with _packing:  # what is registered is so for all threads
+    """Packs a program. The script goes along by value, the modules beside it as sources that are imported."""
+    return pack(program)
+
+
+def pack(thing: Any) -> bytes:
+    """Packs what is sent to the processes that run an application.
+
+    Raises:
+        RunError: It cannot be pickled.
+    """
+    from millstream.runtime.pickling import Pickler, cloudpickle  # noqa: PLC0415  (only the driver packs programs)
+
+    sources, by_value = modules_beside_script()
+    buffer = io.BytesIO()
+    pickle.dump(sources, buffer)
+    with _packing:  # cloudpickle's registry is one for all threads
         known = cloudpickle.list_registry_pickle_by_value()
-        registered = [module for module in _beside_the_script() if module.__name__ not in known]
+        registered = [module for module in by_value if module.__name__ not in known]
         for module in registered:
             cloudpickle.register_pickle_by_value(module)
         try:
-            data = _dumps(program)
+            Pickler(buffer).dump(thing)
         except Exception as error:
             raise RunError(
                 f"the application cannot be sent to the processes that run it: {error}",
@@ -94,22 +107,6 @@ def pack_program(program: Program) -> bytes:
         finally:
             for module in registered:
                 cloudpickle.unregister_pickle_by_value(module)
-    return data
-
-
-def _dumps(program: Program) -> bytes:
-    pickler = _cloudpickle().Pickler
-
-    class Pickler(pickler):  # type: ignore[misc, valid-type]
-        """Leaves out what msgspec keeps in classes that it has read or written: it can be made again, not sent."""
-
-        def reducer_override(self, thing: Any) -> Any:
-            if isinstance(thing, type) and "__msgspec_cache__" in vars(thing):
-                del thing.__msgspec_cache__  # type: ignore[attr-defined]
-            return super().reducer_override(thing)
-
-    buffer = io.BytesIO()
-    Pickler(buffer).dump(program)
     return buffer.getvalue()
 
 
@@ -129,48 +126,41 @@ def unpack_program(data: bytes) -> Program:
         RunError: What it needs is not there.
     """
     name = digest(data)
-    found = _programs.get(name)
-    if found is None:
-        try:
-            # It came from the driver, through Spark's own channel, as Spark's own functions do.
-            found = _cloudpickle().loads(data)
-        except ImportError as error:
-            raise RunError(
-                f"a module that the application needs cannot be imported where it runs: {error}",
-                hint="install it on every machine of the cluster, or put it beside the script: it is then sent along",
-            ) from error
-        except Exception as error:
-            raise RunError(
-                f"the application cannot be unpacked where it runs: {error_text(error)}",
-                hint="a module that it needs is another version there, or fails when it is imported: install the same "
-                "one on every machine of the cluster",
-            ) from error
-        assert isinstance(found, Program)
+    program = _programs.get(name)
+    if program is None:
+        program = unpack(data)
+        assert isinstance(program, Program)
         while len(_programs) >= _MOST:
             del _programs[next(iter(_programs))]
-        _programs[name] = found
-    return found
+        _programs[name] = program
+    return program
 
 
-def _cloudpickle() -> Any:
-    from pyspark import cloudpickle  # noqa: PLC0415  (not every process that knows programs packs them)
+def unpack(data: bytes) -> Any:
+    """Unpacks what `pack` has packed.
 
-    return cloudpickle
+    Raises:
+        RunError: What it needs is not there.
+    """
+    from millstream.runtime.pickling import build_models  # noqa: PLC0415  (PySpark takes long to import)
 
-
-def _beside_the_script() -> list[Any]:
-    """The modules that are imported from the directory of the script, which other machines do not have."""
-    main = getattr(sys.modules.get("__main__"), "__file__", None)
-    if main is None:
-        return []
-    here = os.path.dirname(os.path.abspath(main)) + os.sep  # noqa: PTH100, PTH120  (modules say what they say)
-    installed = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
-    found = []
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if file is None or name in {"__main__", "__mp_main__"} or name.split(".")[0] == "millstream":
-            continue
-        path = os.path.abspath(file)  # noqa: PTH100
-        if path.startswith(here) and not path.startswith(sys.prefix + os.sep) and not any(p in path for p in installed):
-            found.append(module)
-    return found
+    stream = io.BytesIO(data)
+    try:
+        # It came from the driver, through Spark's own channel, as Spark's own functions do.
+        with sources_installed(pickle.load(stream)):  # noqa: S301
+            thing = pickle.load(stream)  # noqa: S301
+            build_models()
+        return thing
+    except MillstreamError:
+        raise
+    except ImportError as error:
+        raise RunError(
+            f"a module that the application needs cannot be imported where it runs: {error}",
+            hint="install it on every machine of the cluster, or put it beside the script: it is then sent along",
+        ) from error
+    except (Exception, SystemExit) as error:  # a module may read the arguments of the command line, which are others
+        raise RunError(
+            f"the application cannot be unpacked where it runs: {error_text(error)}",
+            hint="a module that it needs is another version there, or fails when it is imported: install the same "
+            "one on every machine of the cluster",
+        ) from error

@@ -1,4 +1,4 @@
-"""JSON, with or without a type to decode into. It is encoded and decoded by msgspec."""
+"""JSON, with or without a type to decode into. It is encoded and decoded by msgspec, pydantic's models by pydantic."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar, overload
 
 from millstream.errors import ConfigError
-from millstream.serde.annotations import Hints, resolve, settle
 from millstream.serde.api import Serde
+from millstream.serde.json_codec import as_python, codec_for
 from millstream.serde.messages import cannot_read, cannot_write
 from millstream.text import plain_text
 
@@ -20,8 +20,8 @@ _MAYBE_NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 """How NaN and the infinities begin in MessagePack, in which other values may have the same bytes."""
 
 _CARRIES = (
-    "JSON carries dict, list, str, int, float, bool, None, dataclasses, NamedTuples and msgspec Structs; "
-    "convert it first, or give the operator another serde"
+    "JSON carries dict, list, str, int, float, bool, None, dataclasses, NamedTuples, msgspec Structs and "
+    "pydantic models; convert it first, or give the operator another serde"
 )
 
 
@@ -87,21 +87,16 @@ class JsonSerde(Serde[T], Generic[T]):
             raise cannot_read("json", data, wanted + reason) from error
 
     def _prepare(self) -> tuple[Callable[[Any], bytes], Callable[[bytes], T]]:
-        """Makes the encoder and the decoder. A type that msgspec cannot decode is found here."""
-        import msgspec
-
-        wanted: Any = Any if self.python_type is object else self.python_type
+        """Makes the encoder and the decoder. A type that cannot be decoded is found here."""
         try:
-            decode = msgspec.json.Decoder(wanted).decode
+            # Threads may get here at the same time; they make the same, and the last one's is kept.
+            self._encode, self._decode = codec_for(self.python_type)
         except (TypeError, ValueError, NameError, AttributeError, RecursionError) as error:
             raise ConfigError(
                 f"json serde: cannot decode into {type_text(self.python_type)}: {error}",
-                hint="give a dataclass, TypedDict, NamedTuple, msgspec Struct, or a list or dict of such",
+                hint="give a dataclass, TypedDict, NamedTuple, Struct, pydantic model, or a list or dict of such",
             ) from error
-        # Threads may get here at the same time; they make the same, and the last one's is kept.
-        encode = msgspec.json.Encoder().encode
-        self._encode, self._decode = encode, decode
-        return encode, decode
+        return self._encode, self._decode
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.python_type == other.python_type
@@ -109,8 +104,8 @@ class JsonSerde(Serde[T], Generic[T]):
     def __hash__(self) -> int:
         return hash(self.name)  # types such as Annotated[int, []] are not hashable
 
-    def __reduce__(self) -> tuple[Callable[[Any, Hints], object], tuple[object, Hints]]:
-        return _restored, (self.python_type, resolve(self.python_type))
+    def __reduce__(self) -> tuple[Callable[[Any], Serde[Any]], tuple[object]]:
+        return json_of, (self.python_type,)
 
 
 JSON: Serde[Any] = JsonSerde()
@@ -142,11 +137,6 @@ def json_of(python_type: Any) -> Serde[Any]:
     return JSON if python_type is object or python_type is Any else JsonSerde(python_type)
 
 
-def _restored(python_type: Any, hints: Hints) -> Serde[Any]:
-    settle(hints)
-    return json_of(python_type)
-
-
 def _refuse_not_finite(value: Any) -> None:
     """Refuses numbers that JSON does not have. msgspec writes them as null, which would be read as another value.
 
@@ -157,7 +147,7 @@ def _refuse_not_finite(value: Any) -> None:
         return
     import msgspec
 
-    parts = [msgspec.to_builtins(value)]
+    parts = [msgspec.to_builtins(value, enc_hook=as_python)]
     while parts:
         part = parts.pop()
         if isinstance(part, float):
@@ -174,7 +164,7 @@ def _may_not_be_finite(value: Any) -> bool:
     import msgspec
 
     try:
-        return _MAYBE_NOT_FINITE.search(msgspec.msgpack.encode(value)) is not None
+        return _MAYBE_NOT_FINITE.search(msgspec.msgpack.encode(value, enc_hook=as_python)) is not None
     except OverflowError:  # MessagePack has no whole numbers of more than 64 bits
         return True
 

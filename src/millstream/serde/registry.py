@@ -55,8 +55,8 @@ _BY_TYPE: dict[object, Serde[Any]] = {
 
 _UNIONS = (Union, types.UnionType)
 _CONTAINERS = (dict, list, tuple, set, frozenset)
-# A class is known by a mark, so that neither dataclasses, attrs nor msgspec is imported to ask.
-_MARKS = ("__dataclass_fields__", "__struct_fields__", "__attrs_attrs__")
+# A class is known by a mark, so that neither dataclasses, attrs, msgspec nor pydantic is imported to ask.
+_MARKS = ("__dataclass_fields__", "__struct_fields__", "__attrs_attrs__", "__pydantic_validator__")
 # Other classes of the standard library that msgspec writes as JSON text or numbers.
 _SCALARS = {
     "datetime": ("datetime", "date", "time", "timedelta"),
@@ -72,8 +72,9 @@ def serde_for(hint: Any, what: str = "value") -> Serde[Any]:
 
     A serde is itself. ``str``, ``int``, ``float``, ``bool``, ``bytes``, ``uuid.UUID`` and ``None`` have
     Kafka's string, long, double, boolean, bytes, uuid and void. Everything else that has a JSON form is JSON,
-    read into that type: ``dict``, ``list[int]``, dataclasses, TypedDicts, NamedTuples, msgspec Structs, enums,
-    datetimes; ``object`` and ``Any`` are JSON of any shape. ``X | None`` is as ``X``, since every serde carries None.
+    read into that type: ``dict``, ``list[int]``, dataclasses, TypedDicts, NamedTuples, msgspec Structs, pydantic
+    models, enums, datetimes; ``object`` and ``Any`` are JSON of any shape. ``X | None`` is as ``X``, since every serde
+    carries None.
 
     Names are Kafka's: ``"int"`` is a number of 4 bytes and ``"float"`` too, while ``int`` is a long and ``float``
     a double.

@@ -3,11 +3,8 @@ from __future__ import annotations
 import enum
 import math
 import pickle
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 import msgspec
@@ -146,35 +143,6 @@ def test_equality_and_pickle() -> None:
     assert again == used
     assert again.deserialize(b'{"id":"o1"}') == Order("o1")
     assert pickle.loads(pickle.dumps(JSON)) is JSON
-
-
-SCRIPT = """
-from __future__ import annotations
-import subprocess, sys
-from dataclasses import dataclass
-from pyspark import cloudpickle
-from millstream.serde import json_of
-
-@dataclass
-class Part:
-    name: str
-    parts: list[Part]
-
-@dataclass
-class Car:
-    wheels: dict[str, Part]
-
-other = "import pickle, sys; print(pickle.load(sys.stdin.buffer).deserialize(sys.argv[1].encode()))"
-data = '{"wheels":{"left":{"name":"w","parts":[]}}}'
-subprocess.run([sys.executable, "-c", other, data], input=cloudpickle.dumps(json_of(Car)), check=True)
-"""
-
-
-def test_types_of_a_script_that_name_each_other_go_to_other_processes(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT, encoding="utf-8")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
-    assert done.stdout == "Car(wheels={'left': Part(name='w', parts=[])})\n", done.stderr
 
 
 def test_values_are_kept_as_bytes() -> None:

@@ -1,0 +1,86 @@
+"""The end of a script, behind the text of `kinds`: runs all kinds of value types, and prints what is in the topics."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import kinds_beside  # type: ignore[import-not-found]
+import kinds_installed.types  # type: ignore[import-not-found]
+from tests.fault.hosted import HostedRun
+
+from millstream import App, TestDriver
+from millstream.log import ProducerRecord, open_log
+
+if TYPE_CHECKING:
+    from tests.runtime.kinds import KINDS, Kind  # noqa: TC004  (they are above, in the script)
+
+PLACES = {"script": KINDS, "beside": kinds_beside.KINDS, "installed": kinds_installed.types.KINDS}
+ALL: dict[str, Kind] = {f"{place}.{name}": kind for place, kinds in PLACES.items() for name, kind in kinds.items()}
+OUTPUTS = [f"{name}.{what}" for name in ALL for what in ("last", "counts")]
+
+
+def build(directory: str) -> App:
+    app = App(
+        "kinds",
+        deserialization_exception_handler="continue",
+        errors_dead_letter_queue_topic_name="dead",
+        config={"state.dir": directory, "status": "none"},
+    )
+    for name, kind in ALL.items():
+        stream = app.stream(f"{name}.in", key=str, value=kind.type)
+        last = stream.group_by_key().reduce(changed(kind), store=f"{name}.store")
+        last.to_stream().map_values(kind.change, value=kind.type).to(f"{name}.last")
+        # The key changes, so that this function runs where the topics are read; and values are keys of a store.
+        grouped = stream.group_by(changed(kind), key=kind.type)
+        grouped.count(store=f"{name}.counted").to_stream().to(f"{name}.counts")
+    return app
+
+
+def changed(kind: Kind) -> Callable[[Any, Any], Any]:
+    return lambda _other, value: kind.change(value)
+
+
+def records_of(kind: Kind) -> list[bytes]:
+    return [*kind.records, kind.invalid, *kind.records]
+
+
+def in_driver(directory: str) -> dict[str, list[Any]]:
+    with TestDriver(build(directory)) as driver:
+        for name, kind in ALL.items():
+            for value in records_of(kind):
+                driver.input(f"{name}.in", key=bytes, value=bytes).pipe(name.encode(), value)
+        topics = {topic: driver.output(topic, key=bytes, value=bytes).read_all() for topic in (*OUTPUTS, "dead")}
+    return {topic: [(record.key, record.value) for record in records] for topic, records in topics.items()}
+
+
+def on_log(directory: str, way: str) -> dict[str, list[Any]]:
+    with open_log(directory) as log:
+        for name, kind in ALL.items():
+            log.create_topic(f"{name}.in")
+            log.produce(f"{name}.in", [ProducerRecord(name.encode(), value, 0) for value in records_of(kind)])
+        app = build(directory)
+        if way == "spark":
+            app.run(until_caught_up=True)
+        else:
+            with HostedRun(app, records=1_000) as run:
+                run.run()
+        ends = log.ends([*OUTPUTS, "dead"])
+        tables = {topic: log.read(topic, 0, 0, ends[topic][0]) for topic in ends}
+    return {
+        topic: list(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
+        for topic, table in tables.items()
+    }
+
+
+if __name__ == "__main__":
+    _, data, *ways = sys.argv
+    results = {way: in_driver(data) if way == "driver" else on_log(data, way) for way in ways}
+    texts = {
+        way: {topic: [[part.decode() for part in record] for record in records] for topic, records in topics.items()}
+        for way, topics in results.items()
+    }
+    Path(data, "results.json").write_text(json.dumps(texts), encoding="utf-8")
