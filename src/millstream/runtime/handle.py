@@ -34,6 +34,7 @@ from millstream.runtime.spark.session import (
     check_reachable,
     check_startable,
     cores_of,
+    import_pyspark,
     open_session,
     where_to_look,
 )
@@ -287,7 +288,8 @@ class Handle:
                     return
 
     def _attempt(self) -> None:
-        from millstream.runtime.spark.query import Query  # noqa: PLC0415  (it brings Spark)
+        import_pyspark()
+        from millstream.runtime.spark.query import Query  # noqa: PLC0415  (it imports PySpark)
 
         application = self._application
         self._batch_failure = None

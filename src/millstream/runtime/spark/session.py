@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import logging
 import os
 import re
@@ -83,6 +84,7 @@ _LOCAL = {
 """For checkpoints on a local disk, where Hadoop's own way to write a file takes long."""
 
 
+_importing = threading.Lock()
 _starting = threading.Lock()
 _started: tuple[Any, Path] | None = None
 """The Spark that was started here, and the file of its log."""
@@ -96,9 +98,20 @@ def check_startable() -> None:
     Raises:
         SetupError: There is no Java that Spark can use.
     """
-    pyspark = sys.modules.get("pyspark")  # it takes a second, and who has not loaded it has no Spark
-    if pyspark is None or pyspark.SparkContext._active_spark_context is None:
+    # Spark cannot run here unless PySpark is imported. Another thread may be importing it: its parts come one by one.
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    if context is None or context._active_spark_context is None:
         check_java()
+
+
+def import_pyspark() -> None:
+    """Imports PySpark and what uses it.
+
+    Applications that start at once do so one after the other: PySpark's modules import each other in circles, and
+    Python then lets a second thread see modules that are not complete.
+    """
+    with _importing:
+        importlib.import_module("millstream.runtime.spark.query")
 
 
 def check_java() -> None:
@@ -249,11 +262,15 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
         java = " ".join([java, *java_options()])
     if not master.startswith("local"):
         settings.pop("spark.locality.wait")
-    builder = SparkSession.builder.master(master).appName(given.get("spark.app.name", "millstream"))
-    for key, value in {**settings, **given, "spark.driver.extraJavaOptions": java}.items():
-        builder = builder.config(key, value)
+    name = given.get("spark.app.name", "millstream")
+    options = {"spark.master": master, "spark.app.name": name, **settings, **given}
+    options["spark.driver.extraJavaOptions"] = java
     environment = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
-    with _stderr_to(directory / "spark.err"), _environment(environment):
+    with _environment(environment):
+        _launch_java(options, directory / "spark.err")
+        builder = SparkSession.builder
+        for key, value in options.items():
+            builder = builder.config(key, value)
         session = builder.getOrCreate()
     global _started  # noqa: PLW0603  (one process has one Spark)
     _started = (session.sparkContext, directory / "spark.log")
@@ -331,19 +348,34 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-@contextlib.contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """Sends what the Java process and Spark's workers say to a file; they get our stderr when they are started."""
-    sys.stderr.flush()
-    usual = os.dup(2)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    os.dup2(file, 2)
-    os.close(file)
-    try:
-        yield
-    finally:
-        os.dup2(usual, 2)
-        os.close(usual)
+def _launch_java(options: Mapping[str, str], errors: Path) -> None:
+    """Starts the Java process, unless an earlier Spark of this process has left one.
+
+    Java and the Python processes that it starts write their standard error to a file. That of this process stays as it
+    is: tracebacks of the user's own threads must reach the terminal.
+
+    Raises:
+        SetupError: Java ended at once.
+    """
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    if SparkContext._gateway is not None:
+        return
+    conf = SparkConf().setAll(list(options.items()))
+    with open(errors, "wb", opener=_private) as file:  # noqa: PTH123
+        try:
+            gateway = launch_gateway(conf, {"stderr": file})  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            lines = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            said = lines[-1] if lines else "it did not say why"
+            raise SetupError(f"Spark's Java process ended at once: {said}", hint=f"look at {errors}") from error
+    SparkContext._ensure_initialized(gateway=gateway)  # type: ignore[no-untyped-call]
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _logging(directory: Path) -> Path:
