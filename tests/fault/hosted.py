@@ -16,15 +16,16 @@ from tests.fault import smoke
 from tests.runtime.local import LocalRun
 
 from millstream import App
-from millstream.runtime.host.client import connect, stop_all
+from millstream.runtime.host.client import ask, connect, stop_all
+from millstream.runtime.host.recovery import run_noting
 from millstream.runtime.host.server import TOKEN_KEY
-from millstream.runtime.host.wire import Wire
+from millstream.runtime.host.wire import HostGone, Wire
 from millstream.runtime.messages import (
     Delivery,
     Done,
     Fetch,
     Fetched,
-    NeedProgram,
+    HostMessage,
     ProgramData,
     Run,
     Written,
@@ -34,7 +35,6 @@ from millstream.runtime.messages import (
 from millstream.runtime.program import digest
 
 cloudpickle: Any = untyped_cloudpickle
-ATTEMPTS = 4
 State = dict[bytes, bytes]
 
 
@@ -51,6 +51,7 @@ class HostedRun(LocalRun):
 
     Attributes:
         failures: How many attempts failed because their host was gone.
+        told: What was said of processes that ended after that.
         places: The host of each task.
         reloads: How often a host has asked for the manifest, as it does when it has nothing in memory.
     """
@@ -77,6 +78,7 @@ class HostedRun(LocalRun):
         self.failures = 0
         self.reloads = 0
         self.repeats = 0
+        self.told: list[str] = []
 
     def close(self) -> None:
         stop_all(self._name)
@@ -107,29 +109,23 @@ class HostedRun(LocalRun):
         return done.written
 
     def _attempts(self, task: int, deliveries: list[bytes], state: State) -> Done:
-        """Tries as often as Spark does."""
-        for _ in range(ATTEMPTS - 1):
-            with contextlib.suppress(EOFError, OSError):
-                return self._attempt(task, deliveries, state)
-            self.failures += 1
-        return self._attempt(task, deliveries, state)
+        """Runs a batch in the host of its task, and, if that ends, as `TaskProxy` does then."""
 
-    def _attempt(self, task: int, deliveries: list[bytes], state: State) -> Done:
-        wire = self.connect(task)
+        def answer(message: HostMessage) -> HostMessage:
+            if isinstance(message, Fetch):
+                self.reloads += message.keys == [b"m"]
+                return Fetched([state.get(key) for key in message.keys])
+            return ProgramData(self._program)
+
+        request = Run(digest(self._program), task, state.get(TOKEN_KEY, b""), deliveries)
         try:
-            wire.send(Run(digest(self._program), task, state.get(TOKEN_KEY, b""), deliveries))
-            while True:
-                message = wire.receive()
-                if isinstance(message, NeedProgram):
-                    wire.send(ProgramData(self._program))
-                elif isinstance(message, Fetch):
-                    self.reloads += message.keys == [b"m"]
-                    wire.send(Fetched([state.get(key) for key in message.keys]))
-                else:
-                    assert isinstance(message, Done)
-                    return message
-        finally:
-            wire.close()
+            with contextlib.closing(self.connect(task)) as wire:
+                outcome = ask(wire, request, answer)
+        except HostGone:
+            self.failures += 1
+            outcome = run_noting(f"task {task}", request, answer, self.told.append)
+        assert isinstance(outcome, Done)
+        return outcome
 
 
 def packed(program: Any) -> bytes:

@@ -20,6 +20,7 @@ from millstream.errors import (
     LogError,
     MillstreamError,
     OffsetOutOfRangeError,
+    QueryError,
     RunError,
 )
 from millstream.runtime.application import Application
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _POLL = 0.02
+_ASK_EVERY = 1.0
+"""How often Spark is asked for tasks that failed, in seconds."""
+
 _GRACE = 6.0
 """How long a batch may take to end when the application is to stop, which may take 10 seconds with all that follows."""
 
@@ -99,6 +103,8 @@ class Handle:
         self._look_at = f"look at {self._application.directory / 'spark.log'}"
         self._ordering = threading.Lock()
         self._progressed = False
+        self._suspect = False
+        self._asked = 0.0
         self._thread = threading.Thread(target=self._supervise, name=f"millstream-{app.id}", daemon=True)
 
     def _look(self) -> None:
@@ -282,6 +288,7 @@ class Handle:
                 if failures > config["restart.max.attempts"]:
                     raise
                 pause = min(60.0, config["restart.backoff.ms"] / 1000 * 2 ** (failures - 1))
+                self._suspect = isinstance(error, QueryError)
                 self._status.failed(error, pause)
                 self._life.change(State.STARTING)
                 if self._stopping.wait(pause):
@@ -290,6 +297,7 @@ class Handle:
     def _attempt(self) -> None:
         import_pyspark()
         from millstream.runtime.spark.query import Query  # noqa: PLC0415  (it imports PySpark)
+        from millstream.runtime.spark.source import Before  # noqa: PLC0415
 
         application = self._application
         self._batch_failure = None
@@ -318,7 +326,7 @@ class Handle:
                 application.directory / "control.json",
                 application.checkpoint,
                 commit,
-                application.started_batch() if at_most_once else None,
+                Before(application.started_batch() if at_most_once else None, self._suspect),
             )
         self._life.change(State.RUNNING)
         try:
@@ -355,15 +363,26 @@ class Handle:
                 self._end(query)
                 return
             self._status.trouble(self._control.read_trouble())
+            self._tell_of_retries(query)
+        self._tell_of_retries(query, now=True)
         if self._batch_failure is not None:
             raise self._batch_failure
         failure = self._control.failure()
         raise self._spark_failure(query) if failure is None else error_of(failure)
 
+    def _tell_of_retries(self, query: Query, *, now: bool = False) -> None:
+        """Tells of each batch and each task that is run again. Spark is asked for them now and then."""
+        for line in self._control.told():
+            self._status.retrying(line)
+        if now or time.monotonic() - self._asked >= _ASK_EVERY:
+            for line in query.failed_tasks.new():
+                self._status.retrying(line)
+            self._asked = time.monotonic()
+
     def _spark_failure(self, query: Query) -> MillstreamError:
-        lines = [line for line in str(query.spark.exception() or "").splitlines() if line.strip()]
-        why = f": {lines[0]}" if lines else ", and does not say why"
-        return QueryError(f"Spark stopped the query{why}", hint=self._look_at)
+        why = query.why_it_ended()
+        said = ", and does not say why" if why is None else f": {why}"
+        return QueryError(f"Spark stopped the query{said}", hint=self._look_at)
 
     def _end(self, query: Query) -> None:
         """Ends the query between two batches."""
@@ -441,9 +460,3 @@ def _may_pass(error: MillstreamError) -> bool:
     if isinstance(error, BrokerError):
         return error.may_pass
     return isinstance(error, QueryError) or type(error) is LogError
-
-
-class QueryError(RunError):
-    """Spark stopped the query: a worker or a host was lost, a disk was full, …"""
-
-    code = "spark"

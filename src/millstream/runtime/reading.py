@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.engine import Task
-from millstream.errors import MillstreamError, OffsetOutOfRangeError
+from millstream.engine.errors import FAILURES
+from millstream.errors import MillstreamError, OffsetOutOfRangeError, RunError
 from millstream.failpoints import declare, reach
 from millstream.log.api import Log
 from millstream.log.arrays import from_integers, to_numbers
@@ -97,6 +98,12 @@ class Reader:
                     written = self._read_range(one, now, deliveries, records)
             except MillstreamError as error:
                 written = Written((0, one.topic, one.partition), failure=failure_of(error))
+            except OSError:
+                raise  # it may pass
+            except BaseException as error:  # noqa: BLE001  (whatever it is, the driver must be told)
+                wrapped = RunError(f"reading topic {one.topic}, partition {one.partition} failed: {error!r}")
+                wrapped.__cause__ = error
+                written = Written((0, one.topic, one.partition), failure=failure_of(wrapped))
             figures = {"read": time.perf_counter() - started, "planned": now / 1000, **written.figures}
             written = msgspec.structs.replace(written, printed=printed, figures=figures)
             yield Row(one.partition % self._program.tasks, RESULT, pack(written))
@@ -285,7 +292,7 @@ def _orders(source: Source | Repartition, records: pa.RecordBatch) -> Any:
     for timestamp, key, value in zip(timestamps, keys, values, strict=True):
         try:
             time = extract(*(source.key.deserialize(key), source.value.deserialize(value), timestamp)[:count])
-        except Exception:  # noqa: BLE001  (the task will find it too, and knows what to do)
+        except FAILURES:  # the task will find it too, and knows what to do
             time = None
         times.append(-1 if time is None else time)
     return np.maximum.accumulate(np.array(times, dtype=np.int64)) if times else _NO_ORDERS

@@ -63,6 +63,13 @@ class Status:
         elif self._how == "line":
             _board.print(f"{self.name}: {error.message}\n  starting again in {pause:g} s", error=True)
 
+    def retrying(self, what: str) -> None:
+        """Says what failed and is run again."""
+        if self._how == "json":
+            self._json({"retry": what})
+        elif self._how == "line":
+            _board.print(f"{self.name}: {what}", error=True)
+
     def lost(self, stores: list[str]) -> None:
         """Says which stores the topology has no more: what is in them is given up."""
         if self._how == "json":

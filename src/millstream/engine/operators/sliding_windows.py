@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.engine.compile import Build, Process
+from millstream.engine.errors import FAILURES
 from millstream.engine.operators.aggregates import first_and_next
 from millstream.engine.operators.time_windows import close_windows, unemitted
 from millstream.engine.tables import value_check
@@ -166,7 +167,7 @@ class SlidingWindows:
                 timestamp = max(timestamp, before)
             if type(new) is not self.kind and new is not None:
                 self.check(new)
-        except Exception as error:
+        except FAILURES as error:
             self.fail(error, key, value, timestamp, headers)
             raise _Failed from error
         self._write(key, start, new, old, timestamp, headers)

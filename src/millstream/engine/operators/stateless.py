@@ -9,6 +9,7 @@ from typing import Any
 from millstream.engine.chunks import Bulk, Chunk, results
 from millstream.engine.compile import Build, Process, in_bulk, operator
 from millstream.engine.context import OutputBatch, OutputRecord, size_of
+from millstream.engine.errors import FAILURES
 from millstream.errors import ProcessingError, ProductionError, SerializationError
 from millstream.names import check_name
 from millstream.plan import stateless as plan
@@ -33,7 +34,7 @@ def filter_(node: plan.Filter, build: Build) -> Process:  # noqa: C901  (one for
             try:
                 if not holds(key, value, timestamp):
                     return
-            except Exception as error:
+            except FAILURES as error:
                 fail(error, key, value, timestamp, headers)
                 return
             forward(key, value, timestamp, headers)
@@ -46,7 +47,7 @@ def filter_(node: plan.Filter, build: Build) -> Process:  # noqa: C901  (one for
             try:
                 if not holds(key, value):
                     return
-            except Exception as error:
+            except FAILURES as error:
                 fail(error, key, value, timestamp, headers)
                 return
             forward(key, value, timestamp, headers)
@@ -57,7 +58,7 @@ def filter_(node: plan.Filter, build: Build) -> Process:  # noqa: C901  (one for
         try:
             if not holds(value):
                 return
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         forward(key, value, timestamp, headers)
@@ -127,7 +128,7 @@ def map_values(node: plan.MapValues, build: Build) -> Process:
         def process_with_time(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
                 result = function(key, value, timestamp)
-            except Exception as error:
+            except FAILURES as error:
                 fail(error, key, value, timestamp, headers)
                 return
             forward(key, result, timestamp, headers)
@@ -139,7 +140,7 @@ def map_values(node: plan.MapValues, build: Build) -> Process:
         def process_with_key(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
                 result = function(key, value)
-            except Exception as error:
+            except FAILURES as error:
                 fail(error, key, value, timestamp, headers)
                 return
             forward(key, result, timestamp, headers)
@@ -149,7 +150,7 @@ def map_values(node: plan.MapValues, build: Build) -> Process:
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
             result = function(value)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         forward(key, result, timestamp, headers)
@@ -173,7 +174,7 @@ def select_key(node: plan.SelectKey, build: Build) -> Process:
         def process_with_time(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
                 chosen = function(key, value, timestamp)
-            except Exception as error:
+            except FAILURES as error:
                 fail(error, key, value, timestamp, headers)
                 return
             forward(chosen, value, timestamp, headers)
@@ -183,7 +184,7 @@ def select_key(node: plan.SelectKey, build: Build) -> Process:
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
             chosen = function(key, value)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         forward(chosen, value, timestamp, headers)
@@ -202,7 +203,7 @@ def map_(node: plan.Map, build: Build) -> Process:
         try:
             pair = function(key, value)
             new_key, new_value = pair
-        except Exception as error:
+        except FAILURES as error:
             fail(no_pair(error, pair), key, value, timestamp, headers)
             return
         forward(new_key, new_value, timestamp, headers)
@@ -210,7 +211,7 @@ def map_(node: plan.Map, build: Build) -> Process:
     return process
 
 
-def no_pair(error: Exception, given: Any) -> Exception:
+def no_pair(error: BaseException, given: Any) -> BaseException:
     """Says so if a function gave something else than a key and a value."""
     if isinstance(error, TypeError | ValueError) and given is not None and not isinstance(given, tuple | list):
         return ProcessingError(
@@ -232,7 +233,7 @@ def flat_map(node: plan.FlatMap, build: Build) -> Process:
             for pair in function(key, value):
                 new_key, new_value = pair
                 pairs.append((new_key, new_value))
-        except Exception as error:
+        except FAILURES as error:
             fail(no_pair(error, pair), key, value, timestamp, headers)
             return
         for new_key, new_value in pairs:
@@ -250,7 +251,7 @@ def flat_map_values(node: plan.FlatMapValues, build: Build) -> Process:
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
             values = list(function(key, value))
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         for new_value in values:
@@ -269,7 +270,7 @@ def peek(node: plan.Peek | plan.Foreach, build: Build) -> Process:
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
             function(key, value)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         forward(key, value, timestamp, headers)
@@ -288,7 +289,7 @@ def branch(node: plan.Branch, build: Build) -> Process:
         for holds, fail, output in choices:
             try:
                 chosen = bool(holds(key, value))
-            except Exception as error:
+            except FAILURES as error:
                 fail(error, key, value, timestamp, headers)
                 return
             if chosen:
@@ -328,7 +329,7 @@ def write_all(node: plan.Sink, build: Build) -> Bulk | None:
     def take(chunk: Chunk) -> None:
         try:
             names, values = chunk.names_for(key_serde), value_serde.serialize_all(chunk.values)
-        except Exception:
+        except FAILURES:
             chunk.one_by_one(write)
             return
         largest = context.largest
@@ -407,7 +408,7 @@ def _writer(
                 count = context.partition_counts(topic)
                 partition = _checked_partition(choose(key, value, count), count)
             data, content = key_bytes(key), value_bytes(value)
-        except Exception as error:
+        except FAILURES as error:
             fail(_of_the_key(error, key, key_serde), key, value, timestamp, headers)
             return
         largest = context.largest if is_sink else None
@@ -428,7 +429,7 @@ def _too_large(topic: str, size: int, largest: int) -> ProductionError:
     )
 
 
-def _of_the_key(error: Exception, key: Any, serde: Serde[Any]) -> Exception:
+def _of_the_key(error: BaseException, key: Any, serde: Serde[Any]) -> BaseException:
     """Says so if it is the key that cannot be written."""
     if isinstance(error, SerializationError):
         try:
@@ -461,7 +462,7 @@ def _dynamic_sink(node: plan.Sink, topic: Function, build: Build) -> Process:
             if write is None:
                 check_name(target, "topic")
                 write = writers[target] = _writer(node, build, target, node.key, node.value, node.partitioner)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         write(key, value, timestamp, headers)

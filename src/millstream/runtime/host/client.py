@@ -11,12 +11,13 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from millstream.errors import RunError
 from millstream.runtime.host.birth import birth
 from millstream.runtime.host.wire import Wire
-from millstream.runtime.messages import Stop
+from millstream.runtime.messages import Fetch, HostMessage, NeedProgram, Stop
 
 _START_SECONDS = 60.0
 _LONGEST = 103
@@ -69,7 +70,7 @@ def connect(run: str, executor: int, number: int) -> Wire:
             stdin=subprocess.DEVNULL,
             stdout=sys.__stderr__,
             start_new_session=True,
-            env={"PYTHONHASHSEED": "0", **os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env=environment(),
         )
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and process.poll() is None:
@@ -83,6 +84,23 @@ def connect(run: str, executor: int, number: int) -> Wire:
         f"a task host could not be started (exit code {code})" if code is not None else "a task host does not start",
         hint=f"try it yourself: {sys.executable} -c 'import millstream.runtime.host.server'",
     )
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process of ours: it finds the modules that this one finds."""
+    return {"PYTHONHASHSEED": "0", **os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
+def ask(wire: Wire, request: HostMessage, answer: Callable[[HostMessage], HostMessage]) -> HostMessage:
+    """Sends a request, answers what the host asks meanwhile, and returns what comes of it.
+
+    Raises:
+        HostGone: The host has ended.
+    """
+    wire.send(request)
+    while isinstance(message := wire.receive(), Fetch | NeedProgram):
+        wire.send(answer(message))
+    return message
 
 
 def start_hosts(run: str, executor: int, count: int) -> None:

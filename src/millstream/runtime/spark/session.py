@@ -364,14 +364,14 @@ def _launch_java(options: Mapping[str, str], errors: Path) -> None:
     if SparkContext._gateway is not None:
         return
     conf = SparkConf().setAll(list(options.items()))
-    with open(errors, "wb", opener=_private) as file:  # noqa: PTH123
+    with open(errors, "wb", opener=_private) as file:
         try:
             gateway = launch_gateway(conf, {"stderr": file})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             lines = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             said = lines[-1] if lines else "it did not say why"
             raise SetupError(f"Spark's Java process ended at once: {said}", hint=f"look at {errors}") from error
-    SparkContext._ensure_initialized(gateway=gateway)  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _private(path: str, flags: int) -> int:

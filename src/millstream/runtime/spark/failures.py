@@ -1,0 +1,77 @@
+"""What Spark says of tasks and queries that failed, in words for the person who reads them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_TRACE = "Traceback (most recent call last):"
+_NOISE = ("JVM stacktrace", "Driver stacktrace", "During handling of", "The above exception")
+_JAVA = re.compile(r"^(?:Caused by: )?(?:[a-z_]\w*\.)+[A-Z]\w*(?:Exception|Error)?: *")
+_LOST = re.compile(r"most recent failure: Lost task [\d.]+ in stage [\d.]+ \(.*?\) \(.*?\): *")
+_PYTHON = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*)(: .*)?$")
+_MOST_TASKS = 1000
+
+
+def cause_of(text: str) -> str | None:
+    """The cause in what Spark says of a failure: the last error of a Python traceback in it, or Java's own words.
+
+    >>> cause_of("Job aborted: Lost task 0.3 in stage 2.0 (TID 5) (host executor driver): ...")
+    'Job aborted: Lost task 0.3 in stage 2.0 (TID 5) (host executor driver): ...'
+    """
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    python = _last_python_error(lines)
+    if python is not None:
+        return python
+    for line in lines:
+        found = _LOST.search(line)
+        if found is not None:
+            return _JAVA.sub("", line[found.end() :]) or None
+    causes = [line for line in lines if line.lstrip().startswith("Caused by: ")]
+    said = causes[-1].strip() if causes else next((line for line in lines if not line.startswith(_NOISE)), "")
+    return _JAVA.sub("", said).removeprefix("Caused by: ") or None
+
+
+def _last_python_error(lines: list[str]) -> str | None:
+    """The line that ends the last Python traceback."""
+    inside, error = False, None
+    for line in lines:
+        if line.strip().endswith(_TRACE):
+            inside = True
+        elif inside and not line.startswith(" ") and (found := _PYTHON.match(line)) is not None:
+            inside, error = False, f"{found.group(1)}{found.group(2) or ''}"
+    return error
+
+
+class FailedTasks:
+    """Tells of tasks that failed and that Spark runs again."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._known: set[int] = set()
+
+    def new(self) -> list[str]:
+        """One line for each task that has failed since this was asked for last."""
+        with contextlib.suppress(Exception):  # Spark may be about to end; the query tells of that
+            return [line for stage in self._failing() for line in self._lines(*stage)]
+        return []
+
+    def _failing(self) -> list[tuple[int, int]]:
+        tracker = self._context.statusTracker()
+        stages = ((number, tracker.getStageInfo(number)) for number in tracker.getActiveStageIds())
+        return [(number, info.currentAttemptId) for number, info in stages if info is not None and info.numFailedTasks]
+
+    def _lines(self, stage: int, attempt: int) -> list[str]:
+        java: Any = self._context._jsc
+        tasks = java.sc().statusStore().taskList(stage, attempt, _MOST_TASKS)
+        lines = []
+        for task in map(tasks.apply, range(tasks.size())):
+            if task.errorMessage().isDefined() and task.taskId() not in self._known:
+                self._known.add(task.taskId())
+                why = cause_of(task.errorMessage().get()) or "Spark does not say why"
+                lines.append(f"Spark lost a task and runs it again: {why}")
+        return lines
