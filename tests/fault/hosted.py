@@ -50,6 +50,7 @@ class HostedRun(LocalRun):
         hosts: How many hosts the tasks are dealt to; by default each has one of its own.
 
     Attributes:
+        name: Of the run.
         failures: How many attempts failed because their host was gone.
         told: What was said of processes that ended after that.
         places: The host of each task.
@@ -67,7 +68,7 @@ class HostedRun(LocalRun):
         hosts: int | None = None,
     ) -> None:
         super().__init__(app, records=records)
-        self._name = f"test-{secrets.token_hex(6)}"
+        self.name = f"test-{secrets.token_hex(6)}"
         self.executor = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
         self._program = packed(self.application.program)
         self._dice = random.Random(seed)
@@ -81,7 +82,7 @@ class HostedRun(LocalRun):
         self.told: list[str] = []
 
     def close(self) -> None:
-        stop_all(self._name)
+        stop_all(self.name)
         self.executor.kill()
         self.executor.wait()
         assert self.executor.stdin is not None
@@ -89,7 +90,7 @@ class HostedRun(LocalRun):
         super().close()
 
     def connect(self, task: int = 0) -> Wire:
-        return connect(self._name, self.executor.pid, self.places[task])
+        return connect(self.name, self.executor.pid, self.places[task])
 
     def _run_task(self, task: int, given: list[Delivery], state: State, now: int) -> bytes:
         deliveries = [pack(delivery) for delivery in given]

@@ -31,6 +31,7 @@ from millstream.runtime.messages import earliest
 from millstream.runtime.metrics import Metrics
 from millstream.runtime.pacing import Pacing
 from millstream.runtime.queries import open_store
+from millstream.runtime.spark.java import has_ended
 from millstream.runtime.spark.session import (
     check_reachable,
     check_startable,
@@ -247,15 +248,15 @@ class Handle:
                 self._attempts()
         except MillstreamError as error:
             self._error = error
-        except ConnectionError as error:
-            self._error = RunError(
-                "the application stopped: Spark's Java process has ended",
-                hint="if it ran out of memory, see spark.driver.memory and max.batch.bytes; " + self._look_at,
-            )
-            self._error.__cause__ = error
         except Exception as error:  # noqa: BLE001  (whatever it is, it must be told)
-            self._error = RunError(f"the application stopped: {type(error).__name__}: {error}")
-            self._error.__cause__ = error
+            if isinstance(error, ConnectionError) or has_ended():
+                self._error = RunError(
+                    "the application stopped: Spark's Java process has ended",
+                    hint="if it ran out of memory, see spark.driver.memory and max.batch.bytes; " + self._look_at,
+                )
+            else:
+                self._error = RunError(f"the application stopped: {type(error).__name__}: {error}")
+                self._error.__cause__ = error
         finally:
             self._status.error = self._error
             with contextlib.suppress(Exception):

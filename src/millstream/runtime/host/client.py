@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from millstream.errors import RunError
-from millstream.runtime.host.birth import birth
+from millstream.runtime.host.birth import birth, is_left_behind, owner_record
 from millstream.runtime.host.wire import Wire
 from millstream.runtime.messages import Fetch, HostMessage, NeedProgram, Stop
 
@@ -23,6 +24,7 @@ _START_SECONDS = 60.0
 _LONGEST = 103
 """How many bytes the path of a Unix socket may have, on the system that allows the fewest."""
 
+_OWNER = "owner"
 _BELOW = len("/0123456789ab/1234567/h123.1234567")
 """How many bytes the path of a host's socket has below the directory of all runs."""
 
@@ -56,15 +58,15 @@ def connect(run: str, executor: int, number: int) -> Wire:
     wire = _try(path)
     if wire is not None:
         return wire
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    born = birth(executor)
+    if born is None:
+        raise RunError("no task host is started: the process that this worker came from is gone")
+    _make(directory, executor)
     with open(directory / f"l{number}", "w", encoding="ascii") as lock:  # noqa: PTH123
         fcntl.flock(lock, fcntl.LOCK_EX)
         wire = _try(path)
         if wire is not None:
             return wire
-        born = birth(executor)
-        if born is None:
-            raise RunError("no task host is started: the process that this worker came from is gone")
         process = subprocess.Popen(  # noqa: S603  (our own program)
             [sys.executable, "-m", "millstream.runtime.host", str(path), str(executor), born],
             stdin=subprocess.DEVNULL,
@@ -84,6 +86,26 @@ def connect(run: str, executor: int, number: int) -> Wire:
         f"a task host could not be started (exit code {code})" if code is not None else "a task host does not start",
         hint=f"try it yourself: {sys.executable} -c 'import millstream.runtime.host.server'",
     )
+
+
+def _make(directory: Path, executor: int) -> None:
+    """Makes the directory of an executor, which says whose it is. Those of executors that are gone are removed."""
+    if directory.exists():
+        return
+    for old in directory.parents[1].glob("*/[0-9]*"):
+        with contextlib.suppress(OSError):  # it is being made, or removed
+            if is_left_behind(int(old.name), (old / _OWNER).read_text(encoding="ascii")):
+                remove(old)
+    directory.parent.mkdir(mode=0o700, exist_ok=True)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    (directory / _OWNER).write_text(owner_record(executor), encoding="ascii")
+
+
+def remove(directory: Path) -> None:
+    """Removes the directory of an executor, and that of its run, if it was the last one there."""
+    shutil.rmtree(directory, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        directory.parent.rmdir()
 
 
 def environment() -> dict[str, str]:

@@ -24,6 +24,7 @@ from millstream.failpoints import declare, reach
 from millstream.log.opening import open_place
 from millstream.runtime.capture import captured, log_like
 from millstream.runtime.host.birth import birth
+from millstream.runtime.host.client import remove
 from millstream.runtime.host.runner import FetchValues, TaskRunner
 from millstream.runtime.host.wire import Wire
 from millstream.runtime.messages import (
@@ -263,6 +264,8 @@ def serve(path: str, parent: int, born: str) -> None:
     while birth(parent) == born and time.monotonic() - host.last_used <= _IDLE:
         if done.wait(1.0):
             break
-    with contextlib.suppress(OSError):
-        Path(path).unlink()
+    if birth(parent) == born:
+        Path(path).unlink(missing_ok=True)
+    else:
+        remove(Path(path).parent)  # nobody will look for a host there again
     os._exit(0)

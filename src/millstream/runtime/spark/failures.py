@@ -48,26 +48,35 @@ def _last_python_error(lines: list[str]) -> str | None:
 
 
 class FailedTasks:
-    """Tells of tasks that failed and that Spark runs again."""
+    """Tells of the tasks of a query that failed and that Spark runs again."""
 
-    def __init__(self, context: SparkContext) -> None:
+    def __init__(self, context: SparkContext, run: str) -> None:
         self._context = context
+        self._run = run
         self._known: set[int] = set()
 
     def new(self) -> list[str]:
         """One line for each task that has failed since this was asked for last."""
         with contextlib.suppress(Exception):  # Spark may be about to end; the query tells of that
-            return [line for stage in self._failing() for line in self._lines(*stage)]
+            return self._lines()
         return []
 
-    def _failing(self) -> list[tuple[int, int]]:
+    def _lines(self) -> list[str]:
         tracker = self._context.statusTracker()
-        stages = ((number, tracker.getStageInfo(number)) for number in tracker.getActiveStageIds())
-        return [(number, info.currentAttemptId) for number, info in stages if info is not None and info.numFailedTasks]
-
-    def _lines(self, stage: int, attempt: int) -> list[str]:
         java: Any = self._context._jsc
-        tasks = java.sc().statusStore().taskList(stage, attempt, _MOST_TASKS)
+        store = java.sc().statusStore()
+        lines = []
+        for number in tracker.getActiveJobsIds():
+            job = store.job(number)
+            if not job.numFailedTasks() or job.jobGroup().get() != self._run:
+                continue
+            info = tracker.getJobInfo(number)
+            for stage in info.stageIds if info is not None else ():
+                lines += self._of_stage(store, stage)
+        return lines
+
+    def _of_stage(self, store: Any, stage: int) -> list[str]:
+        tasks = store.taskList(stage, store.lastStageAttempt(stage).attemptId(), _MOST_TASKS)
         lines = []
         for task in map(tasks.apply, range(tasks.size())):
             if task.errorMessage().isDefined() and task.taskId() not in self._known:

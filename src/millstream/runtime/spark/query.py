@@ -54,7 +54,6 @@ class Query:
     ) -> None:
         self.run = secrets.token_hex(6)
         self._context = session.sparkContext
-        self.failed_tasks = FailedTasks(self._context)
         self.batch_error: Exception | None = None
         self._cores = cores_of(session)
         packed = Parcel(pack_program(program), session, control.parent)
@@ -78,6 +77,7 @@ class Query:
         writer = rows.writeStream.outputMode("update").foreachBatch(on_batch)
         writer = writer.queryName(program.topology.application_id).option("checkpointLocation", url_of(checkpoint))
         self.spark: StreamingQuery = writer.start()
+        self.failed_tasks = FailedTasks(self._context, str(self.spark.runId))
 
     def why_it_ended(self) -> str | None:
         """What Spark, or the last batch, has failed of; None if neither says so."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib
-import logging
 import os
-import re
 import shlex
 import shutil
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -23,12 +20,14 @@ from millstream.config import refuse_speculation
 from millstream.errors import SetupError
 from millstream.log.opening import Place
 from millstream.runtime.checkpoint import local_path
-from millstream.runtime.spark.archive import find_java, java_options
+from millstream.runtime.host.birth import is_left_behind, owner_record
+from millstream.runtime.spark.archive import java_options
+from millstream.runtime.spark.java import check_java, keep_quiet, launch_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_JAVA = 17
+_OWNER = "owner"
 _EXECUTOR_SECONDS = 8.0
 """How long the first executor of a cluster is waited for."""
 
@@ -114,42 +113,6 @@ def import_pyspark() -> None:
         importlib.import_module("millstream.runtime.spark.query")
 
 
-def check_java() -> None:
-    """Makes sure that there is a Java that Spark can use.
-
-    Raises:
-        SetupError: There is none, or it is too old; the hint says how to install one.
-    """
-    home, java = os.environ.get("JAVA_HOME"), find_java()
-    hint = f"install Java {_JAVA} or later: {_install_command()}"
-    if java is None:
-        where = f"in JAVA_HOME ({home})" if home else "on the PATH"
-        if home and shutil.which("java"):
-            hint = "JAVA_HOME is wrong: correct it, or unset it, to use the one on the PATH"
-        raise SetupError(f"Spark needs Java {_JAVA} or later, and there is none {where}", hint=hint)
-    found = subprocess.run(  # noqa: S603  (the user's own Java)
-        [java, "-version"], capture_output=True, text=True, check=False
-    )
-    version = re.search(r'version "(?:1\.)?(\d+)', found.stderr + found.stdout)
-    if version is None or int(version.group(1)) < _JAVA:
-        said = "has no version that can be read" if version is None else f"is version {version.group(1)}"
-        raise SetupError(f"Spark needs Java {_JAVA} or later, and {java} {said}", hint=hint)
-
-
-def _install_command() -> str:
-    if sys.platform == "darwin":
-        return "brew install openjdk@17"
-    for program, command in {
-        "apt-get": "sudo apt-get install openjdk-17-jre-headless",
-        "dnf": "sudo dnf install java-17-openjdk-headless",
-        "apk": "sudo apk add openjdk17-jre-headless",
-        "pacman": "sudo pacman -S jre17-openjdk-headless",
-    }.items():
-        if shutil.which(program):
-            return command
-    return "from adoptium.net, or by your system's package manager"
-
-
 def open_session(
     config: Mapping[str, Any], directory: Path, checkpoint: str | None = None
 ) -> tuple[SparkSession, bool]:
@@ -169,12 +132,12 @@ def open_session(
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     given = {key: str(value) for key, value in config.items() if key.startswith("spark.")}
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # errors of a batch are told by the handle, not twice
     with _starting:
         try:
             session, started = SparkSession.active().newSession(), False
         except PySparkRuntimeError:
             session, started = _start(given, directory), True
+    keep_quiet(session)
     refuse_speculation(dict(session.sparkContext.getConf().getAll()), "the active Spark session")
     cores = cores_of(session)
     settings = {**_QUERY, "spark.sql.shuffle.partitions": str(min(cores, 8))}
@@ -267,7 +230,7 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
     options["spark.driver.extraJavaOptions"] = java
     environment = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
     with _environment(environment):
-        _launch_java(options, directory / "spark.err")
+        launch_java(options, directory / "spark.err", scratch)
         builder = SparkSession.builder
         for key, value in options.items():
             builder = builder.config(key, value)
@@ -295,10 +258,12 @@ def _scratch(base: Path) -> Path:
     """A directory for what Spark keeps while it runs; those of processes that are gone are removed."""
     base.mkdir(mode=0o700, exist_ok=True)
     for old in base.glob("[0-9]*"):
-        if not _is_alive(int(old.name)):
-            shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(OSError):  # it is being made, or removed
+            if is_left_behind(int(old.name), (old / _OWNER).read_text(encoding="ascii")):
+                shutil.rmtree(old, ignore_errors=True)
     own = base / str(os.getpid())
     own.mkdir(mode=0o700, exist_ok=True)
+    (own / _OWNER).write_text(owner_record(os.getpid()), encoding="ascii")
     atexit.register(shutil.rmtree, own, ignore_errors=True)
     return own
 
@@ -326,16 +291,6 @@ def _launcher(scratch: Path) -> Path:
     return path
 
 
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
 @contextlib.contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
     """Sets what is not set in the environment, for as long as it takes to start Spark."""
@@ -346,36 +301,6 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
     finally:
         for name in own:
             os.environ.pop(name, None)
-
-
-def _launch_java(options: Mapping[str, str], errors: Path) -> None:
-    """Starts the Java process, unless an earlier Spark of this process has left one.
-
-    Java and the Python processes that it starts write their standard error to a file. That of this process stays as it
-    is: tracebacks of the user's own threads must reach the terminal.
-
-    Raises:
-        SetupError: Java ended at once.
-    """
-    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
-    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
-    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
-
-    if SparkContext._gateway is not None:
-        return
-    conf = SparkConf().setAll(list(options.items()))
-    with open(errors, "wb", opener=_private) as file:
-        try:
-            gateway = launch_gateway(conf, {"stderr": file})  # type: ignore[no-untyped-call]
-        except PySparkRuntimeError as error:
-            lines = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            said = lines[-1] if lines else "it did not say why"
-            raise SetupError(f"Spark's Java process ended at once: {said}", hint=f"look at {errors}") from error
-    SparkContext._ensure_initialized(gateway=gateway)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _logging(directory: Path) -> Path:
