@@ -10,30 +10,47 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _TRACE = "Traceback (most recent call last):"
-_NOISE = ("JVM stacktrace", "Driver stacktrace", "During handling of", "The above exception")
-_JAVA = re.compile(r"^(?:Caused by: )?(?:[a-z_]\w*\.)+[A-Z]\w*(?:Exception|Error)?: *")
-_LOST = re.compile(r"most recent failure: Lost task [\d.]+ in stage [\d.]+ \(.*?\) \(.*?\): *")
+_NOISE = ("An error occurred while", "An exception was raised by the Python Proxy", "Exception thrown in await", "===")
+_JAVA = re.compile(r"^(?:: |Caused by: )?(?:[a-z_]\w*\.)+([A-Z]\w*(?:Exception|Error))\b:? *")
+_LOST = re.compile(r"most recent failure: Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \(.*?\): *")
+_QUERY = re.compile(
+    r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: *|(?: *SQLSTATE: \w+| \(no cause message\))+$"
+)
 _PYTHON = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*)(: .*)?$")
+_ENDED = re.compile(r"^(?:EOFException|SocketException|Connection reset)$")
 _MOST_TASKS = 1000
 
 
 def cause_of(text: str) -> str | None:
     """The cause in what Spark says of a failure: the last error of a Python traceback in it, or Java's own words.
 
-    >>> cause_of("Job aborted: Lost task 0.3 in stage 2.0 (TID 5) (host executor driver): ...")
-    'Job aborted: Lost task 0.3 in stage 2.0 (TID 5) (host executor driver): ...'
+    >>> cause_of("java.io.IOException: No space left on device")
+    'No space left on device'
     """
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     python = _last_python_error(lines)
     if python is not None:
         return python
-    for line in lines:
-        found = _LOST.search(line)
-        if found is not None:
-            return _JAVA.sub("", line[found.end() :]) or None
-    causes = [line for line in lines if line.lstrip().startswith("Caused by: ")]
-    said = causes[-1].strip() if causes else next((line for line in lines if not line.startswith(_NOISE)), "")
-    return _JAVA.sub("", said).removeprefix("Caused by: ") or None
+    causes = [_words(line) for line in lines if line.startswith("Caused by: ")]
+    first = [_words(line) for line in lines[:2]]
+    return next((words for words in (*reversed(causes), *first) if words), None)
+
+
+def cause_of_java(error: Any) -> str:
+    """The cause of an error of Java's that has no message: its class."""
+    while error.getCause() is not None:
+        error = error.getCause()
+    said = _words(str(error.toString())) or str(error.getClass().getSimpleName())
+    return f"a Python process of Spark's has ended ({said})" if _ENDED.match(said) else said
+
+
+def _words(line: str) -> str:
+    """What a line says, without the class of an error and without what all failures have in common."""
+    lost = _LOST.search(line)
+    words = _QUERY.sub("", line[lost.end() :] if lost is not None else line)
+    while (named := _JAVA.match(words)) is not None:
+        words = words[named.end() :]
+    return "" if words.startswith(_NOISE) else words
 
 
 def _last_python_error(lines: list[str]) -> str | None:
@@ -81,6 +98,6 @@ class FailedTasks:
         for task in map(tasks.apply, range(tasks.size())):
             if task.errorMessage().isDefined() and task.taskId() not in self._known:
                 self._known.add(task.taskId())
-                why = cause_of(task.errorMessage().get()) or "Spark does not say why"
+                why = cause_of(task.errorMessage().get()) or "no reason is known"
                 lines.append(f"Spark lost a task and runs it again: {why}")
         return lines

@@ -14,7 +14,7 @@ from millstream.runtime.checkpoint import url_of
 from millstream.runtime.host.client import stop_all
 from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program, pack_program
-from millstream.runtime.spark.failures import FailedTasks, cause_of
+from millstream.runtime.spark.failures import FailedTasks, cause_of, cause_of_java
 from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.proxy import OUTPUT, TaskProxy
 from millstream.runtime.spark.session import cores_of, executor_cores
@@ -80,9 +80,12 @@ class Query:
         self.failed_tasks = FailedTasks(self._context, str(self.spark.runId))
 
     def why_it_ended(self) -> str | None:
-        """What Spark, or the last batch, has failed of; None if neither says so."""
+        """What the last batch, or Spark, has failed of; None if Spark has not failed."""
         error = self.batch_error or self.spark.exception()
-        return None if error is None else cause_of(str(error))
+        if error is None:
+            return None
+        java: Any = self.spark
+        return cause_of(str(error)) or cause_of_java(java._jsq.exception().get())
 
     def stop(self) -> None:
         """Stops the query, and ends its task hosts."""
