@@ -73,7 +73,7 @@ class Handle:
     """
 
     def __init__(self, app: App, *, until_caught_up: bool = False, on_state_change: Listener | None = None) -> None:
-        check_startable()
+        check_startable(app.config)
         self._app = app
         self._until_caught_up = until_caught_up
         self._life = Lifecycle()

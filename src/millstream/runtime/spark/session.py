@@ -22,6 +22,7 @@ from millstream.log.opening import Place
 from millstream.runtime.checkpoint import local_path
 from millstream.runtime.host.birth import is_left_behind, owner_record
 from millstream.runtime.spark.archive import java_options
+from millstream.runtime.spark.interpreter import check_interpreter
 from millstream.runtime.spark.java import check_java, keep_quiet, launch_java
 
 if TYPE_CHECKING:
@@ -89,18 +90,22 @@ _started: tuple[Any, Path] | None = None
 """The Spark that was started here, and the file of its log."""
 
 
-def check_startable() -> None:
+def check_startable(config: Mapping[str, Any]) -> None:
     """Makes sure that Spark can be started, unless it runs in this process already.
 
     To be called before an application touches anything: who has no Java should know that first.
 
+    Args:
+        config: The configuration of the application.
+
     Raises:
-        SetupError: There is no Java that Spark can use.
+        SetupError: There is no Java that Spark can use, or no Python that its workers can run.
     """
     # Spark cannot run here unless PySpark is imported. Another thread may be importing it: its parts come one by one.
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     if context is None or context._active_spark_context is None:
         check_java()
+        check_interpreter(config)
 
 
 def import_pyspark() -> None:
