@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
+from millstream.display import facts
 from millstream.dsl.app import App
 from millstream.errors import (
     BrokerError,
@@ -136,6 +137,28 @@ class Handle:
                     some = log.read(topic, partition, start, start + _FEW, max_bytes=_FEW_BYTES)
                     return float(some.nbytes / max(len(some), 1))
         return 0.0
+
+    def __repr__(self) -> str:
+        return f"Handle({self._app.id!r}, {self.state.value})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the state, and the figures that matter."""
+        try:
+            figures = self.metrics()
+        except MillstreamError as error:  # a broker may not answer
+            return facts(repr(self), [("", error)])
+        rates = figures["records_per_second"]
+        lag = {topic: source["lag"] for topic, source in figures["sources"].items()}
+        named = [
+            ("state", self.state.value),
+            ("batches", figures["batches"]),
+            ("records per second", f"in {rates['in']:.0f}, out {rates['out']:.0f}"),
+            ("records to be read", ", ".join(f"{topic}: {count:,}" for topic, count in lag.items())),
+            ("records dropped", sum(figures["dropped"].values())),
+            ("rows in stores", ", ".join(f"{name}: {one['rows']:,}" for name, one in figures["stores"].items())),
+            ("error", self._error),
+        ]
+        return facts(repr(self), named)
 
     # ----- what users call -------------------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from millstream.dsl.app import App
 
 _JSON_EVERY = 1.0
+_SPOKEN = {"line", "plain"}
+"""The forms in which problems are told in words."""
 
 
 class Status:
@@ -31,7 +33,7 @@ class Status:
         self.name = app.id
         self._metrics = metrics
         how = app.config["status"]
-        self._how = ("line" if sys.stderr.isatty() else "json") if how == "auto" else how
+        self._how = _automatic() if how == "auto" else how
         self._said = 0.0
         self._state = State.CREATED
         self._since = time.monotonic()
@@ -60,21 +62,21 @@ class Status:
         """Says why the application starts again."""
         if self._how == "json":
             self._json({"error": error.message, "code": error.code, "restart_in_seconds": pause})
-        elif self._how == "line":
+        elif self._how in _SPOKEN:
             _board.print(f"{self.name}: {error.message}\n  starting again in {pause:g} s", error=True)
 
     def retrying(self, what: str) -> None:
         """Says what failed and is run again."""
         if self._how == "json":
             self._json({"retry": what})
-        elif self._how == "line":
+        elif self._how in _SPOKEN:
             _board.print(f"{self.name}: {what}", error=True)
 
     def lost(self, stores: list[str]) -> None:
         """Says which stores the topology has no more: what is in them is given up."""
         if self._how == "json":
             self._json({"lost_stores": stores})
-        elif self._how == "line":
+        elif self._how in _SPOKEN:
             _board.print(
                 f"{self.name}: the topology has these stores no more, what is in them is lost: {', '.join(stores)}"
             )
@@ -86,6 +88,8 @@ class Status:
             self._since = time.monotonic()
             if self._how == "json":
                 self._json({"trouble": what})
+            elif self._how == "plain" and what is not None:
+                _board.print(f"{self.name}: {what}", error=True)
 
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[None]:
@@ -136,6 +140,22 @@ class Status:
     def _json(self, figures: dict[str, Any]) -> None:
         text = json.dumps({"application": self.name, "time": int(time.time() * 1000), **figures})
         print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _automatic() -> str:
+    """How to show the status if nobody has said how.
+
+    A notebook keeps all that is written to it, so problems alone are told there; the handle shows the figures.
+    """
+    if _is_notebook():
+        return "plain"
+    return "line" if sys.stderr.isatty() else "json"
+
+
+def _is_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
 
 
 class _Board:

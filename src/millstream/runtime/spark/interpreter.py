@@ -47,7 +47,7 @@ def check_interpreter(config: Mapping[str, Any]) -> None:
     named = os.environ.get("PYSPARK_PYTHON")
     python = named or sys.executable
     if not python:
-        raise SetupError("Spark's workers need a Python, and this one does not know its path", hint="set PYSPARK_PYTHON")
+        raise SetupError("Spark's workers need a Python, and this one has no path", hint="set PYSPARK_PYTHON")
     whose = "PYSPARK_PYTHON" if named else "the running Python"
     facts = _ask(python, whose)
     own = list(sys.version_info[:2])
