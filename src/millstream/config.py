@@ -255,7 +255,8 @@ KEYS: dict[str, Key] = {
     "status": Key(
         "auto",
         _one_of("auto", "line", "json", "none"),
-        "What a running application shows: a live `line`, `json` lines, `none`; `auto`: line or, if piped, json.",
+        "What a running application shows: a live `line`, `json` lines, `none`; `auto`: line or, if piped, json; in a "
+        "notebook, problems only.",
     ),
 }
 

@@ -597,7 +597,7 @@ def test_where_sparks_log_is_is_said_when_spark_stops_the_query(tmp_path: Path, 
     log.produce("in", [ProducerRecord(b"k", b"v")])
     until(lambda: len(values(log, "out")) == 1, handle)
     _kill_own("python_streaming_source_runner")
-    with pytest.raises(RunError, match="Spark stopped the query: ") as caught:
+    with pytest.raises(RunError, match="Spark stopped the query: a Python process of Spark's has ended") as caught:
         handle.wait(120)
     assert caught.value.hint is not None
     path = Path(caught.value.hint.removeprefix("look at "))

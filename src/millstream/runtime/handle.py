@@ -74,10 +74,10 @@ class Handle:
     """
 
     def __init__(self, app: App, *, until_caught_up: bool = False, on_state_change: Listener | None = None) -> None:
-        check_startable(app.config)
         self._app = app
-        self._until_caught_up = until_caught_up
         self._life = Lifecycle()
+        check_startable(app.config)
+        self._until_caught_up = until_caught_up
         if on_state_change is not None:
             self._life.listen(on_state_change)
         self._stopping = threading.Event()
