@@ -21,6 +21,7 @@ from millstream.runtime.host.recovery import run_noting
 from millstream.runtime.messages import ProgramData, ReadRanges, RowsRead, Written, unpack
 from millstream.runtime.program import digest
 from millstream.runtime.reading import RESULT
+from millstream.runtime.spark.source import stream_of
 from millstream.serde import Serde
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
@@ -93,12 +94,19 @@ def test_a_function_that_ends_its_host_is_named_with_its_record(tmp_path: Path, 
     assert values(tmp_path, "out") == []
 
 
-def read_stage(app: App, count: int) -> Written:
-    """Runs the read stage as a worker does after another one has ended in it; returns what it gives to the commit."""
+def read_stage(app: App, count: int, *, given: bool = False) -> Written:
+    """Runs the read stage as a worker does after another one has ended in it; returns what it gives to the commit.
+
+    Args:
+        app: The application.
+        count: How many records are read.
+        given: They have been read already, as by Spark's own connector for Kafka.
+    """
     application = Application(app)
+    records = stream_of(application.log.read("in", 0, 0, count)) if given else None
     application.close()
     program = packed(application.program)
-    request = ReadRanges(digest(program), 0, [("in", 0, 0, count, False)], None)
+    request = ReadRanges(digest(program), 0, [("in", 0, 0, count, False)], records)
     outcome = run_noting("the read stage", request, lambda _message: ProgramData(program), told.append)
     assert isinstance(outcome, RowsRead)
     return next(unpack(payload, Written) for _task, kind, payload in outcome.rows if kind == RESULT)
@@ -121,6 +129,7 @@ def test_a_function_that_ends_a_read_stage_is_named_with_its_record(tmp_path: Pa
     assert f"operator 'shout' (topic in, partition 0, offset {OFFSET}, function test_ending.py:" in failure.message
     assert "exit code 3" in failure.message
     assert read_stage(app, OFFSET).failure is None
+    assert read_stage(app, OFFSET, given=True).blocks == read_stage(app, OFFSET).blocks
 
 
 def test_a_handler_may_go_on_without_the_record_that_ends_its_process(tmp_path: Path) -> None:

@@ -57,6 +57,16 @@ def test_streams_and_tables_say_what_they_are_and_where_they_were_made() -> None
     assert "users" in html(app.global_table("users", value=str, store="users"))
 
 
+def test_groups_say_what_they_group() -> None:
+    app = App("groups")
+    grouped = app.stream("in", value=str).group_by_key()
+    rows = app.table("prices", value=str).group_by(lambda value: (value, value))
+    assert repr(grouped) == "GroupedStream(in-source)"
+    assert repr(grouped.windowed_by(tumbling(10))) == "WindowedStream(in-source)"
+    assert repr(grouped.cogroup(lambda _value, total: total)) == "CogroupedStream(in-source)"
+    assert repr(rows).startswith("GroupedTable(prices-")
+
+
 def test_a_store_is_shown_as_a_table_of_its_first_rows() -> None:
     app = App("counting")
     stream = app.stream("in", value=str)

@@ -190,7 +190,7 @@ def _rows_noting(settings: Settings, now: int, ranges: list[Range], records: pa.
     topics = ", ".join(sorted({one.topic for one in ranges})) or "no topic"
     what = f"the read stage of {topics}"
     control.tell(f"{what} was lost; running it again")
-    data = None if records is None else _stream_of(records)
+    data = None if records is None else stream_of(records)
     request = ReadRanges(settings.program.digest, now, [(*one,) for one in ranges], data)
     try:
         outcome = run_noting(what, request, lambda _message: ProgramData(settings.program.open()), control.tell)
@@ -201,7 +201,7 @@ def _rows_noting(settings: Settings, now: int, ranges: list[Range], records: pa.
     yield from (Row(*row) for row in outcome.rows)
 
 
-def _stream_of(records: pa.Table) -> bytes:
+def stream_of(records: pa.Table) -> bytes:
     """A table as Arrow's stream format."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, records.schema) as writer:
