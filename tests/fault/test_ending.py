@@ -5,7 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import socket
+import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +21,10 @@ from millstream import App, Processor, Record
 from millstream.errors import ProcessingError, RunError
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.application import Application
+from millstream.runtime.host.client import is_stopped
 from millstream.runtime.host.recovery import run_noting
-from millstream.runtime.messages import ProgramData, ReadRanges, RowsRead, Written, unpack
+from millstream.runtime.host.wire import Wire
+from millstream.runtime.messages import NeedProgram, ProgramData, ReadRanges, RowsRead, RunNoting, Written, unpack
 from millstream.runtime.program import digest
 from millstream.runtime.reading import RESULT
 from millstream.runtime.spark.source import stream_of
@@ -207,3 +213,43 @@ def test_the_record_is_named_when_no_function_of_an_operator_ended_the_process(t
     with HostedRun(app, records=10) as run, pytest.raises(RunError, match="exit code 5") as raised:
         run.run()
     assert f"topic in, partition 0, offset {OFFSET}, twice at this place" in raised.value.message
+
+
+def test_the_process_that_runs_a_batch_again_ends_with_the_worker_that_asked(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+
+    def hang(value: str) -> str:
+        begun.touch()
+        threading.Event().wait()
+        return value
+
+    app = make(tmp_path)
+    app.stream("in", value=str).map_values(hang, value=str).to("out")
+    application = Application(app)
+    application.close()
+    program = packed(application.program)
+    own, theirs = socket.socketpair()
+    with own, theirs, (tmp_path / "trail").open("wb+") as trail:
+        descriptors = (theirs.fileno(), trail.fileno())
+        process = subprocess.Popen(
+            [sys.executable, "-m", "millstream.runtime.host.noting", *map(str, descriptors)], pass_fds=descriptors
+        )
+        theirs.close()
+        wire = Wire(own)
+        wire.send(RunNoting(ReadRanges(digest(program), 0, [("in", 0, 0, 1, False)], None), []))
+        assert isinstance(wire.receive(), NeedProgram)
+        wire.send(ProgramData(program))
+        while not begun.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        own.close()
+        assert process.wait(60) == 1
+
+
+def test_hosts_that_were_told_to_end_have_not_died(tmp_path: Path) -> None:
+    app = make(tmp_path)
+    app.stream("in", value=str).group_by_key().count()
+    with HostedRun(app, records=10) as run:
+        run.connect().close()
+        assert not is_stopped(run.name)
+    assert is_stopped(run.name)

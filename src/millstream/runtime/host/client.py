@@ -25,6 +25,7 @@ _LONGEST = 103
 """How many bytes the path of a Unix socket may have, on the system that allows the fewest."""
 
 _OWNER = "owner"
+_STOPPED = "stopped"
 _BELOW = len("/0123456789ab/1234567/h123.1234567")
 """How many bytes the path of a host's socket has below the directory of all runs."""
 
@@ -139,6 +140,8 @@ def start_hosts(run: str, executor: int, count: int) -> None:
 def stop_all(run: str) -> None:
     """Ends all hosts of a run on this machine."""
     directory = run_directory(run)
+    with contextlib.suppress(OSError):  # no host was started here
+        (directory / _STOPPED).touch()
     for path in directory.glob("*/h*"):
         wire = _try(path)
         if wire is not None:
@@ -147,9 +150,16 @@ def stop_all(run: str) -> None:
             wire.close()
     for path in sorted(directory.glob("*/*"), reverse=True):
         path.unlink(missing_ok=True)
+    (directory / _STOPPED).unlink(missing_ok=True)
     for path in [*directory.glob("*"), directory]:
         with contextlib.suppress(OSError):
             path.rmdir()
+
+
+def is_stopped(run: str) -> bool:
+    """Whether the hosts of a run have ended because they were told to."""
+    directory = run_directory(run)
+    return not directory.exists() or (directory / _STOPPED).exists()
 
 
 def _try(path: Path) -> Wire | None:

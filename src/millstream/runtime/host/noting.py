@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import select
 import socket
 import sys
 import threading
@@ -47,10 +48,17 @@ def _serve(wire: Wire, descriptor: int) -> None:
     os._exit(0)
 
 
+def _wait_for_hangup(connection: socket.socket) -> None:
+    """Waits until the worker that asked is gone: a function may take long, and nobody waits for it any more."""
+    watched = select.poll()
+    watched.register(connection, select.POLLHUP | getattr(select, "POLLRDHUP", 0))
+    watched.poll()
+
+
 if __name__ == "__main__":
     faulthandler.enable()
-    connection = Wire(socket.socket(fileno=int(sys.argv[1])))
+    connection = socket.socket(fileno=int(sys.argv[1]))
     # The functions of the user's run in another thread than the main one, as they do in a task host.
-    thread = threading.Thread(target=_serve, args=(connection, int(sys.argv[2])))
-    thread.start()
-    thread.join()
+    threading.Thread(target=_serve, args=(Wire(connection), int(sys.argv[2])), daemon=True).start()
+    _wait_for_hangup(connection)
+    os._exit(1)

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from millstream.errors import RunError
 from millstream.failpoints import declare, reach
 from millstream.runtime.control import Control
-from millstream.runtime.host.client import ask, connect
+from millstream.runtime.host.client import ask, connect, is_stopped
 from millstream.runtime.host.recovery import run_noting
 from millstream.runtime.host.server import TOKEN_KEY
 from millstream.runtime.host.wire import HostGone
@@ -80,6 +80,8 @@ class TaskProxy(StatefulProcessor):
             with contextlib.closing(connect(self._run, executor(), task % self._hosts)) as wire:
                 outcome = ask(wire, request, self._answer)
         except HostGone:
+            if is_stopped(self._run):
+                raise  # the query ends, and nobody waits for the batch
             self._control.tell(f"{what}: its process ended; running the batch again")
             try:
                 outcome = run_noting(what, request, self._answer, self._control.tell)
