@@ -69,7 +69,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="end after so many seconds (default: at Ctrl-C)")
     parser.add_argument("--keep", action="store_true", help="keep the data directory, and say where it is")
     options = parser.parse_args()
-    directory = tempfile.mkdtemp(prefix="millstream-demo-")
+    directory = make_directory(kept=options.keep)
     os.environ["MILLSTREAM_DATA"] = directory
     status = 0
     try:
@@ -85,6 +85,19 @@ def main() -> int:
         else:
             shutil.rmtree(directory, ignore_errors=True)
     return status
+
+
+def make_directory(*, kept: bool) -> str:
+    """Makes a data directory. Those of demos that were killed are removed: their names say which process had them."""
+    prefix = "millstream-demo-"
+    for old in Path(tempfile.gettempdir()).glob(f"{prefix}[0-9]*-*"):
+        try:
+            os.kill(int(old.name.removeprefix(prefix).partition("-")[0]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(old, ignore_errors=True)
+        except OSError:
+            pass  # it is somebody else's
+    return tempfile.mkdtemp(prefix=f"{prefix}kept-" if kept else f"{prefix}{os.getpid()}-")
 
 
 def run(directory: Path, seconds: float | None) -> None:

@@ -265,7 +265,7 @@ KEYS: dict[str, Key] = {
         _one_of("auto", "line", "text", "json", "none"),
         "What a running application shows on stderr: a live `line`; `text`, a line for each change of state and, every "
         "30 seconds at most, one with figures; `json`, the same as JSON, with all figures each second; `none`. `auto`: "
-        "line on a terminal, text if piped.",
+        "line on a terminal, text if piped; in a notebook, problems only.",
     ),
 }
 

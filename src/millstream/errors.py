@@ -126,6 +126,12 @@ class RunError(MillstreamError):
     code = "run"
 
 
+class QueryError(RunError):
+    """Spark stopped the query: a worker or a host was lost, a disk was full, …"""
+
+    code = "spark"
+
+
 class ProcessingError(RunError):
     """An operator, or the user's function in it, failed on a record."""
 

@@ -16,15 +16,16 @@ from tests.fault import smoke
 from tests.runtime.local import LocalRun
 
 from millstream import App
-from millstream.runtime.host.client import connect, stop_all
+from millstream.runtime.host.client import ask, connect, stop_all
+from millstream.runtime.host.recovery import run_noting
 from millstream.runtime.host.server import TOKEN_KEY
-from millstream.runtime.host.wire import Wire
+from millstream.runtime.host.wire import HostGone, Wire
 from millstream.runtime.messages import (
     Delivery,
     Done,
     Fetch,
     Fetched,
-    NeedProgram,
+    HostMessage,
     ProgramData,
     Run,
     Written,
@@ -34,7 +35,6 @@ from millstream.runtime.messages import (
 from millstream.runtime.program import digest, pack_program
 
 cloudpickle: Any = untyped_cloudpickle
-ATTEMPTS = 4
 State = dict[bytes, bytes]
 
 
@@ -50,7 +50,9 @@ class HostedRun(LocalRun):
         hosts: How many hosts the tasks are dealt to; by default each has one of its own.
 
     Attributes:
+        name: Of the run.
         failures: How many attempts failed because their host was gone.
+        told: What was said of processes that ended after that.
         places: The host of each task.
         reloads: How often a host has asked for the manifest, as it does when it has nothing in memory.
     """
@@ -66,7 +68,7 @@ class HostedRun(LocalRun):
         hosts: int | None = None,
     ) -> None:
         super().__init__(app, records=records)
-        self._name = f"test-{secrets.token_hex(6)}"
+        self.name = f"test-{secrets.token_hex(6)}"
         self.executor = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
         self._program = packed(self.application.program)
         self._dice = random.Random(seed)
@@ -77,9 +79,10 @@ class HostedRun(LocalRun):
         self.failures = 0
         self.reloads = 0
         self.repeats = 0
+        self.told: list[str] = []
 
     def close(self) -> None:
-        stop_all(self._name)
+        stop_all(self.name)
         self.executor.kill()
         self.executor.wait()
         assert self.executor.stdin is not None
@@ -87,7 +90,7 @@ class HostedRun(LocalRun):
         super().close()
 
     def connect(self, task: int = 0) -> Wire:
-        return connect(self._name, self.executor.pid, self.places[task])
+        return connect(self.name, self.executor.pid, self.places[task])
 
     def _run_task(self, task: int, given: list[Delivery], state: State, now: int) -> bytes:
         deliveries = [pack(delivery) for delivery in given]
@@ -107,29 +110,23 @@ class HostedRun(LocalRun):
         return done.written
 
     def _attempts(self, task: int, deliveries: list[bytes], state: State) -> Done:
-        """Tries as often as Spark does."""
-        for _ in range(ATTEMPTS - 1):
-            with contextlib.suppress(EOFError, OSError):
-                return self._attempt(task, deliveries, state)
-            self.failures += 1
-        return self._attempt(task, deliveries, state)
+        """Runs a batch in the host of its task, and, if that ends, as `TaskProxy` does then."""
 
-    def _attempt(self, task: int, deliveries: list[bytes], state: State) -> Done:
-        wire = self.connect(task)
+        def answer(message: HostMessage) -> HostMessage:
+            if isinstance(message, Fetch):
+                self.reloads += message.keys == [b"m"]
+                return Fetched([state.get(key) for key in message.keys])
+            return ProgramData(self._program)
+
+        request = Run(digest(self._program), task, state.get(TOKEN_KEY, b""), deliveries)
         try:
-            wire.send(Run(digest(self._program), task, state.get(TOKEN_KEY, b""), deliveries))
-            while True:
-                message = wire.receive()
-                if isinstance(message, NeedProgram):
-                    wire.send(ProgramData(self._program))
-                elif isinstance(message, Fetch):
-                    self.reloads += message.keys == [b"m"]
-                    wire.send(Fetched([state.get(key) for key in message.keys]))
-                else:
-                    assert isinstance(message, Done)
-                    return message
-        finally:
-            wire.close()
+            with contextlib.closing(self.connect(task)) as wire:
+                outcome = ask(wire, request, answer)
+        except HostGone:
+            self.failures += 1
+            outcome = run_noting(f"task {task}", request, answer, self.told.append)
+        assert isinstance(outcome, Done)
+        return outcome
 
 
 def packed(program: Any) -> bytes:

@@ -105,6 +105,12 @@ class Instance:
         """How many attempts of tasks Spark has seen fail in this instance."""
         return self._logged("Lost task") - self._lost_before
 
+    def deaths(self) -> int:
+        """How many tasks were run again: by Spark, or by a worker whose task host had ended."""
+        told = self.checkpoint.parent / "control.told"
+        again = told.read_text(encoding="utf-8").count("its process ended") if told.exists() else 0
+        return self.lost_tasks() + again
+
     def lost_executors(self) -> int:
         """How many executors Spark has ever lost."""
         return self._logged("Lost executor")
@@ -289,7 +295,7 @@ def _wait_for_a_moment(instance: Instance, dice: random.Random, tally: Tally) ->
     instance.wait_for(lambda: instance.done > 0, "its first batch")
     tally.until_going.append(time.monotonic() - instance.started)
     if instance.point is not None:
-        instance.wait_for(lambda: instance.lost_tasks() > 0, f"a death at {instance.point}")
+        instance.wait_for(lambda: instance.deaths() > 0, f"a death at {instance.point}")
         tally.points += 1
     begun = time.monotonic()
     instance.wait_for_batches(1 + dice.randrange(2))

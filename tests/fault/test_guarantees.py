@@ -21,7 +21,7 @@ from millstream.runtime.program import pack_program
 from millstream.runtime.reading import Range
 from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.slots import slots
-from millstream.runtime.spark.source import MillstreamReader, Part, Settings
+from millstream.runtime.spark.source import Before, MillstreamReader, Part, Settings
 
 COUNT = 100
 RECORDS = 20
@@ -70,7 +70,7 @@ class SkippingRun(LocalRun):
             slots=slots(application.program.tasks),
             run="",
             hosts=0,
-            skipped=application.started_batch(),
+            before=Before(application.started_batch()),
         )
         source = MillstreamReader(settings)
 

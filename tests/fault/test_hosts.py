@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,8 +25,8 @@ from tests.fault.points import HOST
 from millstream import App
 from millstream.errors import RunError
 from millstream.log import ProducerRecord, open_log
-from millstream.runtime.host.birth import birth
-from millstream.runtime.host.client import connect
+from millstream.runtime.host.birth import birth, owner_record
+from millstream.runtime.host.client import connect, run_directory
 from millstream.runtime.host.server import Host, _Warm
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
@@ -47,6 +48,14 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def directory(filled: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(filled, tmp_path / "data"))
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory for temporary files, with a path that is short enough for sockets."""
+    with tempfile.TemporaryDirectory() as found:
+        monkeypatch.setattr(tempfile, "tempdir", found)
+        yield Path(found)
 
 
 def check(directory: Path) -> None:
@@ -158,6 +167,34 @@ def test_hosts_are_found_however_long_the_path_of_temporary_files_is(
         run.batch()
     assert run.failures == 0
     assert not list(long.iterdir())
+
+
+def test_directories_of_killed_runs_are_removed_and_those_of_live_ones_are_not(directory: Path, short: Path) -> None:
+    base = run_directory("x").parent
+    assert base.parent == short
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    alive = owner_record(os.getpid())
+    owners = {
+        f"killed/{gone.pid}": alive,
+        f"reused/{os.getpid()}": alive + "0",
+        f"alive/{os.getpid()}": alive,
+        f"elsewhere/{gone.pid}": "pid:[1] 5",
+    }
+    for name, owner in owners.items():
+        (base / name).mkdir(parents=True)
+        (base / name / "owner").write_text(owner)
+        (base / name / "l0").touch()
+    with HostedRun(smoke.build(directory), records=RECORDS) as run:
+        run.batch()
+        run.batch()
+        with contextlib.closing(run.connect()) as wire:
+            host = process_of(wire)
+        assert sorted(path.name for path in base.iterdir()) == sorted(["alive", "elsewhere", run.name])
+        run.executor.kill()
+        run.executor.wait()
+        assert wait_for_end(host)
+        assert not list((base / run.name).glob("*/h*")), "the hosts have gone, with what they had"
 
 
 def test_a_host_ends_when_it_is_told(directory: Path) -> None:

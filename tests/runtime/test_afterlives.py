@@ -28,7 +28,7 @@ Build = Callable[[Stream[str, str]], Any]
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
     """The log of the data directory that all applications of a test have."""
     monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(handles, "check_startable", lambda: None)
+    monkeypatch.setattr(handles, "check_startable", lambda _config: None)
     log = open_log(tmp_path / "data")
     for topic in ("in", "small", "rows"):
         log.create_topic(topic)

@@ -250,6 +250,89 @@ def test_a_function_that_never_returns_is_named(tmp_path: Path, log: Log, where:
     assert stuck not in running()
 
 
+@pytest.mark.parametrize("where", ["in a task", "where records are read"])
+def test_a_function_that_ends_its_process_is_named_and_what_is_run_again_is_told(
+    tmp_path: Path, log: Log, where: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log.create_topic("in")
+    log.produce("in", [ProducerRecord(b"k", b"1"), ProducerRecord(b"k", b"2")])
+    app = make(tmp_path, "ending", status="json")
+
+    def ends_its_process(value: str) -> str:
+        if value == "2":
+            os._exit(3)
+        return value
+
+    source = app.stream("in", value=str)
+    if where == "in a task":
+        source = source.group_by_key().reduce(lambda _a, b: b).to_stream()
+    source.map_values(ends_its_process, value=str, name="ending").to("out")
+    with pytest.raises(ProcessingError) as caught:
+        app.run(until_caught_up=True)
+    assert "operator 'ending' (topic in, partition 0, offset 1, function test_application.py:" in caught.value.message
+    assert "the function ended its process (exit code 3)" in caught.value.message
+    said = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    told = [line["retry"] for line in said if "retry" in line]
+    assert len([line for line in told if "its process ended" in line and "offset 1" in line]) == 2
+    assert not [line for line in said if "restart_in_seconds" in line]
+    assert values(log, "out") == []
+
+
+TWO = """
+    import sys
+    import threading
+    import time
+    from millstream import App
+    from millstream.errors import MillstreamError
+
+    config = {"state.dir": sys.argv[1], "status": "none"}
+    apps = [App(name, config=config) for name in ("one", "other")]
+    for app in apps:
+        app.stream("in", value=str).group_by_key().count(store="counts")
+
+    def say():
+        while not running.wait(0.05):
+            print("a word", file=sys.stderr, flush=True)
+
+    if __name__ == "__main__":
+        running = threading.Event()
+        thread = threading.Thread(target=say)
+        thread.start()
+        handles = [app.start() for app in apps]
+        while not all(handle.metrics()["batches"] for handle in handles):
+            for handle in handles:
+                handle.wait(0.05)
+        running.set()
+        thread.join()
+        print("running", flush=True)
+        for handle in handles:
+            try:
+                handle.wait()
+            except MillstreamError as error:
+                print(error.message, flush=True)
+"""
+
+
+def test_two_applications_that_start_at_once_and_end_with_java(tmp_path: Path, log: Log) -> None:
+    """What the program writes to stderr while Spark starts is seen; what PySpark writes when Java ends is not."""
+    log.create_topic("in")
+    log.produce("in", [ProducerRecord(b"k", b"1")])
+    path = tmp_path / "two.py"
+    path.write_text(textwrap.dedent(TWO))
+    process = subprocess.Popen(
+        [sys.executable, str(path), str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "running\n"
+    for one in below(process.pid):
+        if "SparkSubmit" in one.command:
+            os.kill(one.pid, signal.SIGKILL)
+    out, err = process.communicate(timeout=60)
+    assert out.splitlines() == ["the application stopped: Spark's Java process has ended"] * 2
+    assert set(err.splitlines()) == {"a word"}
+    assert err.count("a word") > 10
+
+
 SCRIPT = """
     import logging
     import sys
@@ -514,7 +597,7 @@ def test_where_sparks_log_is_is_said_when_spark_stops_the_query(tmp_path: Path, 
     log.produce("in", [ProducerRecord(b"k", b"v")])
     until(lambda: len(values(log, "out")) == 1, handle)
     _kill_own("python_streaming_source_runner")
-    with pytest.raises(RunError, match="Spark stopped the query: ") as caught:
+    with pytest.raises(RunError, match="Spark stopped the query: a Python process of Spark's has ended") as caught:
         handle.wait(120)
     assert caught.value.hint is not None
     path = Path(caught.value.hint.removeprefix("look at "))

@@ -110,7 +110,7 @@ def run(
 def describe(
     target: Target,
     format: Annotated[
-        Literal["text", "mermaid", "json"], typer.Option("--format", help="text is Kafka Streams' own form.")
+        Literal["text", "mermaid", "svg", "json"], typer.Option("--format", help="text is Kafka Streams' own form.")
     ] = "text",
     config: Settings = None,
 ) -> None:

@@ -132,7 +132,7 @@ def _python() -> Check:
 
 def _java() -> Check:
     home = os.environ.get("JAVA_HOME")
-    from millstream.runtime.spark.session import check_java
+    from millstream.runtime.spark.java import check_java
 
     try:
         check_java()

@@ -16,7 +16,7 @@ from millstream.dsl.stream import Stream
 from millstream.dsl.suggesting import check_options, suggesting_methods
 from millstream.dsl.table import GlobalTable, Table
 from millstream.durations import Duration, show_ms, to_ms
-from millstream.errors import ConfigError, TopologyError
+from millstream.errors import ConfigError, MillstreamError, TopologyError
 from millstream.expr import Expr, col
 from millstream.names import check_name
 from millstream.plan import sources
@@ -104,6 +104,16 @@ class App:
 
     def __repr__(self) -> str:
         return f"App({self.id!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the topology as a picture."""
+        from html import escape  # noqa: PLC0415  (only a notebook needs it)
+
+        try:
+            shown = self.describe("svg")
+        except MillstreamError as error:
+            shown = f"<pre>{escape(str(error))}</pre>"
+        return f"<div><div><b>{escape(repr(self))}</b></div>{shown}</div>"
 
     @overload
     def stream(
@@ -361,7 +371,8 @@ class App:
         """Describes the topology as it runs.
 
         Args:
-            format: ``text`` (Kafka Streams' own form, for people and existing visualisers), ``mermaid`` or ``json``.
+            format: ``text`` (Kafka Streams' own form, for people and existing visualisers), ``mermaid``, ``svg`` or
+                ``json``.
         """
         from millstream.stages.describe import describe  # noqa: PLC0415  (not every application is described)
 

@@ -35,6 +35,9 @@ class CogroupedStream(Generic[K, A]):
         self._parts = parts
         self._window = window
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(grouped._stream._node.name for grouped, _function in self._parts)})"
+
     def cogroup(
         self, grouped: GroupedStream[K, VO], aggregator: Callable[[K, VO, A], A] | Callable[[VO, A], A]
     ) -> CogroupedStream[K, A]:

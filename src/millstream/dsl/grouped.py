@@ -231,6 +231,9 @@ class GroupedTable(ReadyTableAggregations[K, V]):
         self._name = name
         self._shared: Node | None = None
 
+    def __repr__(self) -> str:
+        return f"GroupedTable({self._node.name})"
+
     def count(self, *, store: str | Materialized | None = None, name: str | None = None) -> Table[K, int]:
         """Counts the rows of each group."""
         return self._add("count", Aggregation("count"), LONG, store, name)

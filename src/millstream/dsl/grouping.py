@@ -30,6 +30,9 @@ class Groups(ReadyAggregations[K, V, T, TI, TF, TL]):
 
     _stream: Stream[K, V]
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._stream._node.name})"
+
     def _function(self, target: Any, roles: tuple[str, ...], what: str) -> Any:
         key, value = self._stream._key, self._stream._value
         return self._stream._builder.function(target, roles, what, key=key, value=value)

@@ -40,6 +40,11 @@ class StreamBase(Generic[K, V]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._node.name})"
 
+    def _repr_html_(self) -> str:
+        from millstream.display import operator  # noqa: PLC0415  (only a notebook needs it)
+
+        return operator(self, self._node, self._key, self._value)
+
     def _add(self, kind: Callable[..., Any], label: str, name: str | None, **fields: Any) -> Any:
         fields["name"] = self._builder.name(name, label, self._node)
         return self._builder.add(kind(at=caller(), parent=self._node, **fields))

@@ -54,6 +54,11 @@ class Table(Generic[K, V]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._node.name})"
 
+    def _repr_html_(self) -> str:
+        from millstream.display import operator  # noqa: PLC0415  (only a notebook needs it)
+
+        return operator(self, self._node, self._key, self._value)
+
     @property
     def queryable_store_name(self) -> str | None:
         """Name of the store that holds the table, if the user named it."""
@@ -518,6 +523,11 @@ class GlobalTable(Generic[K, V]):
 
     def __repr__(self) -> str:
         return f"GlobalTable({self._node.name})"
+
+    def _repr_html_(self) -> str:
+        from millstream.display import operator  # noqa: PLC0415  (only a notebook needs it)
+
+        return operator(self, self._node, self._key, self._value)
 
     @property
     def queryable_store_name(self) -> str | None:

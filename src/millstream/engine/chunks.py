@@ -14,6 +14,7 @@ from functools import partial
 from itertools import accumulate, chain, compress, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from millstream.engine.errors import FAILURES
 from millstream.records import Headers
 from millstream.serde import Serde
 
@@ -92,7 +93,7 @@ class Chunk:
         headers = () if self.headers is None else self.headers[number]
         return self.keys[number], self.values[number], self.timestamps[number], headers
 
-    def fail(self, number: int, handle: Callable[..., None], error: Exception) -> None:
+    def fail(self, number: int, handle: Callable[..., None], error: BaseException) -> None:
         """Notes that an operator failed for a record."""
         self.origin.failed.append((self.origin.places[number], partial(handle, error, *self.record(number))))
 
@@ -222,7 +223,7 @@ def results(
     for given in zip(*columns, strict=True):
         try:
             append(function(*given))
-        except Exception as error:
+        except FAILURES as error:
             wrong.append(len(found))
             chunk.fail(len(found), fail, error)
             append(None)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from millstream.config import Config
-from millstream.engine.errors import STACK_TRACE, ErrorContext, ErrorHandlers, Fatal, Phase, failure
+from millstream.engine.errors import STACK_TRACE, ErrorContext, ErrorHandlers, Fatal, Phase, check_interrupt, failure
 from millstream.engine.punctuation import Punctuators
 from millstream.engine.queues import InputRecord
+from millstream.engine.trail import installed
 from millstream.errors import RunError, UnknownStoreError, suggestion
 from millstream.plan.functions import Function
 from millstream.plan.node import Node
@@ -83,6 +84,7 @@ class TaskContext:
         source: Topic and partition of the record that is being processed; None in a punctuator.
         current: Gives that record: (timestamp, key, value, headers, offset, raw).
         partition_counts: Tells how many partitions a topic has.
+        trail: Notes what the task does; None if it does not.
         largest: How many bytes of a record the log takes, as `size_of` counts them; None if there is no limit.
         dropped: How many records were dropped, by operator and reason.
         on_drop: Told of each dropped record, if somebody wants to know more than how many.
@@ -113,6 +115,7 @@ class TaskContext:
         self.now = 0
         self.source: Any = None
         self.current: Callable[[], Any] = lambda: None
+        self.trail = installed()
         self.punctuators = Punctuators(self)
         self.partition_counts: Callable[[str], int] = lambda _topic: 1
         self.largest: int | None = None
@@ -170,11 +173,14 @@ class TaskContext:
 
         return failed
 
-    def start_failure(self, node: Node, function: str, error: Exception) -> RunError:
+    def start_failure(self, node: Node, function: str, error: BaseException) -> RunError:
         """The error for a processor that cannot start; no handler is asked, because there is no record to drop."""
+        check_interrupt(error)
         return failure(self._error_context(node.name, function, "processing", 0), error)
 
-    def read_failure(self, operator: str, topic: str, partition: int, record: InputRecord, error: Exception) -> None:
+    def read_failure(
+        self, operator: str, topic: str, partition: int, record: InputRecord, error: BaseException
+    ) -> None:
         """Handles a record that cannot be deserialized: raises, or counts it as dropped."""
         self._handlers.handle(
             ErrorContext(
@@ -195,11 +201,20 @@ class TaskContext:
         reason = "deserialization error"
         self._count(DroppedRecord(operator, reason, record.key, record.value, record.timestamp))
 
-    def _error_context(self, operator: str, function: str | None, phase: Phase, timestamp: int) -> ErrorContext:
+    def source_record(self) -> InputRecord | None:
+        """The record that is being processed, as it came; None if it is not at hand."""
         source, entry = self.source, self.current()
-        raw = entry[5] if source is not None and entry is not None else None
-        if raw is None and source is not None and entry is not None and source.find is not None:
-            raw = source.find(entry[4])
+        if source is None or entry is None:
+            return None
+        record: InputRecord | None = entry[5]
+        return source.find(entry[4]) if record is None and source.find is not None else record
+
+    def watched(self, node: Node, call: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of the user's; its calls are noted if there is a trail."""
+        return call if self.trail is None else self.trail.watched(node.name, call)
+
+    def _error_context(self, operator: str, function: str | None, phase: Phase, timestamp: int) -> ErrorContext:
+        source, entry, raw = self.source, self.current(), self.source_record()
         known = raw if raw is not None else InputRecord(-1, timestamp, None, None)
         return ErrorContext(
             phase=phase,

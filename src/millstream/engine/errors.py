@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,19 @@ _ERRORS: dict[str, type[RunError]] = {
     "processing": ProcessingError,
     "production": ProductionError,
 }
+
+
+FAILURES = (Exception, SystemExit, KeyboardInterrupt)
+"""What a user's function may raise: an error of the function, which the handlers are asked about.
+
+`sys.exit` in a function must not end the process in which tasks run. Ctrl-C is another matter: see `check_interrupt`.
+"""
+
+
+def check_interrupt(error: BaseException) -> None:
+    """Raises a KeyboardInterrupt again that comes from the terminal, as it may in the main thread, and nowhere else."""
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        raise error
 
 
 class Fatal(Exception):  # noqa: N818  (it carries an error through the operators, and is not one itself)
@@ -76,6 +90,7 @@ class ErrorHandlers:
 
         With a dead-letter topic, the source record goes there in either case.
         """
+        check_interrupt(error)
         answer = self._ask(context, error)
         if self._topic is not None and context.topic is not None:
             headers = (*context.headers, *_dead_letter_headers(context, error))
@@ -90,7 +105,7 @@ class ErrorHandlers:
             return answer
         try:
             answer = handler(context, error)
-        except Exception as raised:
+        except FAILURES as raised:
             told = failure(context, error)
             raise Fatal(
                 RunError(

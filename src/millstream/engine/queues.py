@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from millstream.engine.errors import Fatal
+from millstream.engine.errors import FAILURES, Fatal
 from millstream.errors import DeserializationError, RecordReadError
 from millstream.plan.sources import GlobalTable, Source, Timestamps
 from millstream.plan.stateless import Repartition
@@ -81,7 +81,8 @@ class Queue:
     ) -> None:
         self.topic = topic
         self.partition = partition
-        self.process = process
+        trail = context.trail
+        self.process = process if trail is None else trail.following(self, context, process)
         self.entries: deque[Entry] = deque()
         self.find: Callable[[int], InputRecord] | None = None
         self.node = node
@@ -98,10 +99,11 @@ class Queue:
 
     def add(self, records: Iterable[InputRecord]) -> None:
         """Reads records and appends them; those that cannot be read go to the error handler."""
-        for record in records:
+        trail = self._context.trail
+        for record in records if trail is None else trail.reading(self, records):
             try:
                 key, value = self._read_key(record.key), self._read_value(record.value)
-            except Exception as error:
+            except FAILURES as error:
                 self._context.read_failure(self.node.name, self.topic, self.partition, record, error)
                 continue
             self.append(record, key, value)
@@ -114,18 +116,20 @@ class Queue:
             valid time: such a record is dealt with when its turn comes, not before those that come first.
         """
         offsets, timestamps, keys, values, headers = columns
-        read = self.read_all(columns)
+        trail = self._context.trail
+        read = self.read_all(columns) if trail is None else None
         if read is not None:
             return list(zip(timestamps, *read, headers, offsets, repeat(None))), {}
         entries: list[Entry] = []
         wrong: dict[int, Process] = {}
-        for record in map(InputRecord, offsets, timestamps, keys, values, headers):
+        records: Iterable[InputRecord] = map(InputRecord, offsets, timestamps, keys, values, headers)
+        for record in records if trail is None else trail.reading(self, records):
             failed: Process | None = None
             key = value = time = None
             try:
                 key, value = self._read_key(record.key), self._read_value(record.value)
                 time = self._extract(record.timestamp, key, value)
-            except Exception as error:
+            except FAILURES as error:
                 failed = self._failed(record, error)
             else:
                 if time is None or time < 0:
@@ -141,10 +145,10 @@ class Queue:
             return None
         try:
             return self.node.key.deserialize_all(columns.keys), self.node.value.deserialize_all(columns.values)
-        except Exception:
+        except FAILURES:
             return None
 
-    def _failed(self, record: InputRecord, error: Exception) -> Process:
+    def _failed(self, record: InputRecord, error: BaseException) -> Process:
         def process(*_record: Any) -> None:
             self._context.read_failure(self.node.name, self.topic, self.partition, record, error)
 
@@ -164,7 +168,7 @@ class Queue:
         """Appends a record that has been read; one without a valid time is dropped, or an error."""
         try:
             time = self._extract(record.timestamp, key, value)
-        except Exception as error:
+        except FAILURES as error:
             self._context.read_failure(self.node.name, self.topic, self.partition, record, error)
             return
         if time is None:

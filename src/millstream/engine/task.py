@@ -12,7 +12,7 @@ from millstream.config import Config
 from millstream.engine.chunks import read_chunk
 from millstream.engine.compile import Build
 from millstream.engine.context import DroppedRecord, OutputRecord, TaskContext
-from millstream.engine.errors import Fatal
+from millstream.engine.errors import FAILURES, Fatal
 from millstream.engine.heap import JavaHeap
 from millstream.engine.queues import Columns, InputRecord, Queue
 from millstream.errors import ProcessingError, ProductionError, SerdeError
@@ -234,7 +234,7 @@ class Task:
         """Takes all records at once, if they are of one source whose operators can; returns whether they could."""
         context = self.context
         sources = {queue.node for queue, columns in inputs if columns.offsets}
-        if len(sources) != 1 or context.punctuators.any("stream"):
+        if len(sources) != 1 or context.punctuators.any("stream") or context.trail is not None:
             return False
         bulk = self._build.bulk(sources.pop())
         chunk = None if bulk is None else read_chunk(inputs, order, self._look)
@@ -305,7 +305,7 @@ class Task:
         for node, processor in self.context.processors:
             try:
                 getattr(processor, "close", lambda: None)()
-            except Exception as error:
+            except FAILURES as error:
                 raise self.context.start_failure(node, describe_callable(processor.close), error) from error
 
     # ----- inside ----------------------------------------------------------------------------------------------
@@ -327,8 +327,8 @@ class Task:
             if init is None:
                 continue
             try:
-                init()
-            except Exception as error:
+                self.context.watched(node, init)()
+            except FAILURES as error:
                 raise Fatal(self.context.start_failure(node, describe_callable(init), error)) from error
 
     def _drain_global(self, queue: Queue) -> None:

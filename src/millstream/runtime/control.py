@@ -47,6 +47,7 @@ class Control:
         self._orders = Orders(1)
         self._acknowledged = -1
         self._trouble: str | None = None
+        self._heard = 0
 
     def write(self, orders: Orders) -> None:
         """Says what is wanted from now on."""
@@ -81,6 +82,23 @@ class Control:
             return self._path.with_suffix(".trouble").read_text(encoding="utf-8") or None
         return None
 
+    def tell(self, what: str) -> None:
+        """A worker says what it runs again. On another machine than the driver's there is nowhere to say it."""
+        path = self._path.with_suffix(".told")
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(what.replace("\n", " ") + "\n")
+
+    def told(self) -> list[str]:
+        """What workers have said since this was asked for last."""
+        with contextlib.suppress(FileNotFoundError), self._path.with_suffix(".told").open("rb") as file:
+            file.seek(self._heard)
+            whole, _end, _begun = file.read().rpartition(b"\n")
+            self._heard += len(whole) + 1 if whole else 0
+            return whole.decode(errors="replace").splitlines()
+        return []
+
     def fail(self, error: MillstreamError) -> None:
         """The planner says why it ends."""
         _replace(self._path.with_suffix(".failure"), pack(failure_of(error)))
@@ -93,8 +111,9 @@ class Control:
 
     def clear(self) -> None:
         """Forgets what an earlier planner had to say."""
-        for suffix in (".trouble", ".failure", ".paused"):
+        for suffix in (".trouble", ".failure", ".paused", ".told"):
             self._path.with_suffix(suffix).unlink(missing_ok=True)
+        self._heard = 0
 
     def read(self) -> Orders:
         """Returns what is wanted now."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 import msgspec
 
 from millstream.attributes import suggesting_attributes
+from millstream.display import facts
 from millstream.dsl.app import App
 from millstream.dsl.stores import name_of
 from millstream.dsl.table import GlobalTable, Table
@@ -23,6 +24,7 @@ from millstream.errors import (
     LogError,
     MillstreamError,
     OffsetOutOfRangeError,
+    QueryError,
     RunError,
 )
 from millstream.runtime.application import Application
@@ -34,10 +36,12 @@ from millstream.runtime.modules import refuse_start_in_import
 from millstream.runtime.pacing import Pacing
 from millstream.runtime.queries import open_store
 from millstream.runtime.roster import Roster
+from millstream.runtime.spark.java import has_ended
 from millstream.runtime.spark.session import (
     check_reachable,
     check_startable,
     cores_of,
+    import_pyspark,
     open_session,
     where_to_look,
 )
@@ -57,6 +61,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _POLL = 0.02
+_ASK_EVERY = 1.0
+"""How often Spark is asked for tasks that failed, in seconds."""
+
 _GRACE = 6.0
 """How long a batch may take to end when the application is to stop, which may take 10 seconds with all that follows."""
 
@@ -77,10 +84,10 @@ class Handle:
 
     def __init__(self, app: App, *, until_caught_up: bool = False, on_state_change: Listener | None = None) -> None:
         refuse_start_in_import()
-        check_startable()
         self._app = app
-        self._until_caught_up = until_caught_up
         self._life = Lifecycle()
+        check_startable(app.config)
+        self._until_caught_up = until_caught_up
         if on_state_change is not None:
             self._life.listen(on_state_change)
         self._stopping = threading.Event()
@@ -109,6 +116,8 @@ class Handle:
         self._ordering = threading.Lock()
         self._progressed = False
         self._looked_after = -1
+        self._suspect = False
+        self._asked = 0.0
         self._thread = threading.Thread(target=self._supervise, name=f"millstream-{app.id}", daemon=True)
 
     def _look(self) -> None:
@@ -139,6 +148,28 @@ class Handle:
                     some = log.read(topic, partition, start, start + _FEW, max_bytes=_FEW_BYTES)
                     return float(some.nbytes / max(len(some), 1))
         return 0.0
+
+    def __repr__(self) -> str:
+        return f"Handle({self._app.id!r}, {self.state.value})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the state, and the figures that matter."""
+        try:
+            figures = self.metrics()
+        except MillstreamError as error:  # a broker may not answer
+            return facts(repr(self), [("", error)])
+        rates = figures["records_per_second"]
+        lag = {topic: source["lag"] for topic, source in figures["sources"].items()}
+        named = [
+            ("state", self.state.value),
+            ("batches", figures["batches"]),
+            ("records per second", f"in {rates['in']:.0f}, out {rates['out']:.0f}"),
+            ("records to be read", ", ".join(f"{topic}: {count:,}" for topic, count in lag.items())),
+            ("records dropped", sum(figures["dropped"].values())),
+            ("rows in stores", ", ".join(f"{name}: {one['rows']:,}" for name, one in figures["stores"].items())),
+            ("error", self._error),
+        ]
+        return facts(repr(self), named)
 
     # ----- what users call -------------------------------------------------------------------------------------
 
@@ -257,15 +288,15 @@ class Handle:
                 self._attempts()
         except MillstreamError as error:
             self._error = error
-        except ConnectionError as error:
-            self._error = RunError(
-                "the application stopped: Spark's Java process has ended",
-                hint="if it ran out of memory, see spark.driver.memory and max.batch.bytes; " + self._look_at,
-            )
-            self._error.__cause__ = error
         except Exception as error:  # noqa: BLE001  (whatever it is, it must be told)
-            self._error = RunError(f"the application stopped: {error_text(error)}")
-            self._error.__cause__ = error
+            if isinstance(error, ConnectionError) or has_ended():
+                self._error = RunError(
+                    "the application stopped: Spark's Java process has ended",
+                    hint="if it ran out of memory, see spark.driver.memory and max.batch.bytes; " + self._look_at,
+                )
+            else:
+                self._error = RunError(f"the application stopped: {error_text(error)}")
+                self._error.__cause__ = error
         finally:
             self._status.error = self._error
             with contextlib.suppress(Exception):
@@ -298,13 +329,16 @@ class Handle:
                 if failures > config["restart.max.attempts"]:
                     raise
                 pause = min(60.0, config["restart.backoff.ms"] / 1000 * 2 ** (failures - 1))
+                self._suspect = isinstance(error, QueryError)
                 self._status.failed(error, pause)
                 self._life.change(State.STARTING)
                 if self._stopping.wait(pause):
                     return
 
     def _attempt(self) -> None:
-        from millstream.runtime.spark.query import Query  # noqa: PLC0415  (it brings Spark)
+        import_pyspark()
+        from millstream.runtime.spark.query import Query  # noqa: PLC0415  (it imports PySpark)
+        from millstream.runtime.spark.source import Before  # noqa: PLC0415
 
         application = self._application
         self._batch_failure = None
@@ -336,7 +370,7 @@ class Handle:
                 application.directory / "control.json",
                 application.checkpoint,
                 commit,
-                application.started_batch() if at_most_once else None,
+                Before(application.started_batch() if at_most_once else None, self._suspect),
             )
         self._life.change(State.RUNNING)
         try:
@@ -373,15 +407,26 @@ class Handle:
                 self._end(query)
                 return
             self._status.trouble(self._control.read_trouble())
+            self._tell_of_retries(query)
+        self._tell_of_retries(query, now=True)
         if self._batch_failure is not None:
             raise self._batch_failure
         failure = self._control.failure()
         raise self._spark_failure(query) if failure is None else error_of(failure)
 
+    def _tell_of_retries(self, query: Query, *, now: bool = False) -> None:
+        """Tells of each batch and each task that is run again. Spark is asked for them now and then."""
+        for line in self._control.told():
+            self._status.retrying(line)
+        if now or time.monotonic() - self._asked >= _ASK_EVERY:
+            for line in query.failed_tasks.new():
+                self._status.retrying(line)
+            self._asked = time.monotonic()
+
     def _spark_failure(self, query: Query) -> MillstreamError:
-        lines = [line for line in str(query.spark.exception() or "").splitlines() if line.strip()]
-        why = f": {lines[0]}" if lines else ", and does not say why"
-        return QueryError(f"Spark stopped the query{why}", hint=self._look_at)
+        why = query.why_it_ended()
+        said = ", and does not say why" if why is None else f": {why}"
+        return QueryError(f"Spark stopped the query{said}", hint=self._look_at)
 
     def _end(self, query: Query) -> None:
         """Ends the query between two batches."""
@@ -457,9 +502,3 @@ def _may_pass(error: MillstreamError) -> bool:
     if isinstance(error, BrokerError):
         return error.may_pass
     return isinstance(error, QueryError) or type(error) is LogError
-
-
-class QueryError(RunError):
-    """Spark stopped the query: a worker or a host was lost, a disk was full, …"""
-
-    code = "spark"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
 
+from millstream.engine.trail import Place
 from millstream.errors import LogError, MillstreamError
 from millstream.state.paged import StoreSize
 from millstream.text import trace_text
@@ -208,11 +209,41 @@ class Done(Message, tag=True, array_like=True, frozen=True):
     written: bytes
 
 
+class ReadRanges(Message, tag=True, array_like=True, frozen=True):
+    """Asks for a read stage: its ranges (`millstream.runtime.reading.Range`), the tasks of the batch (None: all), and
+    the records, if Spark has read them.
+    """
+
+    program: bytes
+    now: int
+    ranges: list[tuple[str, int, int, int, bool, Sequence[tuple[str, int, int]]]]
+    tasks: list[int] | None
+    records: bytes | None
+
+
+class RowsRead(Message, tag=True, array_like=True, frozen=True):
+    """The rows of a read stage: (task, kind, payload)."""
+
+    rows: list[tuple[int, int, bytes]]
+
+
+class RunNoting(Message, tag=True, array_like=True, frozen=True):
+    """Asks a process of its own to run something, and to note where it is; see `millstream.engine.trail`.
+
+    ``refused`` has the places at which a function is not to be called, and why.
+    """
+
+    request: Run | ReadRanges
+    refused: list[tuple[Place, str]]
+
+
 class Stop(Message, tag=True, array_like=True, frozen=True):
     """Asks a host to end."""
 
 
-HostMessage: TypeAlias = Run | NeedProgram | ProgramData | Fetch | Fetched | Done | Stop
+HostMessage: TypeAlias = (
+    Run | ReadRanges | RunNoting | NeedProgram | ProgramData | Fetch | Fetched | Done | RowsRead | Stop
+)
 
 M = TypeVar("M")
 _encoder = msgspec.msgpack.Encoder()

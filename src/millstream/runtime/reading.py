@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.engine import Task
+from millstream.engine.errors import FAILURES
 from millstream.engine.queues import TOO_LATE
-from millstream.errors import MillstreamError, OffsetOutOfRangeError
+from millstream.errors import MillstreamError, OffsetOutOfRangeError, RunError
 from millstream.failpoints import declare, reach
 from millstream.log.api import Log
 from millstream.log.arrays import from_integers, to_numbers
@@ -118,6 +119,12 @@ class Reader:
                     written = self._read_range(one, now, dealer, records)
             except MillstreamError as error:
                 written = Written((0, one.topic, one.partition), failure=failure_of(error))
+            except OSError:
+                raise  # it may pass
+            except BaseException as error:  # noqa: BLE001  (whatever it is, the driver must be told)
+                wrapped = RunError(f"reading topic {one.topic}, partition {one.partition} failed: {error!r}")
+                wrapped.__cause__ = error
+                written = Written((0, one.topic, one.partition), failure=failure_of(wrapped))
             figures = {"read": time.perf_counter() - started, "planned": now / 1000, **written.figures}
             results.append(msgspec.structs.replace(written, printed=printed, figures=figures))
             size += sum(len(block.data) for block in written.blocks)
@@ -294,7 +301,7 @@ def _orders(source: Source | Repartition, records: pa.RecordBatch) -> Any:
     for timestamp, key, value in zip(timestamps, keys, values, strict=True):
         try:
             time = int(extract(*(source.key.deserialize(key), source.value.deserialize(value), timestamp)[:count]))
-        except Exception:  # noqa: BLE001  (the task will find it too, and knows what to do; None is such a time)
+        except FAILURES:  # the task will find it too, and knows what to do; None is such a time
             time = -1
         times.append(time if 0 <= time < TOO_LATE else -1)
     return np.maximum.accumulate(np.array(times, dtype=np.int64)) if times else NO_ORDERS

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _JSON_EVERY = 1.0
 _TEXT_EVERY = 30.0
 _CHOOSE = f"(figures every {_TEXT_EVERY:g} s at most; status=json has them each second, status=none not at all)"
+_SPOKEN = {"line", "plain"}
+"""The forms in which problems are told in words, without states and figures of their own."""
 
 
 class Status:
@@ -36,7 +38,7 @@ class Status:
         self.name = app.id
         self._metrics = metrics
         how = app.config["status"]
-        self._how = ("line" if sys.stderr.isatty() else "text") if how == "auto" else how
+        self._how = _automatic() if how == "auto" else how
         self._said = -math.inf
         self._state = State.CREATED
         self._since = time.monotonic()
@@ -82,8 +84,17 @@ class Status:
             self._json({"error": error.message, "code": error.code, "restart_in_seconds": pause})
         elif self._how == "text":
             self._text(f"{error.message}\n  starting again in {pause:g} s")
-        elif self._how == "line":
+        elif self._how in _SPOKEN:
             _board.print(f"{self.name}: {error.message}\n  starting again in {pause:g} s", error=True)
+
+    def retrying(self, what: str) -> None:
+        """Says what failed and is run again."""
+        if self._how == "json":
+            self._json({"retry": what})
+        elif self._how == "text":
+            self._text(what)
+        elif self._how in _SPOKEN:
+            _board.print(f"{self.name}: {what}", error=True)
 
     def lost(self, stores: list[str]) -> None:
         """Says which stores the topology has no more: what is in them is given up."""
@@ -92,7 +103,7 @@ class Status:
             self._json({"lost_stores": stores})
         elif self._how == "text":
             self._text(told)
-        elif self._how == "line":
+        elif self._how in _SPOKEN:
             _board.print(f"{self.name}: {told}")
 
     def trouble(self, what: str | None) -> None:
@@ -104,6 +115,8 @@ class Status:
                 self._json({"trouble": what})
             elif self._how == "text":
                 self._text(readable(what) if what else "goes on")
+            elif self._how == "plain" and what is not None:
+                _board.print(f"{self.name}: {what}", error=True)
 
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[None]:
@@ -166,6 +179,22 @@ class Status:
     def _json(self, figures: dict[str, Any]) -> None:
         text = json.dumps({"application": self.name, "time": int(time.time() * 1000), **figures})
         print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _automatic() -> str:
+    """How to show the status if nobody has said how.
+
+    A notebook keeps all that is written to it, so problems alone are told there; the handle shows the figures.
+    """
+    if _is_notebook():
+        return "plain"
+    return "line" if sys.stderr.isatty() else "text"
+
+
+def _is_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
 
 
 class _Board:

@@ -1,4 +1,4 @@
-"""Describes a topology: as Kafka Streams does, as a Mermaid diagram, or as JSON."""
+"""Describes a topology: as Kafka Streams does, as a Mermaid diagram, as a picture, or as JSON."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from millstream.plan.sources import GlobalTable, Source
 from millstream.plan.stateless import Repartition, Sink
 from millstream.plan.tables import Suppress
 from millstream.plan.walk import functions_of
+from millstream.stages.picture import Graph, Group, Kind, Link, Shape, draw
 from millstream.stages.subtopology import Topology, changelog_topic
 from millstream.state.spec import StoreSpec
 
-Format = Literal["text", "mermaid", "json"]
+Format = Literal["text", "mermaid", "svg", "json"]
 Type: TypeAlias = Literal["source", "processor", "sink"]
 
 
@@ -39,6 +40,7 @@ def describe(topology: Topology, format: Format = "text") -> str:
       stores that it owns and those in which it looks rows up. As in Kafka Streams, names of internal topics come
       without the application's id, and stores of global tables are shown at the table only.
     - ``mermaid``: a flowchart, with topics, and with stores linked to their operators.
+    - ``svg``: the same as a picture, which browsers and notebooks show.
     - ``json``: all of it for programs, always in the same order. ``sub_topologies`` is a list of objects with ``id``,
       ``global``, ``stores`` (each with ``name``, ``kind``, ``key``, ``value``, ``changelog``) and ``nodes``. A node has
       ``name``; ``type`` (source, processor or sink); ``operator``, the name in the plan, and ``kind``, what it does;
@@ -62,12 +64,12 @@ def describe(topology: Topology, format: Format = "text") -> str:
 
     Args:
         topology: The topology.
-        format: ``text``, ``mermaid`` or ``json``.
+        format: ``text``, ``mermaid``, ``svg`` or ``json``.
 
     Raises:
         ConfigError: There is no such format.
     """
-    writers = {"text": _text, "mermaid": _mermaid, "json": _json}
+    writers = {"text": _text, "mermaid": _mermaid, "svg": _svg, "json": _json}
     if format not in writers:
         hint = suggestion(str(format), writers) or f"the formats are: {', '.join(writers)}"
         raise ConfigError(f"describe: there is no format {format!r}", hint=hint)
@@ -239,47 +241,72 @@ def _bracketed(names: tuple[str, ...]) -> str:
     return f"[{', '.join(names)}]"
 
 
-# ----- Mermaid ---------------------------------------------------------------------------------------------------
+# ----- pictures --------------------------------------------------------------------------------------------------
 
 
-def _mermaid(topology: Topology) -> str:
+def _graph(topology: Topology) -> Graph:
     parts = _Layout(topology).parts()
     elements = [element for part in parts for element in part.elements]
     ids = {element.name: f"n{index}" for index, element in enumerate(elements)}
     stores = {spec.name: f"s{index}" for index, spec in enumerate(spec for part in parts for spec in part.stores)}
     topics: dict[str, str] = {}
-    links: list[str] = []
+    links: list[Link] = []
     for element in elements:
         own = ids[element.name]
         # No topic has such a name, so that these are nodes of their own.
         wording = "all like {}" if element.type == "source" else "as {} says"
         for topic in (wording.format(element.chosen_by),) if element.chosen_by else element.topics:
             outside = topics.setdefault(topic, f"t{len(topics)}")
-            links.append(f"{outside} --> {own}" if element.type == "source" else f"{own} --> {outside}")
-        links.extend(f"{own} --> {ids[child]}" for child in element.children)
-        links.extend(f"{own} --- {stores[name]}" for name in element.stores if name in stores)
-        links.extend(f"{own} -.- {stores[name]}" for name in element.global_stores)
-    lines = ["flowchart TD"]
+            links.append(Link(outside, own) if element.type == "source" else Link(own, outside))
+        links.extend(Link(own, ids[child]) for child in element.children)
+        links.extend(Link(own, stores[name], flows=False) for name in element.stores if name in stores)
+        links.extend(Link(own, stores[name], flows=False, dashed=True) for name in element.global_stores)
+    groups = []
     for part in parts:
+        shapes = [Shape(ids[element.name], "operator", _label(element)) for element in part.elements]
+        shapes += [Shape(stores[spec.name], "store", (_one_line(spec.name),)) for spec in part.stores]
         title = f"Sub-topology {part.index}{' (global)' if part.is_global else ''}"
-        lines.append(f'  subgraph p{part.index}["{title}"]')
-        lines.extend(f'    {ids[element.name]}["{_label(element)}"]' for element in part.elements)
-        lines.extend(f'    {stores[spec.name]}[("{_escaped(spec.name)}")]' for spec in part.stores)
-        lines.append("  end")
-    lines.extend(f'  {outside}(["{_escaped(topic)}"])' for topic, outside in topics.items())
-    lines.extend(f"  {link}" for link in links)
-    return "\n".join(lines) + "\n"
+        groups.append(Group(part.index, title, tuple(shapes)))
+    outside_shapes = tuple(Shape(outside, "topic", (_one_line(topic),)) for topic, outside in topics.items())
+    return Graph(tuple(groups), outside_shapes, tuple(links))
 
 
-def _label(element: _Element) -> str:
+def _label(element: _Element) -> tuple[str, ...]:
     """The name; the kind below it, where the name does not tell it."""
-    name, kind = _escaped(element.name), element.node.kind
-    return name if kind in element.name or element.type != "processor" else f"{name}<br/>{kind}"
+    name, kind = _one_line(element.name), element.node.kind
+    return (name,) if kind in element.name or element.type != "processor" else (name, kind)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _svg(topology: Topology) -> str:
+    return draw(_graph(topology))
+
+
+def _mermaid(topology: Topology) -> str:
+    graph = _graph(topology)
+    marks: dict[Kind, tuple[str, str]] = {"operator": ("[", "]"), "store": ("[(", ")]"), "topic": ("([", "])")}
+
+    def node(shape: Shape) -> str:
+        before, behind = marks[shape.kind]
+        return f'{shape.id}{before}"{"<br/>".join(map(_escaped, shape.lines))}"{behind}'
+
+    lines = ["flowchart TD"]
+    for group in graph.groups:
+        lines.append(f'  subgraph p{group.index}["{group.title}"]')
+        lines.extend(f"    {node(shape)}" for shape in group.shapes)
+        lines.append("  end")
+    lines.extend(f"  {node(shape)}" for shape in graph.topics)
+    arrows = {True: "-->", False: "---"}
+    lines.extend(f"  {one.source} {'-.-' if one.dashed else arrows[one.flows]} {one.target}" for one in graph.links)
+    return "\n".join(lines) + "\n"
 
 
 def _escaped(text: str) -> str:
     """Text inside the quotes of a label, where Mermaid reads HTML, Markdown and its own character codes."""
-    return "".join(f"#{ord(c)};" if c in '"#&<>`\\' else c for c in " ".join(text.split()))
+    return "".join(f"#{ord(c)};" if c in '"#&<>`\\' else c for c in text)
 
 
 # ----- JSON ------------------------------------------------------------------------------------------------------

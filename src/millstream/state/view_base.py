@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
-from millstream.errors import StateError
+from millstream.errors import MillstreamError, StateError
 
 V = TypeVar("V")
 
@@ -86,6 +87,21 @@ class View:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.name!r}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the first rows."""
+        from millstream.display import facts, first_rows  # noqa: PLC0415  (only a notebook needs it)
+
+        title = f"{self._kind} store {self.name!r}"
+        try:
+            header, rows = self._shown_rows()
+            return first_rows(title, header, rows, len(self._store))
+        except MillstreamError as error:
+            return facts(title, [("", error.message)])
+
+    def _shown_rows(self) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        """The names of the columns, and the rows."""
+        raise StateError(f"a {self._kind} store is read by key")
 
 
 def _as_is(row: Any) -> Any:

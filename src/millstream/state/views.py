@@ -102,6 +102,9 @@ class KeyValueView(View, Generic[K, V]):
         """Returns about how many entries there are."""
         return len(self._store)
 
+    def _shown_rows(self) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        return ("key", "value"), self.all()
+
     def _values(self, rows: Iterator[tuple[Any, Any]]) -> Iterator[tuple[K, V]]:
         to_value = self._row
         return ((key, to_value(row)) for key, row in rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Generic, TypeVar, cast, overload
 
 from millstream.records import Windowed
@@ -12,6 +13,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _END_OF_TIME = 2**63 - 1
+_WINDOW_COLUMNS = ("key", "start", "end", "value")
 
 
 class WindowView(View, Generic[K, V]):
@@ -86,6 +88,9 @@ class WindowView(View, Generic[K, V]):
     def backward_all(self) -> list[tuple[Windowed[K], V]]:
         """Returns all windows, the last one first."""
         return self._entries(self._store.all(True))
+
+    def _shown_rows(self) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        return _WINDOW_COLUMNS, ((*window, value) for window, value in self.all())
 
     def _of_key(self, rows: list[tuple[int, Any]]) -> list[tuple[int, V]]:
         to_value = self._row
@@ -169,6 +174,9 @@ class SessionView(View, Generic[K, V]):
     def backward_fetch_range(self, key_from: K | None, key_to: K | None) -> list[tuple[Windowed[K], V]]:
         """Returns all sessions of a range of keys, the last one first."""
         return self._entries(self._store.fetch_keys(key_from, key_to, reverse=True))
+
+    def _shown_rows(self) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        return _WINDOW_COLUMNS, ((*window, value) for window, value in self.fetch_range(None, None))
 
     def _of_key(self, key: K, rows: list[tuple[int, int, Any]]) -> list[tuple[Windowed[K], V]]:
         to_value = self._row

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import Any
 
 import pytest
@@ -123,6 +125,32 @@ def test_an_error_in_any_operator_names_it_and_the_function(operator: str) -> No
         pytest.raises(ProcessingError, match=r"failed in operator 'in-.*topic in, .*, function "),
     ):
         driver.input("in").pipe_pairs([("k", 0), ("k", 0)])
+
+
+def leave(_value: int) -> int:
+    sys.exit("enough")
+
+
+@pytest.mark.parametrize("operator", sorted(OPERATORS.keys() - {"expression"}))
+def test_sys_exit_is_an_error_of_the_function_that_calls_it(operator: str) -> None:
+    app = App("errors")
+    OPERATORS[operator](app.stream("in", value=int), leave)
+    with (
+        TestDriver(app) as driver,
+        pytest.raises(ProcessingError, match=r"failed in operator 'in-.*topic in, .*, function .*: SystemExit: enough"),
+    ):
+        driver.input("in").pipe_pairs([("k", 0), ("k", 0)])
+
+
+def test_ctrl_c_in_a_function_of_the_driver_is_no_error_of_the_function() -> None:
+    def interrupt(_value: int) -> int:
+        signal.raise_signal(signal.SIGINT)
+        return 0
+
+    app = App("errors", processing_exception_handler="continue")
+    app.stream("in", value=int).map_values(interrupt).to("out")
+    with TestDriver(app) as driver, pytest.raises(KeyboardInterrupt):
+        driver.input("in").pipe("k", 0)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

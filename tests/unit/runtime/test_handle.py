@@ -19,7 +19,7 @@ from millstream.runtime.lifecycle import State
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
-    monkeypatch.setattr(handles, "check_startable", lambda: None)
+    monkeypatch.setattr(handles, "check_startable", lambda _config: None)
     with open_log(tmp_path) as log:
         log.create_topic("in")
     app = App("handled", config={"state.dir": str(tmp_path), "status": "none"})

@@ -76,7 +76,7 @@ def test_where_spark_runs_already_nobody_asks_for_java(monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(SparkContext, "_active_spark_context", object())
-    check_startable()
+    check_startable({})
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
     with pytest.raises(SetupError):
-        check_startable()
+        check_startable({})

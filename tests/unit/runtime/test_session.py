@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from millstream.config import Config
 from millstream.errors import ConfigError
+from millstream.runtime.host.birth import owner_record
 from millstream.runtime.spark import session as module
 from millstream.runtime.spark.session import executor_cores, open_session
 
@@ -82,3 +86,13 @@ def test_an_active_session_with_speculation_is_refused(
     with pytest.raises(ConfigError, match=r"the active Spark session has spark\.speculation on"):
         open_session(Config(), tmp_path)
     assert not settings
+
+
+def test_what_killed_processes_left_is_removed_and_what_live_ones_have_is_not(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    for process, owner in {gone.pid: owner_record(os.getpid()), os.getppid(): owner_record(os.getppid())}.items():
+        (tmp_path / str(process)).mkdir()
+        (tmp_path / str(process) / "owner").write_text(owner)
+    own = module._scratch(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([own, tmp_path / str(os.getppid())])

@@ -46,7 +46,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MillstreamReader:
 
 
 def test_a_module_that_is_missing_in_a_worker_is_told_as_a_failure_of_the_batch(reader: MillstreamReader) -> None:
-    (batch,) = reader.read(Part(0, 1, [Range("in", 0, 0, 1, more=False)]))
+    (batch,) = reader.read(Part(1, [Range("in", 0, 0, 1, more=False)], suspect=False))
     (row,) = batch.to_pylist()
     assert (row["slot"], row["kind"]) == (7, RESULT)
     (written,) = unpack(row["payload"], list[Written])
@@ -66,7 +66,7 @@ def test_a_module_that_fails_when_it_is_imported_is_told_as_well(
 ) -> None:
     (tmp_path / "lib" / f"{NAME}.py").write_text("import os\nos.environ['A_VARIABLE_OF_THE_DRIVER']\n")
     monkeypatch.syspath_prepend(tmp_path / "lib")
-    (batch,) = reader.read(Part(0, 1, [Range("in", 0, 0, 1, more=False)]))
+    (batch,) = reader.read(Part(1, [Range("in", 0, 0, 1, more=False)]))
     (written,) = unpack(batch.to_pylist()[0]["payload"], list[Written])
     failure = written.failure
     assert failure is not None

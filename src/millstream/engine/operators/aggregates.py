@@ -8,6 +8,7 @@ from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.chunks import Bulk, Chunk
 from millstream.engine.compile import Build, Process, getter, in_bulk, operator
 from millstream.engine.context import Getter
+from millstream.engine.errors import FAILURES
 from millstream.engine.tables import table_store, value_check
 from millstream.errors import ProcessingError
 from millstream.plan import aggregates as plan
@@ -57,7 +58,7 @@ def aggregate(node: plan.Aggregate, build: Build) -> Process:
                     timestamp = before
             if type(new) is not kind and new is not None:
                 check(new)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         latest = put(key, new, timestamp)
@@ -161,7 +162,7 @@ def table_group_by(node: plan.TableGroupBy, build: Build) -> Process:
             same = (
                 had and has and (key_bytes(new_group) == key_bytes(old_group) if by_bytes else new_group == old_group)
             )
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, new, timestamp, headers)
             return
         if same:
@@ -198,7 +199,7 @@ def table_aggregate(node: plan.TableAggregate, build: Build) -> Process:
                 result = begin(key, new_value) if result is None else add(key, new_value, result)
             if type(result) is not kind and result is not None:
                 check(result)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, new_value, timestamp, headers)
             return
         if before > timestamp:

@@ -12,6 +12,7 @@ from typing import Any
 
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.context import Getter
+from millstream.engine.errors import FAILURES
 from millstream.engine.tables import table_store
 from millstream.plan.joins import ForeignKeyAnswer, ForeignKeyResolve, ForeignKeySubscribe
 from millstream.records import Headers
@@ -61,7 +62,7 @@ def subscribe(node: ForeignKeySubscribe, build: Build) -> Process:
             former = None if old is None else select(key, old)
             same = right_key(wanted) == right_key(former)
             own, asked_by = left_key(key), digest(left_value(new))
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, new, timestamp, headers)
             return
 
@@ -105,7 +106,7 @@ def answer(node: ForeignKeyAnswer, build: Build) -> tuple[Process, Process]:
             subscriptions.put(place, None if forget else _KEPT.serialize((asked_by, timestamp)))
             try:
                 row = row_of(foreign_key)
-            except Exception as error:
+            except FAILURES as error:
                 fail(error, foreign_key, None, timestamp, headers)
                 return
         if what == _FORGET or (what == _ANSWER_IF_THERE and row is None):
@@ -149,7 +150,7 @@ def resolve(node: ForeignKeyResolve, build: Build) -> Process:
             right = right_value(data)
             nothing = right is None and (not outer or row is None)
             result = None if nothing else joiner(key, None if row is None else row[0], right)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, None, timestamp, headers)
             return
         if rows is None:

@@ -9,7 +9,7 @@ from millstream.asynchronous import ASYNC_HINT, async_method, is_async
 from millstream.durations import Duration, show_ms, to_ms
 from millstream.engine.compile import Build, Process, operator
 from millstream.engine.context import TaskContext
-from millstream.engine.errors import Fatal
+from millstream.engine.errors import FAILURES, Fatal
 from millstream.engine.punctuation import Punctuator
 from millstream.engine.queues import TOO_LATE
 from millstream.errors import ProcessingError, StateError, suggestion
@@ -33,8 +33,8 @@ def process(node: plan.Process, build: Build) -> Process:
     """Gives each record to the user's processor."""
     context = ProcessorContext(node, build)
     try:
-        processor = node.supplier()
-    except Exception as error:
+        processor = build.context.watched(node, node.supplier)()
+    except FAILURES as error:
         raise Fatal(
             ProcessingError(
                 f"operator {node.name!r}: {describe_callable(node.supplier)} cannot make a processor: "
@@ -65,7 +65,7 @@ def process(node: plan.Process, build: Build) -> Process:
         )
     processor.context = context
     build.context.processors.insert(0, (node, processor))  # they are made from the last to the first
-    handle = processor.process
+    handle = build.context.watched(node, processor.process)
     fail = build.context.failure(node, describe_callable(handle))
 
     if node.keeps_key:
@@ -74,7 +74,7 @@ def process(node: plan.Process, build: Build) -> Process:
             context.key = key
             try:
                 handle(Record(key, value, timestamp, headers))
-            except Exception as error:
+            except FAILURES as error:
                 fail(error, key, value, timestamp, headers)
 
         return with_fixed_key
@@ -82,7 +82,7 @@ def process(node: plan.Process, build: Build) -> Process:
     def take(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
             handle(Record(key, value, timestamp, headers))
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
 
     return take
@@ -152,12 +152,13 @@ class ProcessorContext:
         if is_async(callback):
             raise ProcessingError(f"schedule: {describe_callable(callback)} is asynchronous", hint=ASYNC_HINT)
         fail = self._task.failure(self._node, describe_callable(callback))
+        punctuate = self._task.watched(self._node, callback)
 
         def call(now: int) -> None:
             self.key = _ANY
             try:
-                callback(now)
-            except Exception as error:
+                punctuate(now)
+            except FAILURES as error:
                 fail(error, None, None, now, ())
 
         self._schedules += 1

@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.compile import Build, Process
+from millstream.engine.errors import FAILURES
 from millstream.engine.operators.time_windows import unemitted
 from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
@@ -45,7 +46,7 @@ def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noq
             for first, last, former in found:
                 agg = merge(key, agg, former)
                 start, end = min(start, first), max(end, last)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         if end < now - grace - gap:
@@ -73,7 +74,7 @@ def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noq
             agg = add(key, value, agg)
             if type(agg) is not kind and agg is not None:
                 check(agg)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return False
         put(key, start, end, agg)

@@ -6,6 +6,7 @@ from typing import Any
 
 from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.compile import Build, Process
+from millstream.engine.errors import FAILURES
 from millstream.engine.operators.time_windows import close_windows, unemitted
 from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
@@ -167,7 +168,7 @@ class SlidingWindows:
                 timestamp = max(timestamp, before)
             if type(new) is not self.kind and new is not None:
                 self.check(new)
-        except Exception as error:
+        except FAILURES as error:
             self.fail(error, key, value, timestamp, headers)
             raise _Failed from error
         self._write(key, start, new, old, timestamp, headers)

@@ -9,6 +9,7 @@ from typing import Any
 from millstream.engine.chunks import Bulk, Chunk, results
 from millstream.engine.compile import Build, Process, in_bulk, operator
 from millstream.engine.context import OutputBatch, OutputRecord, size_of
+from millstream.engine.errors import FAILURES
 from millstream.errors import ProcessingError, ProductionError, SerializationError
 from millstream.names import check_name
 from millstream.plan import stateless as plan
@@ -33,7 +34,7 @@ def filter_(node: plan.Filter, build: Build) -> Process:  # noqa: C901  (one for
             try:
                 if not holds(key, value, timestamp, headers):
                     return
-            except Exception as error:
+            except FAILURES as error:
                 fail(error, key, value, timestamp, headers)
                 return
             forward(key, value, timestamp, headers)
@@ -46,7 +47,7 @@ def filter_(node: plan.Filter, build: Build) -> Process:  # noqa: C901  (one for
             try:
                 if not holds(key, value):
                     return
-            except Exception as error:
+            except FAILURES as error:
                 fail(error, key, value, timestamp, headers)
                 return
             forward(key, value, timestamp, headers)
@@ -57,7 +58,7 @@ def filter_(node: plan.Filter, build: Build) -> Process:  # noqa: C901  (one for
         try:
             if not holds(value):
                 return
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         forward(key, value, timestamp, headers)
@@ -132,7 +133,7 @@ def map_values(node: plan.MapValues, build: Build) -> Process:
         def process_whole(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
                 result = function(key, value, timestamp, headers)
-            except Exception as error:
+            except FAILURES as error:
                 fail(error, key, value, timestamp, headers)
                 return
             forward(key, result, timestamp, headers)
@@ -144,7 +145,7 @@ def map_values(node: plan.MapValues, build: Build) -> Process:
         def process_with_key(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
                 result = function(key, value)
-            except Exception as error:
+            except FAILURES as error:
                 fail(error, key, value, timestamp, headers)
                 return
             forward(key, result, timestamp, headers)
@@ -154,7 +155,7 @@ def map_values(node: plan.MapValues, build: Build) -> Process:
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
             result = function(value)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         forward(key, result, timestamp, headers)
@@ -177,7 +178,7 @@ def select_key(node: plan.SelectKey, build: Build) -> Process:
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
             chosen = function(key, value, timestamp, headers)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         forward(chosen, value, timestamp, headers)
@@ -196,7 +197,7 @@ def map_(node: plan.Map, build: Build) -> Process:
         try:
             pair = function(key, value, timestamp, headers)
             new_key, new_value = pair
-        except Exception as error:
+        except FAILURES as error:
             fail(no_pair(error, pair), key, value, timestamp, headers)
             return
         forward(new_key, new_value, timestamp, headers)
@@ -204,7 +205,7 @@ def map_(node: plan.Map, build: Build) -> Process:
     return process
 
 
-def no_pair(error: Exception, given: Any) -> Exception:
+def no_pair(error: BaseException, given: Any) -> BaseException:
     """Says so if a function gave something else than a key and a value."""
     if isinstance(error, TypeError | ValueError) and given is not None and not isinstance(given, tuple | list):
         return ProcessingError(
@@ -226,7 +227,7 @@ def flat_map(node: plan.FlatMap, build: Build) -> Process:
             for pair in function(key, value, timestamp, headers):
                 new_key, new_value = pair
                 pairs.append((new_key, new_value))
-        except Exception as error:
+        except FAILURES as error:
             fail(no_pair(error, pair), key, value, timestamp, headers)
             return
         for new_key, new_value in pairs:
@@ -244,7 +245,7 @@ def flat_map_values(node: plan.FlatMapValues, build: Build) -> Process:
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
             values = list(function(key, value, timestamp, headers))
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         for new_value in values:
@@ -263,7 +264,7 @@ def peek(node: plan.Peek | plan.Foreach, build: Build) -> Process:
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
             function(key, value, timestamp, headers)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         forward(key, value, timestamp, headers)
@@ -282,7 +283,7 @@ def branch(node: plan.Branch, build: Build) -> Process:
         for holds, fail, output in choices:
             try:
                 chosen = bool(holds(key, value, timestamp, headers))
-            except Exception as error:
+            except FAILURES as error:
                 fail(error, key, value, timestamp, headers)
                 return
             if chosen:
@@ -322,7 +323,7 @@ def write_all(node: plan.Sink, build: Build) -> Bulk | None:
     def take(chunk: Chunk) -> None:
         try:
             names, values = chunk.names_for(key_serde), value_serde.serialize_all(chunk.values)
-        except Exception:
+        except FAILURES:
             chunk.one_by_one(write)
             return
         largest = context.largest
@@ -401,7 +402,7 @@ def _writer(
                 count = context.partition_counts(topic)
                 partition = _checked_partition(choose(key, value, count), count)
             data, content = key_bytes(key), value_bytes(value)
-        except Exception as error:
+        except FAILURES as error:
             fail(_of_the_key(error, key, key_serde), key, value, timestamp, headers)
             return
         largest = context.largest if is_sink else None
@@ -422,7 +423,7 @@ def _too_large(topic: str, size: int, largest: int) -> ProductionError:
     )
 
 
-def _of_the_key(error: Exception, key: Any, serde: Serde[Any]) -> Exception:
+def _of_the_key(error: BaseException, key: Any, serde: Serde[Any]) -> BaseException:
     """Says so if it is the key that cannot be written."""
     if isinstance(error, SerializationError):
         try:
@@ -455,7 +456,7 @@ def _dynamic_sink(node: plan.Sink, topic: Function, build: Build) -> Process:
             if write is None:
                 check_name(target, "topic")
                 write = writers[target] = _writer(node, build, target, node.key, node.value, node.partitioner)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         write(key, value, timestamp, headers)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.engine.compile import Build, Process, operator
+from millstream.engine.errors import FAILURES
 from millstream.engine.time import StreamClock
 from millstream.plan.joins import StreamGlobalJoin, StreamStreamJoin, StreamTableJoin
 from millstream.plan.walk import keeps_versions
@@ -120,7 +121,7 @@ class StreamJoin:
                     other.matched(key, at)
                 try:
                     result = join(key, value, match)
-                except Exception as error:
+                except FAILURES as error:
                     fail(error, key, value, timestamp, headers)
                     break
                 forward(key, result, at if at > timestamp else timestamp, headers)
@@ -149,7 +150,7 @@ class StreamJoin:
             for at, left, right in pairs:
                 try:
                     result = self.joiner(key, left, right)
-                except Exception as error:
+                except FAILURES as error:
                     self.fail(error, key, value, timestamp, headers)
                     break
                 self.forward(key, result, max(timestamp, at), headers)
@@ -163,7 +164,7 @@ class StreamJoin:
         for time, left, _order, (key, value) in closed:
             try:
                 result = self.joiner(key, value, None) if left else self.joiner(key, None, value)
-            except Exception as error:
+            except FAILURES as error:
                 self.fail(error, key, value, time, headers)
                 continue
             self.forward(key, result, time, headers)
@@ -181,7 +182,7 @@ class StreamJoin:
     def _alone(self, key: Any, value: Any, timestamp: int, headers: Headers, join: Joiner) -> None:
         try:
             result = join(key, value, None)
-        except Exception as error:
+        except FAILURES as error:
             self.fail(error, key, value, timestamp, headers)
             return
         self.forward(key, result, timestamp, headers)
@@ -221,7 +222,7 @@ def _row_join(node: StreamTableJoin, build: Build, get: Callable[..., Any], *, v
             else:
                 match = row[0]
             result = joiner(key, value, match) if with_key else joiner(value, match)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         forward(key, result, timestamp, headers)
@@ -306,7 +307,7 @@ def stream_global_join(node: StreamGlobalJoin, build: Build) -> Process:
             if row is None and inner:
                 return
             result = joiner(key, value, None if row is None else row[0])
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
         forward(key, result, timestamp, headers)

@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.context import Getter
+from millstream.engine.errors import FAILURES
 from millstream.engine.tables import table_store
 from millstream.plan.joins import TableTableJoin
 from millstream.records import Headers
@@ -59,7 +60,7 @@ def _side(
                 result = joiner(key, new, match)
             if tells_old and (old is not None or (match is not None and not needs_own)):
                 former = joiner(key, old, match)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, new, timestamp, headers)
             return
         forward(key, result, former, max(timestamp, time), headers, latest)

@@ -8,6 +8,7 @@ from typing import Any
 from millstream.engine.chunks import Bulk
 from millstream.engine.compile import Build, Process, getter, in_bulk, operator
 from millstream.engine.context import Getter
+from millstream.engine.errors import FAILURES
 from millstream.engine.tables import table_store, value_check
 from millstream.plan import tables as plan
 from millstream.records import Headers
@@ -31,7 +32,7 @@ def table_filter(node: plan.TableFilter, build: Build) -> Process:
                     former = old_of(key)
                 elif old is not None and (not holds(key, old)) is negate:
                     former = old
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, new, timestamp, headers)
             return
         if silent and result is None and former is None:
@@ -85,7 +86,7 @@ def _mapped(
             former = None
             if tells_old:
                 former = old_of(key) if old_of is not None else function(key, old)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, new, timestamp, headers)
             return
         forward(key, result, former, timestamp, headers, latest)

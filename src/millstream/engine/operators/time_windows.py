@@ -10,6 +10,7 @@ from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.chunks import Bulk, Chunk, Names
 from millstream.engine.compile import Build, Process, getter
 from millstream.engine.context import Getter
+from millstream.engine.errors import FAILURES
 from millstream.engine.operators.aggregates import wants_fresh_copy
 from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
@@ -256,7 +257,7 @@ def _updater(node: plan.WindowAggregate, build: Build) -> Update:
                     timestamp = before
             if type(new) is not kind and new is not None:
                 check(new)
-        except Exception as error:
+        except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return True
         put(key, start, None if new is None else (new, timestamp))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 
 def birth(pid: int) -> str | None:
@@ -21,3 +22,22 @@ def birth(pid: int) -> str | None:
     except OSError:
         return None
     return "alive"
+
+
+def owner_record(pid: int) -> str:
+    """What a directory says of the process that it belongs to: when it was born, and where it can be looked for."""
+    return f"{_namespace()} {birth(pid) or ''}"
+
+
+def is_left_behind(pid: int, record: str) -> bool:
+    """Whether the process that a directory belongs to is gone; False if it cannot be looked for from here."""
+    namespace, _, born = record.partition(" ")
+    return namespace == _namespace() and birth(pid) != born
+
+
+def _namespace() -> str:
+    """The processes that this one can see: a container sees its own only."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return "-"

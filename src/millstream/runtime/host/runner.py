@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.engine import InputRecord, Task
+from millstream.engine.trail import installed
 from millstream.errors import MillstreamError
 from millstream.log.arrays import to_numbers
 from millstream.plan.fingerprint import kept_stores
@@ -128,6 +129,9 @@ class TaskRunner:
         started = time.perf_counter()
         try:
             written, extra = self._run(deliveries)
+            trail = installed()
+            if trail is not None:
+                trail.step("keeping the state")
             changes = self.state.changes(self._told)
             writes = self.state.commit(extra)
         except MillstreamError as error:

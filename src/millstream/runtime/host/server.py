@@ -16,10 +16,15 @@ import threading
 import time
 from pathlib import Path
 
+import pyarrow as pa
+
+from millstream.engine.trail import installed
 from millstream.errors import MillstreamError, RunError
 from millstream.failpoints import declare, reach
+from millstream.log.opening import open_place
 from millstream.runtime.capture import captured, log_like
 from millstream.runtime.host.birth import birth
+from millstream.runtime.host.client import remove
 from millstream.runtime.host.runner import FetchValues, TaskRunner
 from millstream.runtime.host.wire import Wire
 from millstream.runtime.messages import (
@@ -29,6 +34,8 @@ from millstream.runtime.messages import (
     Fetched,
     NeedProgram,
     ProgramData,
+    ReadRanges,
+    RowsRead,
     Run,
     Stop,
     Written,
@@ -37,6 +44,7 @@ from millstream.runtime.messages import (
     unpack,
 )
 from millstream.runtime.program import Program, digest, unpack_program
+from millstream.runtime.reading import Range, Reader
 from millstream.runtime.watch import stuck
 from millstream.text import error_text
 
@@ -80,13 +88,25 @@ class Host:
         assert isinstance(message, Run)
         with self._lock:
             try:
-                wire.send(self._run(message, wire))
-            except (EOFError, OSError):  # whoever asked is gone: what was computed does not count
+                wire.send(self.answer(message, wire))
+            except (EOFError, OSError):  # the worker that asked is gone: what was computed does not count
                 self._tasks.pop(message.task, None)
             finally:
                 self._busy = None
                 self.last_used = time.monotonic()
         return True
+
+    def answer(self, request: Run | ReadRanges, wire: Wire) -> Done | RowsRead:
+        """Does what is asked for."""
+        return self._run(request, wire) if isinstance(request, Run) else self._read(request, wire)
+
+    def _read(self, request: ReadRanges, wire: Wire) -> RowsRead:
+        """Runs a read stage, for a worker that does not dare to run it itself."""
+        program = self._known(request.program, wire)
+        reader = Reader(program, open_place(program.log, create=False))
+        records = None if request.records is None else pa.ipc.open_stream(request.records).read_all()
+        rows = reader.read(0, request.now, [Range(*one) for one in request.ranges], records, request.tasks)
+        return RowsRead([(row.task, row.kind, row.payload) for row in rows])
 
     def _run(self, run: Run, wire: Wire) -> Done:
         def fetch(keys: list[bytes]) -> list[bytes | None]:
@@ -113,7 +133,7 @@ class Host:
             return Done([], [], pack([Written(origin, printed=printed, failure=failure_of(error))]))
         except (EOFError, OSError):
             raise
-        except Exception as error:  # noqa: BLE001  (a defect: said, not hidden)
+        except BaseException as error:  # noqa: BLE001  (whatever it is, the driver must be told)
             self._tasks.pop(run.task, None)
             wrapped = RunError(f"task {run.task} failed: {error_text(error)}")
             wrapped.__cause__ = error
@@ -136,6 +156,10 @@ class Host:
             self._tasks.clear()
             program = unpack_program(answer.data)
             log_like(program.logging)
+            trail = installed()
+            if trail is not None:
+                parts = (*program.placement.readers, *program.placement.tasks)
+                trail.watch(node for topology in parts for node in topology.plan.nodes)
             self._program = (name, program)
         return self._program[1]
 
@@ -246,6 +270,8 @@ def serve(path: str, parent: int, born: str) -> None:
     while birth(parent) == born and time.monotonic() - host.last_used <= _IDLE:
         if done.wait(1.0):
             break
-    with contextlib.suppress(OSError):
-        Path(path).unlink()
+    if birth(parent) == born:
+        Path(path).unlink(missing_ok=True)
+    else:
+        remove(Path(path).parent)  # nobody will look for a host there again
     os._exit(0)

@@ -10,6 +10,10 @@ from millstream.runtime.messages import HostMessage, pack, unpack
 _LENGTH = struct.Struct(">Q")
 
 
+class HostGone(EOFError):  # noqa: N818  (it is no defect: the other end is expected to end now and then)
+    """The process at the other end of a wire has ended, or has closed its end."""
+
+
 class Wire:
     """One end of a conversation."""
 
@@ -17,16 +21,23 @@ class Wire:
         self._connection = connection
 
     def send(self, message: HostMessage) -> None:
-        """Sends a message."""
+        """Sends a message.
+
+        Raises:
+            HostGone: The other end is gone.
+        """
         data = pack(message)
-        self._connection.sendall(_LENGTH.pack(len(data)))
-        self._connection.sendall(data)
+        try:
+            self._connection.sendall(_LENGTH.pack(len(data)))
+            self._connection.sendall(data)
+        except OSError as error:
+            raise HostGone(str(error)) from error
 
     def receive(self) -> HostMessage:
         """Receives a message.
 
         Raises:
-            EOFError: The other end is gone.
+            HostGone: The other end is gone.
         """
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
         return unpack(self._read(length), HostMessage)  # type: ignore[arg-type]
@@ -39,8 +50,11 @@ class Wire:
         data = bytearray(length)
         view = memoryview(data)
         while view:
-            count = self._connection.recv_into(view)
+            try:
+                count = self._connection.recv_into(view)
+            except OSError as error:
+                raise HostGone(str(error)) from error
             if not count:
-                raise EOFError("the other end of the connection is gone")
+                raise HostGone("the other end of the connection is gone")
             view = view[count:]
         return data

@@ -239,6 +239,7 @@ class _Stream(_Proxy):
         self._java = java
         self._planner = planner
         self._settings = settings
+        self._suspect = settings.before.suspect
 
     def initialOffset(self) -> Any:  # noqa: N802
         return self._java.offset(self._planner.first())
@@ -259,7 +260,8 @@ class _Stream(_Proxy):
         """One part for each range. What only a tick has to tell needs one, too: it reads nothing."""
         last = json.loads(end.json())
         ranges = ranges_of(self._planner, self._settings, json.loads(start.json()), last)
-        plan = {"now": last["now"], "ranges": ranges, "tasks": last.get("tasks")}
+        plan = {"now": last["now"], "ranges": ranges, "tasks": last.get("tasks"), "suspect": self._suspect}
+        self._suspect = False
         self._java.context.setLocalProperty(_PLAN, json.dumps(plan))
         if not ranges:
             topic, ends = next(iter(last["offsets"].items()))
@@ -287,7 +289,8 @@ def _packing(settings: Settings) -> Callable[[Iterator[pa.RecordBatch]], Iterato
         plan = json.loads(context.getLocalProperty(_PLAN) or "{}")
         ranges = [Range(*one) for one in plan["ranges"][context.partitionId() :][:1]]
         records = _records(batches)
-        yield from packed_rows(rows_for(settings, plan["now"], ranges, plan["tasks"], records), settings.slots)
+        rows = rows_for(settings, plan["now"], ranges, plan["tasks"], records, suspect=plan["suspect"])
+        yield from packed_rows(rows, settings.slots)
 
     return pack
 

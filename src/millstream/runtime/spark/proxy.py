@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from millstream.errors import RunError
 from millstream.failpoints import declare, reach
-from millstream.runtime.host.client import connect
+from millstream.runtime.control import Control
+from millstream.runtime.host.client import ask, connect, is_stopped
+from millstream.runtime.host.recovery import run_noting
 from millstream.runtime.host.server import TOKEN_KEY
-from millstream.runtime.messages import Done, Fetch, Fetched, NeedProgram, ProgramData, Run
+from millstream.runtime.host.wire import HostGone
+from millstream.runtime.messages import Done, Fetch, Fetched, HostMessage, ProgramData, Run, Written, failure_of, pack
 from millstream.runtime.reading import RESULT
 from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.state_map import StateMap
@@ -31,13 +37,15 @@ class TaskProxy(StatefulProcessor):
         program: The program.
         hosts: How many hosts an executor has.
         numbers: The number of each task by its grouping key.
+        control: Where the driver is told of what is run again.
     """
 
-    def __init__(self, run: str, program: Parcel, hosts: int, numbers: dict[int, int]) -> None:
+    def __init__(self, run: str, program: Parcel, hosts: int, numbers: dict[int, int], control: Path) -> None:
         self._run = run
         self._program = program
         self._hosts = hosts
         self._numbers = numbers
+        self._control = Control(control)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Opens the state: one map of bytes to bytes."""
@@ -57,25 +65,35 @@ class TaskProxy(StatefulProcessor):
         task = self._numbers[key[0]]
         state = self._state
         token = state.get_many([TOKEN_KEY])[0] or b""
-        wire = connect(self._run, executor(), task % self._hosts)
-        try:
-            wire.send(Run(self._program.digest, task, token, deliveries))
-            while True:
-                message = wire.receive()
-                if isinstance(message, Fetch):
-                    wire.send(Fetched(state.get_many(message.keys)))
-                elif isinstance(message, NeedProgram):
-                    wire.send(ProgramData(self._program.open()))
-                else:
-                    break
-        finally:
-            wire.close()
-        assert isinstance(message, Done)
+        message = self._run_task(Run(self._program.digest, task, token, deliveries))
         reach(BEFORE_WRITES)
         state.delete_many(message.deletes)
         state.put_many(message.puts)
         reach(AFTER_WRITES)
         yield Row(payload=message.written)
+
+    def _run_task(self, request: Run) -> Done:
+        """Has the host of a task run a batch; if the host ends, a process that can name what ended it."""
+        task = request.task
+        what = f"task {task}"
+        try:
+            with contextlib.closing(connect(self._run, executor(), task % self._hosts)) as wire:
+                outcome = ask(wire, request, self._answer)
+        except HostGone:
+            if is_stopped(self._run):
+                raise  # the query ends, and nobody waits for the batch
+            self._control.tell(f"{what}: its process ended; running the batch again")
+            try:
+                outcome = run_noting(what, request, self._answer, self._control.tell)
+            except RunError as error:
+                return Done([], [], pack(Written((1, "", task), failure=failure_of(error))))
+        assert isinstance(outcome, Done)
+        return outcome
+
+    def _answer(self, message: HostMessage) -> HostMessage:
+        if isinstance(message, Fetch):
+            return Fetched(self._state.get_many(message.keys))
+        return ProgramData(self._program.open())
 
     def close(self) -> None:
         """Nothing is open."""

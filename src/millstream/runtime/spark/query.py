@@ -14,11 +14,12 @@ from millstream.runtime.checkpoint import url_of
 from millstream.runtime.host.client import stop_all
 from millstream.runtime.planner import Mark
 from millstream.runtime.program import Program, pack_program
+from millstream.runtime.spark.failures import FailedTasks, cause_of, cause_of_java
 from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.proxy import OUTPUT, TaskProxy
 from millstream.runtime.spark.session import cores_of, executor_cores
 from millstream.runtime.spark.slots import slots
-from millstream.runtime.spark.source import Settings, source_for
+from millstream.runtime.spark.source import Before, Settings, source_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +38,8 @@ class Query:
     Attributes:
         run: The name of this run, which its task hosts belong to.
         spark: Spark's own handle of it.
+        failed_tasks: Tells of tasks that Spark runs again.
+        batch_error: What the last batch failed of, if it did so before its commit.
     """
 
     def __init__(
@@ -47,28 +50,42 @@ class Query:
         control: Path,
         checkpoint: str,
         commit: Commit,
-        skipped: Mark | None = None,
+        before: Before,
     ) -> None:
         self.run = secrets.token_hex(6)
         self._context = session.sparkContext
+        self.batch_error: Exception | None = None
         self._cores = cores_of(session)
         packed = Parcel(pack_program(program), session, control.parent)
         keys = slots(program.tasks)
         hosts = executor_cores(session)
-        settings = Settings(packed, str(control), first, self._cores, keys, self.run, hosts, skipped)
+        settings = Settings(packed, str(control), first, self._cores, keys, self.run, hosts, before)
         rows = _source(session, program, settings)
         if program.placement.tasks:
-            proxy = TaskProxy(self.run, packed, hosts, {key: task for task, key in enumerate(keys)})
+            proxy = TaskProxy(self.run, packed, hosts, {key: task for task, key in enumerate(keys)}, control)
             rows = rows.groupBy("slot").transformWithState(proxy, OUTPUT, "Update", "None")
 
         def on_batch(frame: DataFrame, batch: int) -> None:
             started = time.perf_counter()
-            payloads: list[Any] = frame.select("payload").toArrow().column(0).to_pylist()
+            try:
+                payloads: list[Any] = frame.select("payload").toArrow().column(0).to_pylist()
+            except Exception as error:
+                self.batch_error = error
+                raise
             commit(batch, payloads, time.perf_counter() - started)
 
         writer = rows.writeStream.outputMode("update").foreachBatch(on_batch)
         writer = writer.queryName(program.topology.application_id).option("checkpointLocation", url_of(checkpoint))
         self.spark: StreamingQuery = writer.start()
+        self.failed_tasks = FailedTasks(self._context, str(self.spark.runId))
+
+    def why_it_ended(self) -> str | None:
+        """What the last batch, or Spark, has failed of; None if Spark has not failed."""
+        error = self.batch_error or self.spark.exception()
+        if error is None:
+            return None
+        java: Any = self.spark
+        return cause_of(str(error)) or cause_of_java(java._jsq.exception().get())
 
     def stop(self) -> None:
         """Stops the query, and ends its task hosts."""

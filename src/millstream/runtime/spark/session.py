@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import logging
+import importlib
 import os
-import re
 import shlex
 import shutil
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -22,12 +20,15 @@ from millstream.config import refuse_speculation
 from millstream.errors import SetupError
 from millstream.log.opening import Place
 from millstream.runtime.checkpoint import local_path
-from millstream.runtime.spark.archive import find_java, java_options
+from millstream.runtime.host.birth import is_left_behind, owner_record
+from millstream.runtime.spark.archive import java_options
+from millstream.runtime.spark.interpreter import check_interpreter
+from millstream.runtime.spark.java import check_java, keep_quiet, launch_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_JAVA = 17
+_OWNER = "owner"
 _EXECUTOR_SECONDS = 8.0
 """How long the first executor of a cluster is waited for."""
 
@@ -83,58 +84,38 @@ _LOCAL = {
 """For checkpoints on a local disk, where Hadoop's own way to write a file takes long."""
 
 
+_importing = threading.Lock()
 _starting = threading.Lock()
 _started: tuple[Any, Path] | None = None
 """The Spark that was started here, and the file of its log."""
 
 
-def check_startable() -> None:
+def check_startable(config: Mapping[str, Any]) -> None:
     """Makes sure that Spark can be started, unless it runs in this process already.
 
     To be called before an application touches anything: who has no Java should know that first.
 
+    Args:
+        config: The configuration of the application.
+
     Raises:
-        SetupError: There is no Java that Spark can use.
+        SetupError: There is no Java that Spark can use, or no Python that its workers can run.
     """
-    pyspark = sys.modules.get("pyspark")  # it takes a second, and who has not loaded it has no Spark
-    if pyspark is None or pyspark.SparkContext._active_spark_context is None:
+    # Spark cannot run here unless PySpark is imported. Another thread may be importing it: its parts come one by one.
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    if context is None or context._active_spark_context is None:
         check_java()
+        check_interpreter(config)
 
 
-def check_java() -> None:
-    """Makes sure that there is a Java that Spark can use.
+def import_pyspark() -> None:
+    """Imports PySpark and what uses it.
 
-    Raises:
-        SetupError: There is none, or it is too old; the hint says how to install one.
+    Applications that start at once do so one after the other: PySpark's modules import each other in circles, and
+    Python then lets a second thread see modules that are not complete.
     """
-    home, java = os.environ.get("JAVA_HOME"), find_java()
-    hint = f"install Java {_JAVA} or later: {_install_command()}"
-    if java is None:
-        where = f"in JAVA_HOME ({home})" if home else "on the PATH"
-        if home and shutil.which("java"):
-            hint = "JAVA_HOME is wrong: correct it, or unset it, to use the one on the PATH"
-        raise SetupError(f"Spark needs Java {_JAVA} or later, and there is none {where}", hint=hint)
-    found = subprocess.run(  # noqa: S603  (the user's own Java)
-        [java, "-version"], capture_output=True, text=True, check=False
-    )
-    version = re.search(r'version "(?:1\.)?(\d+)', found.stderr + found.stdout)
-    if version is None or int(version.group(1)) < _JAVA:
-        said = "has no version that can be read" if version is None else f"is version {version.group(1)}"
-        raise SetupError(f"Spark needs Java {_JAVA} or later, and {java} {said}", hint=hint)
-
-
-def _install_command() -> str:
-    if sys.platform == "darwin":
-        return "brew install openjdk@17"
-    for program, command in {
-        "apt-get": "sudo apt-get install openjdk-17-jre-headless",
-        "dnf": "sudo dnf install java-17-openjdk-headless",
-        "apk": "sudo apk add openjdk17-jre-headless",
-        "pacman": "sudo pacman -S jre17-openjdk-headless",
-    }.items():
-        if shutil.which(program):
-            return command
-    return "from adoptium.net, or by your system's package manager"
+    with _importing:
+        importlib.import_module("millstream.runtime.spark.query")
 
 
 def open_session(
@@ -156,12 +137,12 @@ def open_session(
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     given = {key: str(value) for key, value in config.items() if key.startswith("spark.")}
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # errors of a batch are told by the handle, not twice
     with _starting:
         try:
             session, started = SparkSession.active().newSession(), False
         except PySparkRuntimeError:
             session, started = _start(given, directory), True
+    keep_quiet(session)
     refuse_speculation(dict(session.sparkContext.getConf().getAll()), "the active Spark session")
     cores = cores_of(session)
     settings = {**_QUERY, "spark.sql.shuffle.partitions": str(min(cores, 8))}
@@ -249,11 +230,15 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
         java = " ".join([java, *java_options()])
     if not master.startswith("local"):
         settings.pop("spark.locality.wait")
-    builder = SparkSession.builder.master(master).appName(given.get("spark.app.name", "millstream"))
-    for key, value in {**settings, **given, "spark.driver.extraJavaOptions": java}.items():
-        builder = builder.config(key, value)
+    name = given.get("spark.app.name", "millstream")
+    options = {"spark.master": master, "spark.app.name": name, **settings, **given}
+    options["spark.driver.extraJavaOptions"] = java
     environment = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
-    with _stderr_to(directory / "spark.err"), _environment(environment):
+    with _environment(environment):
+        launch_java(options, directory / "spark.err", scratch)
+        builder = SparkSession.builder
+        for key, value in options.items():
+            builder = builder.config(key, value)
         session = builder.getOrCreate()
     global _started  # noqa: PLW0603  (one process has one Spark)
     _started = (session.sparkContext, directory / "spark.log")
@@ -278,10 +263,12 @@ def _scratch(base: Path) -> Path:
     """A directory for what Spark keeps while it runs; those of processes that are gone are removed."""
     base.mkdir(mode=0o700, exist_ok=True)
     for old in base.glob("[0-9]*"):
-        if not _is_alive(int(old.name)):
-            shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(OSError):  # it is being made, or removed
+            if is_left_behind(int(old.name), (old / _OWNER).read_text(encoding="ascii")):
+                shutil.rmtree(old, ignore_errors=True)
     own = base / str(os.getpid())
     own.mkdir(mode=0o700, exist_ok=True)
+    (own / _OWNER).write_text(owner_record(os.getpid()), encoding="ascii")
     atexit.register(shutil.rmtree, own, ignore_errors=True)
     return own
 
@@ -309,16 +296,6 @@ def _launcher(scratch: Path) -> Path:
     return path
 
 
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
 @contextlib.contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
     """Sets what is not set in the environment, for as long as it takes to start Spark."""
@@ -329,21 +306,6 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
     finally:
         for name in own:
             os.environ.pop(name, None)
-
-
-@contextlib.contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """Sends what the Java process and Spark's workers say to a file; they get our stderr when they are started."""
-    sys.stderr.flush()
-    usual = os.dup(2)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    os.dup2(file, 2)
-    os.close(file)
-    try:
-        yield
-    finally:
-        os.dup2(usual, 2)
-        os.close(usual)
 
 
 def _logging(directory: Path) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from millstream.errors import MillstreamError, RunError
@@ -16,7 +17,8 @@ from millstream.log.opening import open_place
 from millstream.runtime.capture import log_like
 from millstream.runtime.control import Control
 from millstream.runtime.host.client import start_hosts
-from millstream.runtime.messages import Written, failure_of, pack
+from millstream.runtime.host.recovery import run_noting
+from millstream.runtime.messages import ProgramData, ReadRanges, RowsRead, Written, failure_of, pack
 from millstream.runtime.planner import Mark, Planner
 from millstream.runtime.program import unpack_program
 from millstream.runtime.reading import RESULT, Range, Reader, Row
@@ -25,6 +27,18 @@ from millstream.runtime.spark.worker import begin_task, executor
 
 SCHEMA = "slot bigint, kind int, payload binary"
 _ARROW = pa.schema([("slot", pa.int64()), ("kind", pa.int32()), ("payload", pa.binary())])
+
+
+class Before(NamedTuple):
+    """What is known of the query that ran before.
+
+    Attributes:
+        skipped: Where a batch ends that was begun and must not be read again.
+        suspect: It was lost, perhaps because its workers ended in the batch that comes first now.
+    """
+
+    skipped: Mark | None = None
+    suspect: bool = False
 
 
 class Settings(NamedTuple):
@@ -37,7 +51,7 @@ class Settings(NamedTuple):
     slots: list[int]
     run: str
     hosts: int
-    skipped: Mark | None = None
+    before: Before = Before()
 
 
 class MillstreamSource(DataSource):
@@ -65,14 +79,14 @@ def source_for(settings: Settings) -> type[MillstreamSource]:
 
 
 class Part(InputPartition):
-    """What one worker reads of a batch."""
+    """What one worker reads of a batch; ``suspect``: a worker may have ended when it read this before."""
 
-    def __init__(self, batch: int, now: int, ranges: list[Range], tasks: list[int] | None = None) -> None:
+    def __init__(self, now: int, ranges: list[Range], tasks: list[int] | None = None, *, suspect: bool = False) -> None:
         super().__init__(None)
-        self.batch = batch
         self.now = now
         self.ranges = ranges
         self.tasks = tasks
+        self.suspect = suspect
 
 
 class MillstreamReader(DataSourceStreamReader):
@@ -81,9 +95,10 @@ class MillstreamReader(DataSourceStreamReader):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._planner: Planner | None = None
+        self._suspect = settings.before.suspect
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_settings": self._settings, "_planner": None}
+        return {"_settings": self._settings, "_planner": None, "_suspect": self._suspect}
 
     @property
     def planner(self) -> Planner:
@@ -116,13 +131,14 @@ class MillstreamReader(DataSourceStreamReader):
             least = sizes.index(min(sizes))
             parts[least].append(one)
             sizes[least] += one.end - one.start
-        return [Part(0, end["now"], sorted(part), end.get("tasks")) for part in parts]
+        suspect, self._suspect = self._suspect, False
+        return [Part(end["now"], sorted(part), end.get("tasks"), suspect=suspect) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads what one worker has to read."""
         assert isinstance(partition, Part)
         begin_task()
-        rows = rows_for(self._settings, partition.now, partition.ranges, partition.tasks)
+        rows = rows_for(self._settings, partition.now, partition.ranges, partition.tasks, suspect=partition.suspect)
         yield from packed_rows(rows, self._settings.slots)
 
     def commit(self, end: Mark) -> None:
@@ -132,7 +148,7 @@ class MillstreamReader(DataSourceStreamReader):
 def ranges_of(planner: Planner, settings: Settings, start: Mark, end: Mark) -> list[Range]:
     """What a batch reads; nothing of a batch that was begun and must not be read again."""
     ranges = planner.ranges(start, end)
-    return [one._replace(start=one.end) for one in ranges] if end == settings.skipped else ranges
+    return [one._replace(start=one.end) for one in ranges] if end == settings.before.skipped else ranges
 
 
 def packed_rows(rows: Iterable[Row], slots: list[int]) -> Iterator[pa.RecordBatch]:
@@ -161,9 +177,22 @@ _readers: dict[bytes, Reader] = {}
 
 
 def rows_for(
-    settings: Settings, now: int, ranges: list[Range], tasks: list[int] | None, records: pa.Table | None = None
+    settings: Settings,
+    now: int,
+    ranges: list[Range],
+    tasks: list[int] | None,
+    records: pa.Table | None = None,
+    *,
+    suspect: bool = False,
 ) -> Iterator[Row]:
-    """The rows of a read stage; see `Reader.read`. What the program needs and has not here is told as its failure."""
+    """The rows of a read stage; see `Reader.read`. What the program needs and has not here is told as its failure.
+
+    If a worker may have ended when it read the same, a process that can name what ended it reads instead.
+    """
+    context = TaskContext.get()
+    if suspect or (context is not None and context.attemptNumber() > 0):
+        yield from _rows_noting(settings, now, ranges, tasks, records)
+        return
     try:
         reader = _reader_for(settings)
     except RunError as error:  # of the program: those of the log may pass
@@ -175,6 +204,33 @@ def rows_for(
         timer = threading.Timer(_LAST_WORDS, os._exit, [1])
         timer.daemon = True
         timer.start()
+
+
+def _rows_noting(
+    settings: Settings, now: int, ranges: list[Range], tasks: list[int] | None, records: pa.Table | None
+) -> Iterator[Row]:
+    control = Control(Path(settings.control))
+    topics = ", ".join(sorted({one.topic for one in ranges})) or "no topic"
+    what = f"the read stage of {topics}"
+    control.tell(f"{what} was lost; running it again")
+    data = None if records is None else stream_of(records)
+    request = ReadRanges(settings.program.digest, now, [(*one,) for one in ranges], tasks, data)
+    try:
+        outcome = run_noting(what, request, lambda _message: ProgramData(settings.program.open()), control.tell)
+    except RunError as error:
+        yield Row(0, RESULT, pack([Written((0, "", 0), failure=failure_of(error))]))
+        return
+    assert isinstance(outcome, RowsRead)
+    yield from (Row(*row) for row in outcome.rows)
+
+
+def stream_of(records: pa.Table) -> bytes:
+    """A table as Arrow's stream format."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, records.schema) as writer:
+        writer.write_table(records)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def _reader_for(settings: Settings) -> Reader:

@@ -1,0 +1,99 @@
+"""The Python that Spark's workers will run: makes sure, before Spark starts, that it can run the application."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from millstream.errors import SetupError
+
+_PACKAGE = Path(__file__).parents[2]
+_NEEDED = ("millstream", "pyspark", "pyarrow", "pandas")
+_SAME = ("millstream", "pyspark")
+"""Those of which the workers must have the same version."""
+
+_PROBE = """
+import importlib.metadata as metadata, importlib.util as util, json, sys
+needed, same = sys.argv[1].split(), sys.argv[2].split()
+missing = [name for name in needed if util.find_spec(name) is None]
+versions = {}
+for name in same:
+    try:
+        versions[name] = metadata.version(name)
+    except metadata.PackageNotFoundError:  # it is found by its path only
+        pass
+print(json.dumps({"python": sys.version_info[:2], "missing": missing, "versions": versions}))
+"""
+
+
+def check_interpreter(config: Mapping[str, Any]) -> None:
+    """Makes sure that the Python of Spark's workers has what they need.
+
+    It is the running one, unless ``PYSPARK_PYTHON`` names another. But the running one may find modules only because it
+    was told where they are: IPython adds the packages of a virtual environment that it is not installed in.
+
+    Raises:
+        SetupError: It has not.
+    """
+    master = config.get("spark.master")
+    if master is not None and not str(master).startswith("local"):
+        return  # the workers are elsewhere, and have a Python of their own
+    named = os.environ.get("PYSPARK_PYTHON")
+    python = named or sys.executable
+    if not python:
+        raise SetupError("Spark's workers need a Python, and this one has no path", hint="set PYSPARK_PYTHON")
+    whose = "PYSPARK_PYTHON" if named else "the running Python"
+    facts = _ask(python, whose)
+    own = list(sys.version_info[:2])
+    if facts["python"] != own:
+        versions = [".".join(map(str, each)) for each in (facts["python"], own)]
+        raise SetupError(
+            f"Spark's workers would run Python {versions[0]} ({whose}: {python}), and this is Python {versions[1]}",
+            hint="unset PYSPARK_PYTHON, or let it name a Python of the same version",
+        )
+    if facts["missing"]:
+        raise SetupError(
+            f"Spark's workers would run {python} ({whose}), which cannot import {' and '.join(facts['missing'])}",
+            hint=_start_this_one(),
+        )
+    for name, version in facts["versions"].items():
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            if metadata.version(name) != version:
+                raise SetupError(
+                    f"Spark's workers would run {python} ({whose}), which has {name} {version}, and this program has "
+                    f"{metadata.version(name)}",
+                    hint="unset PYSPARK_PYTHON, or install the same version there",
+                )
+
+
+def _ask(python: str, whose: str) -> Any:
+    try:
+        done = subprocess.run(  # noqa: S603  (the Python that Spark would run)
+            [python, "-c", _PROBE, " ".join(_NEEDED), " ".join(_SAME)], capture_output=True, text=True, check=True
+        )
+        return json.loads(done.stdout)
+    except (OSError, subprocess.CalledProcessError, ValueError) as error:
+        lines = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        raise SetupError(
+            f"Spark's workers would run {python} ({whose}), which does not run: {lines[-1] if lines else error}",
+            hint="unset PYSPARK_PYTHON, or correct it",
+        ) from error
+
+
+def _start_this_one() -> str:
+    """What to do if modules are found here that the interpreter itself does not find."""
+    for folder in _PACKAGE.parents:
+        python = folder / "bin" / "python"
+        if (folder / "pyvenv.cfg").exists() and python.exists():
+            return (
+                f"millstream is installed in {folder}: run {python}, or, for IPython and Jupyter, install them there "
+                f"({python} -m pip install ipykernel) and choose its kernel; PYSPARK_PYTHON={python} will do, too"
+            )
+    return f"install millstream there, or set PYSPARK_PYTHON to a Python that finds it (here it is in {_PACKAGE})"

@@ -1,0 +1,144 @@
+"""The Java process in which Spark runs: looks for it, starts it, and knows when it has ended."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from millstream.errors import SetupError
+from millstream.runtime.spark.archive import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_JAVA = 17
+_END_SECONDS = 2.0
+"""How long a process may take to be gone when its connections are."""
+
+
+def check_java() -> None:
+    """Makes sure that there is a Java that Spark can use.
+
+    Raises:
+        SetupError: There is none, or it is too old; the hint says how to install one.
+    """
+    home, java = os.environ.get("JAVA_HOME"), find_java()
+    hint = f"install Java {_JAVA} or later: {_install_command()}"
+    if java is None:
+        where = f"in JAVA_HOME ({home})" if home else "on the PATH"
+        if home and shutil.which("java"):
+            hint = "JAVA_HOME is wrong: correct it, or unset it, to use the one on the PATH"
+        raise SetupError(f"Spark needs Java {_JAVA} or later, and there is none {where}", hint=hint)
+    found = subprocess.run(  # noqa: S603  (the user's own Java)
+        [java, "-version"], capture_output=True, text=True, check=False
+    )
+    version = re.search(r'version "(?:1\.)?(\d+)', found.stderr + found.stdout)
+    if version is None or int(version.group(1)) < _JAVA:
+        said = "has no version that can be read" if version is None else f"is version {version.group(1)}"
+        raise SetupError(f"Spark needs Java {_JAVA} or later, and {java} {said}", hint=hint)
+
+
+def _install_command() -> str:
+    if sys.platform == "darwin":
+        return "brew install openjdk@17"
+    for program, command in {
+        "apt-get": "sudo apt-get install openjdk-17-jre-headless",
+        "dnf": "sudo dnf install java-17-openjdk-headless",
+        "apk": "sudo apk add openjdk17-jre-headless",
+        "pacman": "sudo pacman -S jre17-openjdk-headless",
+    }.items():
+        if shutil.which(program):
+            return command
+    return "from adoptium.net, or by your system's package manager"
+
+
+def launch_java(options: Mapping[str, str], errors: Path, scratch: Path) -> None:
+    """Starts the Java process, unless an earlier Spark of this process has left one.
+
+    Java and the Python processes that it starts write their standard error to a file. That of this process stays as it
+    is: tracebacks of the user's own threads must reach the terminal.
+
+    Args:
+        options: The settings of Spark.
+        errors: The file for the standard error.
+        scratch: Where PySpark may keep files while Java starts.
+
+    Raises:
+        SetupError: Java ended at once.
+    """
+    from pyspark import SparkConf, SparkContext, java_gateway  # noqa: PLC0415  (it takes a second)
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
+
+    if SparkContext._gateway is not None:
+        return
+    conf = SparkConf().setAll(list(options.items()))
+    with open(errors, "wb", opener=_private) as file:
+        try:
+            # A start that is killed would leave a directory among the system's temporary files.
+            java_gateway.tempfile = _TemporaryIn(scratch)  # type: ignore[assignment, attr-defined]
+            gateway = java_gateway.launch_gateway(conf, {"stderr": file})  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            lines = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            said = lines[-1] if lines else "it did not say why"
+            raise SetupError(f"Spark's Java process ended at once: {said}", hint=f"look at {errors}") from error
+        finally:
+            java_gateway.tempfile = tempfile  # type: ignore[attr-defined]
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+class _TemporaryIn(NamedTuple):
+    """Makes temporary files as `tempfile` does, in another directory."""
+
+    directory: Path
+
+    def mkdtemp(self) -> str:
+        return tempfile.mkdtemp(dir=self.directory)
+
+    def mkstemp(self, dir: str) -> tuple[int, str]:
+        return tempfile.mkstemp(dir=dir)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def has_ended() -> bool:
+    """Whether the Java process that Spark ran in is gone. To be asked when a connection with it is."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    process = getattr(getattr(context, "_gateway", None), "proc", None)
+    if process is None:
+        return False
+    try:
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def keep_quiet(session: SparkSession) -> None:
+    """Keeps PySpark from writing tracebacks of its own when Java ends, or when a batch fails: the handle tells why."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    if _not_of_py4j not in logging.root.filters:
+        logging.root.addFilter(_not_of_py4j)
+    server: Any = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        usual = type(server).handle_error
+
+        def handle_error(request: Any, address: Any) -> None:
+            if not isinstance(sys.exception(), EOFError | ConnectionError):
+                usual(server, request, address)
+
+        server.handle_error = handle_error
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """Py4J tells of lost connections by the root logger."""
+    return Path(record.pathname).parent.name != "py4j"
