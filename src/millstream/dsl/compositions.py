@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from millstream.callsite import caller
 from millstream.dsl import stream as streams
 from millstream.dsl.processors import FixedKeyProcessor
-from millstream.durations import Duration, show_ms, to_ms
+from millstream.durations import END_OF_TIME, Duration, show_ms, to_ms
 from millstream.errors import TopologyError
 from millstream.plan.process import Store
-from millstream.plan.windows import END_OF_TIME
 from millstream.records import Record
 from millstream.serde import BYTES, JSON, LONG, Serde
 from millstream.state.spec import StoreSpec

@@ -12,10 +12,10 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from millstream.engine.errors import Fatal
-from millstream.errors import RecordReadError
+from millstream.errors import DeserializationError, RecordReadError
 from millstream.plan.sources import GlobalTable, Source, Timestamps
 from millstream.plan.stateless import Repartition
-from millstream.records import Headers
+from millstream.records import Headers, UnreadableHeaders
 
 if TYPE_CHECKING:
     from millstream.engine.compile import Process
@@ -92,6 +92,7 @@ class Queue:
         """Reads records and appends them; those that cannot be read go to the error handler."""
         for record in records:
             try:
+                _check_readable(record)
                 key, value = self._read_key(record.key), self._read_value(record.value)
             except Exception as error:
                 self._context.read_failure(self.node.name, self.topic, self.partition, record, error)
@@ -115,6 +116,7 @@ class Queue:
             failed: Process | None = None
             key = value = time = None
             try:
+                _check_readable(record)
                 key, value = self._read_key(record.key), self._read_value(record.value)
                 time = self._extract(record.timestamp, key, value)
             except Exception as error:
@@ -130,6 +132,8 @@ class Queue:
     def read_all(self, columns: Columns) -> tuple[Sequence[Any], Sequence[Any]] | None:
         """The keys and the values, if all of them can be read and all records have a valid time of their own."""
         if not self._plain_time or (columns.timestamps and min(columns.timestamps) < 0):
+            return None
+        if isinstance(columns.headers, list) and UnreadableHeaders in set(map(type, columns.headers)):
             return None
         try:
             return self.node.key.deserialize_all(columns.keys), self.node.value.deserialize_all(columns.values)
@@ -165,6 +169,11 @@ class Queue:
             raise Fatal(_invalid_time(self, record))
         else:
             self.entries.append((time, key, value, record.headers, record.offset, record))
+
+
+def _check_readable(record: InputRecord) -> None:
+    if type(record.headers) is UnreadableHeaders:
+        raise DeserializationError(f"the headers cannot be read: {record.headers.reason}")
 
 
 def _extractor(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from millstream.durations import show_ms
+from millstream.durations import END_OF_TIME, show_ms
 from millstream.errors import TopologyError
 from millstream.frozen import Value
-
-END_OF_TIME = 2**63 - 1
 
 
 class TimeWindow(Value):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar, cast, overload
 
+from millstream.durations import END_OF_TIME, later
 from millstream.records import Windowed
 from millstream.state.api import SessionStore, WindowStore
 from millstream.state.view_base import ValueAndTimestamp, View
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-_END_OF_TIME = 2**63 - 1
 
 
 class WindowView(View, Generic[K, V]):
@@ -94,8 +93,8 @@ class WindowView(View, Generic[K, V]):
     def _entries(self, rows: list[tuple[Any, int, Any]]) -> list[tuple[Windowed[K], V]]:
         to_value, size = self._row, self._store.spec.window_size_ms
         if size is None:
-            size = _END_OF_TIME
-        return [(Windowed(key, start, min(start + size, _END_OF_TIME)), to_value(row)) for key, start, row in rows]
+            size = END_OF_TIME
+        return [(Windowed(key, start, later(start, size)), to_value(row)) for key, start, row in rows]
 
 
 class TimestampedWindowView(WindowView[K, ValueAndTimestamp[V]], Generic[K, V]):

@@ -161,7 +161,7 @@ def test_the_error_says_where_the_damage_is(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         assert log.read("t", 0, 0, 1).num_rows == 1
         assert log.read("t", 0, 2, 3).num_rows == 1
-        with pytest.raises(CorruptLogError, match="topic 't', partition 0, offset 1 are damaged: the checksum"):
+        with pytest.raises(CorruptLogError, match="topic 't', partition 0, offsets 1 to 1 are damaged: the checksum"):
             log.read("t", 0, 0, 3)
 
 

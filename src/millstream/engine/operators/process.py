@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from millstream.durations import Duration, show_ms, to_ms
+from millstream.durations import END_OF_TIME, Duration, show_ms, to_ms
 from millstream.engine.compile import Build, Process, operator
 from millstream.engine.context import TaskContext
 from millstream.engine.errors import Fatal
@@ -13,7 +13,7 @@ from millstream.engine.punctuation import Punctuator
 from millstream.errors import ProcessingError, StateError, suggestion
 from millstream.plan import process as plan
 from millstream.plan.functions import describe_callable
-from millstream.records import Headers, Record
+from millstream.records import Headers, Record, check_headers
 from millstream.state.views import view_of
 
 
@@ -158,8 +158,17 @@ class ProcessorContext:
                 f"forward: expected a Record, got {record!r} ({type(record).__name__})",
                 hint="forward(record.with_value(…)), or forward(Record(key, value, timestamp))",
             )
-        if record.timestamp < 0:
-            raise ProcessingError(f"forward: the timestamp must not be negative, got {record.timestamp}")
+        if type(record.timestamp) is not int or not 0 <= record.timestamp <= END_OF_TIME:
+            raise ProcessingError(
+                f"forward: {record.timestamp!r} ({type(record.timestamp).__name__}) is no timestamp",
+                hint="a timestamp is an int from 0 to 2**63 - 1, in milliseconds since the epoch",
+            )
+        if record.headers:
+            try:
+                check_headers(record.headers)
+            except (TypeError, ValueError) as error:
+                hint = 'headers are pairs of str and bytes or None, such as (("trace", b"1"),)'
+                raise ProcessingError(f"forward: {error}", hint=hint) from None
         if self._node.keeps_key and self.key is not _ANY and record.key != self.key:
             raise ProcessingError(
                 f"forward: the key was changed from {self.key!r} to {record.key!r}",

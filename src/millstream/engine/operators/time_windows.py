@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+from millstream.durations import END_OF_TIME
 from millstream.engine.chunks import Bulk, Chunk, Names
 from millstream.engine.compile import Build, Process, getter
 from millstream.engine.context import Getter
@@ -13,7 +14,7 @@ from millstream.engine.operators.aggregates import first_and_next, wants_fresh_c
 from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
 from millstream.plan import aggregates as plan
-from millstream.plan.windows import END_OF_TIME, SessionWindow, TimeWindow, UnlimitedWindow
+from millstream.plan.windows import SessionWindow, TimeWindow, UnlimitedWindow
 from millstream.records import Headers, Windowed
 from millstream.serde.windowed import TimeWindowedSerde
 from millstream.serde.wire import window_key

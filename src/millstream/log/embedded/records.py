@@ -191,7 +191,7 @@ def load(connection: sqlite3.Connection, topic: StoredTopic, partition: int, row
         CorruptLogError: The block is damaged, or is not the one that belongs to the row.
     """
     found = connection.execute("SELECT data FROM block_data WHERE id = ?", (row.data,)).fetchone()
-    place = _place(topic, partition, row.base)
+    place = f"topic {topic.name!r}, partition {partition}, offsets {row.base} to {row.next - 1}"
     if found is None or not isinstance(found[0], bytes):
         raise CorruptLogError(f"the records of {place} are missing", hint="restore the log from a copy")
     try:
