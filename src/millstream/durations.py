@@ -29,17 +29,26 @@ def to_ms(duration: Duration, what: str = "duration") -> int:
     millstream.errors.DurationError: ...: duration: cannot read 'soon'
       hint: write milliseconds (5000), a timedelta, or text such as '500ms', '5s', '10m', '1h30m', '2d'
     """
+    ms = _read(duration)
+    if ms is None:
+        hint = "write milliseconds (5000), a timedelta, or text such as '500ms', '5s', '10m', '1h30m', '2d'"
+        raise DurationError(f"{what}: cannot read {duration!r}", hint=hint)
+    if abs(ms) > END_OF_TIME:
+        raise DurationError(f"{what}: {duration!r} is too long", hint="the longest duration is 2**63 - 1 milliseconds")
+    return ms
+
+
+def _read(duration: Duration) -> int | None:
     if isinstance(duration, bool):
-        pass
-    elif isinstance(duration, int):
+        return None
+    if isinstance(duration, int):
         return duration
-    elif isinstance(duration, timedelta):
+    if isinstance(duration, timedelta):
         return duration // timedelta(milliseconds=1)
-    elif isinstance(duration, str) and _WHOLE.fullmatch(duration):
-        ms = sum(int(count) * _UNITS[unit] for count, unit in _PART.findall(duration))
-        return -ms if duration.lstrip().startswith("-") else ms
-    hint = "write milliseconds (5000), a timedelta, or text such as '500ms', '5s', '10m', '1h30m', '2d'"
-    raise DurationError(f"{what}: cannot read {duration!r}", hint=hint)
+    if not isinstance(duration, str) or not _WHOLE.fullmatch(duration):
+        return None
+    ms = sum(int(count) * _UNITS[unit] for count, unit in _PART.findall(duration))
+    return -ms if duration.lstrip().startswith("-") else ms
 
 
 def later(time: int, by: int) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from millstream.durations import END_OF_TIME
 from millstream.engine.errors import Fatal
 from millstream.errors import DeserializationError, RecordReadError
 from millstream.plan.sources import GlobalTable, Source, Timestamps
@@ -205,7 +206,12 @@ def _extractor(
         found = function(*(key, value, time, partition_time[0])[:count])
         if found is None or found < 0:
             return None
-        partition_time[0] = max(partition_time[0], found)
+        if found > END_OF_TIME:
+            raise DeserializationError(
+                f"the timestamp function gave {found!r}, which is no timestamp",
+                hint="a timestamp is an int from 0 to 2**63 - 1, in milliseconds since the epoch",
+            )
+        partition_time[0] = max(partition_time[0], int(found))
         return int(found)
 
     return computed

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from millstream.durations import END_OF_TIME
 from millstream.engine import Task
 from millstream.errors import MillstreamError, OffsetOutOfRangeError
 from millstream.failpoints import declare, reach
@@ -285,9 +286,10 @@ def _orders(source: Source | Repartition, records: pa.RecordBatch) -> Any:
     for timestamp, key, value in zip(timestamps, keys, values, strict=True):
         try:
             time = extract(*(source.key.deserialize(key), source.value.deserialize(value), timestamp)[:count])
+            time = -1 if time is None or time > END_OF_TIME else max(int(time), -1)
         except Exception:  # noqa: BLE001  (the task will find it too, and knows what to do)
-            time = None
-        times.append(-1 if time is None else time)
+            time = -1
+        times.append(time)
     return np.maximum.accumulate(np.array(times, dtype=np.int64)) if times else _NO_ORDERS
 
 

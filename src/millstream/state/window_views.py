@@ -39,6 +39,7 @@ class WindowView(View, Generic[K, V]):
     def put(self, key: K, value: V | None, start: int) -> None:
         """Puts the value of a key in the window that begins at ``start``; None deletes it."""
         self._check_key(key)
+        self._check_row(value, start)
         self._store.put(key, start, value)
 
     @overload
@@ -125,10 +126,12 @@ class SessionView(View, Generic[K, V]):
 
     def put(self, session: Windowed[K], value: V | None) -> None:
         """Puts the value of a session; None removes it."""
+        self._check_row(value, session[1], session[2])
         self._store.put(*session, value)
 
     def remove(self, session: Windowed[K]) -> None:
         """Removes a session."""
+        self._check_row(None, session[1], session[2])
         self._store.remove(*session)
 
     def fetch_session(self, key: K, start: int, end: int) -> V | None:

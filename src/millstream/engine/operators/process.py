@@ -9,7 +9,7 @@ from millstream.durations import END_OF_TIME, Duration, show_ms, to_ms
 from millstream.engine.compile import Build, Process, operator
 from millstream.engine.context import TaskContext
 from millstream.engine.errors import Fatal
-from millstream.engine.punctuation import Punctuator
+from millstream.engine.punctuation import NEVER, Punctuator
 from millstream.errors import ProcessingError, StateError, suggestion
 from millstream.plan import process as plan
 from millstream.plan.functions import describe_callable
@@ -149,7 +149,7 @@ class ProcessorContext:
 
         self._schedules += 1
         name = f"{self._node.name}.{self._schedules}"
-        return self._task.punctuators.schedule(clock, first, every, call, name)
+        return self._task.punctuators.schedule(clock, min(first, NEVER), every, call, name)
 
     def forward(self, record: Record[Any, Any], to: str | None = None) -> None:
         """Sends a record to all operators below, or to the one of that name."""

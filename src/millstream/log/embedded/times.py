@@ -6,6 +6,7 @@ import sqlite3
 
 import numpy as np
 
+from millstream.durations import END_OF_TIME
 from millstream.log.arrays import to_numbers
 from millstream.log.embedded.records import load, offsets, rows
 from millstream.log.embedded.topics import StoredTopic, head
@@ -15,6 +16,9 @@ def offset_for_time(connection: sqlite3.Connection, topic: StoredTopic, partitio
     """Returns the offset of the first record that is not before a timestamp; the partition's end if there is none."""
     topic.topic.check_partition(partition)
     edges = head(connection, topic, partition)
+    if timestamp > END_OF_TIME:
+        return edges.next
+    timestamp = max(timestamp, 0)
     statement = """
         SELECT base FROM blocks WHERE topic = ? AND partition = ? AND max_timestamp >= ? AND count > 0
         ORDER BY base LIMIT 1
