@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from millstream.errors import CorruptLogError, OffsetOutOfRangeError, RecordRefusedError
 from millstream.failpoints import declare, reach
-from millstream.log.api import SCHEMA, Append
+from millstream.log.api import SCHEMA, Append, Stored
 from millstream.log.arrays import from_integers
 from millstream.log.blocks import SCHEMA as BLOCK_SCHEMA, Block, decode, facts
 from millstream.log.embedded.checksums import checksum, verify
@@ -182,6 +182,31 @@ def rows(
             edge = row.next
             if edge > start:
                 yield row
+
+
+def sizes(connection: sqlite3.Connection, topic: StoredTopic) -> list[Stored]:
+    """Returns how much each partition of a topic holds."""
+    return [size(connection, topic, partition) for partition in range(topic.topic.partitions)]
+
+
+def size(connection: sqlite3.Connection, topic: StoredTopic, partition: int) -> Stored:
+    """Returns how much a partition holds.
+
+    Raises:
+        CorruptLogError: A row is damaged or lost.
+    """
+    edges = head(connection, topic, partition)
+    records = stored = 0
+    edge = edges.start
+    for row in rows(connection, topic, partition, edges.start, edges.next):
+        if row.base > edge:
+            raise _gap(topic, partition, edge)
+        edge = row.next
+        records += row.count
+        stored += row.size
+    if edge < edges.next:
+        raise _gap(topic, partition, edge)
+    return Stored(records, stored)
 
 
 def load(connection: sqlite3.Connection, topic: StoredTopic, partition: int, row: BlockRow) -> pa.RecordBatch:
