@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.config import Config
-from millstream.errors import UnknownStoreError, suggestion
-from millstream.log.opening import place_of
+from millstream.errors import CorruptLogError, LogError, UnknownStoreError, suggestion
+from millstream.log.opening import Place, open_place, place_of
 from millstream.plan.fingerprint import kept_stores
 from millstream.stages import Topology
 from millstream.state.spec import StoreSpec
@@ -32,9 +32,22 @@ def open_store(topology: Topology, config: Config, name: str, *, timestamped: bo
     specs = {spec.name: spec for spec in stores_of(topology)}
     known = [spec.name for spec in specs.values() if has_view(spec, config)]
     if name in known:
-        return open_view(place_of(config).views, topology.application_id, specs[name], timestamped=timestamped)
+        place = place_of(config)
+        _check_log(place)
+        return open_view(place.views, topology.application_id, specs[name], timestamped=timestamped)
     if name in specs:
         hint = "only stores that were given a name can be queried, unless their view is switched off"
         raise UnknownStoreError(f"store {name!r} has no view", hint=hint)
     hint = suggestion(name, known) or f"the stores are: {', '.join(known) or 'none'}"
     raise UnknownStoreError(f"there is no store {name!r}", hint=hint)
+
+
+def _check_log(place: Place) -> None:
+    """Raises a `CorruptLogError` if the embedded log has lost commits: its views would answer as they once were."""
+    if place.cluster is None and place.views.exists():
+        try:
+            open_place(place, create=False).close()
+        except CorruptLogError:
+            raise
+        except LogError:
+            pass  # it may be readable all the same, and if not, the view says so

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from millstream.errors import CorruptViewError
 from millstream.views.checksums import RowChecksum, checksum, damaged, row_checksum, verify, version_numbers
@@ -80,39 +79,45 @@ def _counted(connection: sqlite3.Connection, store: StoreEntry) -> Any:
     return connection.execute(statement, (store.id,)).fetchone() or (None, None)
 
 
-def find_damaged(connection: sqlite3.Connection, application: str) -> list[str]:
-    """Returns the names of the stores of an application whose views are damaged, in a transaction of the caller's.
+class DamagedView(NamedTuple):
+    """A view that is damaged, and its table if SQLite cannot read that."""
+
+    store: StoreEntry
+    table: str | None
+
+
+def find_damaged(connection: sqlite3.Connection, application: str) -> list[DamagedView]:
+    """Returns the damaged views of an application. The caller has begun a transaction for reading.
 
     Raises:
         CorruptViewError: The list of stores is damaged.
     """
-    return [store.name for store, _table in _damaged(connection, application)]
-
-
-def _damaged(connection: sqlite3.Connection, application: str) -> Iterator[tuple[StoreEntry, str | None]]:
-    """The damaged stores, each with its table if SQLite cannot read that."""
+    found = []
     for store in list_stores(connection, application):
         try:
             check_store(connection, store)
         except CorruptViewError:
-            yield store, None
+            found.append(DamagedView(store, None))
         except sqlite3.DatabaseError:
-            yield store, _TABLES[store.kind]
+            found.append(DamagedView(store, _TABLES[store.kind]))
+            # After such an error, a transaction reads nothing any more.
+            connection.execute("ROLLBACK")
+            connection.execute("BEGIN")
+    return found
 
 
-def begin_rebuild(connection: sqlite3.Connection, application: str) -> list[str]:
-    """Deletes the damaged views of an application, and returns the names of their stores.
+def begin_rebuild(connection: sqlite3.Connection, views: list[DamagedView]) -> list[str]:
+    """Deletes damaged views, in a transaction of the caller's, and returns the names of their stores.
 
     They stay damaged for readers until `end_rebuild` is called: a view that was made by half is not taken for whole.
     A table that SQLite cannot read is set aside. What other views had in it is damaged then, too.
     """
-    stores = list(_damaged(connection, application))
-    for table in {table for _store, table in stores if table is not None}:
+    for table in {view.table for view in views if view.table is not None}:
         _set_aside(connection, table)
-    for store, _table in stores:
-        clear_store(connection, store.id)
-        connection.execute("REPLACE INTO view_counts VALUES (?, ?, 0)", (store.id, _MISSING))
-    return [store.name for store, _table in stores]
+    for view in views:
+        clear_store(connection, view.store.id)
+        connection.execute("REPLACE INTO view_counts VALUES (?, ?, 0)", (view.store.id, _MISSING))
+    return [view.store.name for view in views]
 
 
 def end_rebuild(connection: sqlite3.Connection, application: str, stores: list[str]) -> None:

@@ -273,10 +273,11 @@ class EmbeddedLog:
     def complete_views(self, application: str, changes: ChangesOf, *, again: bool) -> None:
         """Makes damaged views anew. None is behind the log: a batch and its views are published at once."""
         with self._database.read() as connection:
-            if not find_damaged(connection, application):
-                return
+            damaged = find_damaged(connection, application)
+        if not damaged:
+            return
         with self._database.write() as connection:
-            stores = begin_rebuild(connection, application)
+            stores = begin_rebuild(connection, damaged)
         for change in changes(stores):
             with self._database.write() as connection:
                 apply_changes(connection, application, [change])

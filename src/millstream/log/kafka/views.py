@@ -12,7 +12,7 @@ from millstream.errors import LogFormatError
 from millstream.log.api import Publication
 from millstream.views.changes import ViewChange
 from millstream.views.checksums import checksum
-from millstream.views.integrity import begin_rebuild
+from millstream.views.integrity import begin_rebuild, find_damaged
 from millstream.views.tables import apply_changes, create_tables, drop_application, drop_store
 
 _BUSY_SECONDS = 30
@@ -52,10 +52,19 @@ class LocalViews:
 
     def give_up_damaged(self, application: str) -> None:
         """Forgets the views of an application if one of them is damaged: they are made anew."""
-        if self._path.exists():
+        if not self._path.exists():
+            return
+        with self._lock:
+            connection = self._open()
+            connection.execute("BEGIN")
+            try:
+                damaged = find_damaged(connection, application)
+            finally:
+                connection.execute("ROLLBACK")
+        if damaged:
             with self._writing() as connection:
-                if begin_rebuild(connection, application):
-                    connection.execute("DELETE FROM view_batches WHERE application = ?", (application,))
+                begin_rebuild(connection, damaged)
+                connection.execute("DELETE FROM view_batches WHERE application = ?", (application,))
 
     def begin(self, application: str, last: int | None) -> None:
         """Deletes what is of an earlier life of an application: batches after the last one that it has published."""
