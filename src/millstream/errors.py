@@ -114,6 +114,12 @@ class UnknownStoreError(StateError):
     code = "unknown-store"
 
 
+class CorruptViewError(StateError):
+    """A view of a store is damaged."""
+
+    code = "corrupt-view"
+
+
 class StateConnectionError(StateError):
     """Spark's state store refused a call, or did not answer it."""
 

@@ -2,13 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 """Record headers: (name, value) pairs in order; a name may occur more than once."""
+
+
+class UnreadableHeaders(tuple[tuple[str, bytes | None], ...]):  # noqa: SLOT001  (a tuple can have no slots)
+    """Stands for the headers of a record whose headers cannot be read. It is an empty tuple.
+
+    Attributes:
+        reason: Why they cannot be read.
+    """
+
+    reason: str
+
+    def __new__(cls, reason: str) -> Self:
+        """Makes it, with the reason."""
+        headers = super().__new__(cls)
+        headers.reason = reason
+        return headers
+
+
+def check_headers(headers: Any) -> None:
+    """Raises a `TypeError` or a `ValueError` that names the header if these are not headers of a record.
+
+    >>> check_headers((("trace", b"1"), ("empty", None)))
+    >>> check_headers((("trace", "1"),))
+    Traceback (most recent call last):
+        ...
+    TypeError: the value of header 'trace' is str, not bytes
+    """
+    if not isinstance(headers, tuple | list):
+        raise TypeError(f"the headers are {type(headers).__name__}, not a tuple of (name, value) pairs")
+    for pair in headers:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(f"a header is {pair!r}, not a (name, value) pair")
+        name, value = pair
+        if not isinstance(name, str):
+            raise TypeError(f"the name of header {name!r} is {type(name).__name__}, not str")
+        if not isinstance(value, bytes | None):
+            raise TypeError(f"the value of header {name!r} is {type(value).__name__}, not bytes")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"the name of header {name!r} has half of a surrogate pair, which is no text") from None
+
 
 ERROR_HEADER = "__streams.errors."
 """How the names of the headers begin that say of a dead letter why it is one."""

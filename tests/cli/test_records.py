@@ -7,11 +7,13 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.cli.conftest import MILLSTREAM, Run, environment
 
 from millstream import Windowed
-from millstream.log import ProducerRecord, open_log
+from millstream.log import Append, ProducerRecord, open_log
+from millstream.log.blocks import encode, encode_headers
 from millstream.serde import STRING, time_windowed
 
 
@@ -260,3 +262,15 @@ def test_mistakes(orders: Run, arguments: list[str], code: int, message: str) ->
     assert (result.code, result.out) == (code, "")
     assert f"error: {message}" in result.err
     assert len(result.err.splitlines()) <= 2
+
+
+def test_a_record_whose_headers_cannot_be_read_is_printed(orders: Run, data: Path) -> None:
+    with open_log(data) as log:
+        headers = pa.array([b"\xc1", encode_headers((("trace", b"1"),))], pa.binary())
+        log.append([Append("orders", 0, encode([1, 2], [b"k", b"k"], [b"bad", b"good"], headers))])
+    read = orders("consume", "orders", "--from-beginning", "-o", "json")
+    assert (read.code, [line["value"] for line in read.lines]) == (0, ["bad", "good"])
+    assert "headers" not in read.lines[0]
+    assert read.lines[0]["headers_error"]
+    assert read.lines[1]["headers"] == [["trace", "1"]]
+    assert orders("consume", "orders", "--from-beginning").out == "k\tbad\nk\tgood\n"

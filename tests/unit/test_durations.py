@@ -67,3 +67,10 @@ def test_milliseconds_are_shown_as_a_person_would_write_them(ms: int, text: str)
 @pytest.mark.parametrize("ms", [1, 999, 61_001, 90_061_001, 10**12])
 def test_what_is_shown_can_be_read_again(ms: int) -> None:
     assert to_ms(show_ms(ms)) == ms
+
+
+@pytest.mark.parametrize("duration", [2**63, -(2**63), "15250284453w"])
+def test_durations_that_64_bits_cannot_hold_are_refused(duration: Any) -> None:
+    with pytest.raises(DurationError, match="is too long"):
+        to_ms(duration, "size")
+    assert to_ms(2**63 - 1) == 2**63 - 1

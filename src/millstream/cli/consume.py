@@ -16,6 +16,7 @@ from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_headers, as
 from millstream.cli.shared import Data, open_data, to_milliseconds
 from millstream.cli.topics import check_partition
 from millstream.names import check_name
+from millstream.records import UnreadableHeaders
 from millstream.serde import STRING, Serde
 
 if TYPE_CHECKING:
@@ -220,7 +221,9 @@ class _JsonPrinter(_Printer):
             record = {"topic": self.topic, **record, **as_field("key", row["key"], self.keys)}
             record |= as_field("value", row["value"], self.values)
             headers = decode_headers(row["headers"])
-            if headers:
+            if isinstance(headers, UnreadableHeaders):
+                record["headers_error"] = headers.reason
+            elif headers:
                 record["headers"] = as_headers(headers)
             print_json(record)
 

@@ -13,7 +13,7 @@ from millstream.cli.exits import CommandError, UsageError
 from millstream.cli.printing import print_json, show, show_time
 from millstream.cli.serdes import KeySerde, ValueSerde, plain, serde_named, shown, to_value
 from millstream.cli.shared import Data, Output, check_application, command, open_data, place, tell, to_milliseconds
-from millstream.durations import show_ms
+from millstream.durations import END_OF_TIME, show_ms
 from millstream.errors import ConfigError, UnknownStoreError, suggestion
 from millstream.records import Windowed
 from millstream.serde import BYTES, Serde, list_of, serde_for
@@ -32,8 +32,6 @@ TimeFrom = Annotated[
 TimeTo = Annotated[
     str | None, typer.Option("--time-to", metavar="TIME", help="Windows that begin at this time or earlier.")
 ]
-
-_END_OF_TIME = 2**63 - 1
 
 
 @command(stores, "list", "millstream stores list word-count")
@@ -200,7 +198,7 @@ def _serde(name: str) -> Serde[Any]:
 def _times(low: str | None, high: str | None) -> tuple[int, int]:
     return (
         0 if low is None else to_milliseconds(low, "--time-from"),
-        _END_OF_TIME if high is None else to_milliseconds(high, "--time-to"),
+        END_OF_TIME if high is None else to_milliseconds(high, "--time-to"),
     )
 
 

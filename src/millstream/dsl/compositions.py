@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from millstream.callsite import caller
 from millstream.dsl import stream as streams
 from millstream.dsl.processors import FixedKeyProcessor
-from millstream.durations import Duration, show_ms, to_ms
+from millstream.durations import END_OF_TIME, Duration, later, show_ms, to_ms
 from millstream.errors import TopologyError
 from millstream.plan.functions import Function
 from millstream.plan.process import Store
-from millstream.plan.windows import END_OF_TIME
 from millstream.records import Record
 from millstream.serde import BYTES, JSON, LONG, Serde
 from millstream.state.spec import StoreSpec
@@ -40,7 +39,7 @@ def deduplicate(
         kind="window",
         key=BYTES,
         value=BYTES,
-        retention_ms=2 * span + 1,
+        retention_ms=later(2 * span, 1),
         window_size_ms=span,
         named=store is not None,
     )
@@ -134,7 +133,7 @@ class Expire(FixedKeyProcessor[Any, Any, Any]):
             elif before is None or time > before:
                 self._last.put(key, time)
                 self._due.put(self._place(time, key), b"")
-                self._next = min(self._next, time + self._ttl)
+                self._next = min(self._next, later(time, self._ttl))
         self.context.forward(record)
 
     def _expire(self, now: int) -> None:
@@ -145,13 +144,13 @@ class Expire(FixedKeyProcessor[Any, Any, Any]):
             time, key = int.from_bytes(place[:8], "big"), self._key.deserialize(place[8:])
             self._due.delete(place)
             self._last.delete(key)
-            self.context.forward(Record(key, None, time + self._ttl))
+            self.context.forward(Record(key, None, later(time, self._ttl)))
         self._next = self._find_next()
 
     def _find_next(self) -> int:
         """When the oldest row is due."""
         first = next(iter(self._due.all()), None)
-        return END_OF_TIME if first is None else int.from_bytes(first[0][:8], "big") + self._ttl
+        return END_OF_TIME if first is None else later(int.from_bytes(first[0][:8], "big"), self._ttl)
 
     def _place(self, time: int, key: Any) -> bytes:
         return time.to_bytes(8, "big") + (self._key.serialize(key) or b"")

@@ -11,6 +11,7 @@ from millstream.dsl import compositions, grouped, stream as streams, table_joins
 from millstream.dsl.options import Materialized, Suppressed
 from millstream.dsl.stores import key_value
 from millstream.dsl.suggesting import suggesting_methods
+from millstream.durations import later
 from millstream.errors import TopologyError
 from millstream.names import check_name
 from millstream.plan import aggregates, sources, tables
@@ -461,7 +462,7 @@ class Table(Generic[K, V]):
             kind="session" if session else "window",
             key=key.inner,
             value=value,
-            retention_ms=max(kept) + 1,
+            retention_ms=later(max(kept), 1),
             window_size_ms=None if session else getattr(key, "size_ms", None),
             logged=logged,
         )

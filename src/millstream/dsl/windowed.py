@@ -12,10 +12,11 @@ from millstream.dsl.grouping import Groups, store_name
 from millstream.dsl.options import Materialized
 from millstream.dsl.stores import windowed
 from millstream.dsl.suggesting import suggesting_methods
+from millstream.durations import END_OF_TIME
 from millstream.errors import TopologyError
 from millstream.plan.aggregates import Aggregation, WindowAggregate
 from millstream.plan.node import Node
-from millstream.plan.windows import END_OF_TIME, SessionWindow, SlidingWindow, UnlimitedWindow, Window
+from millstream.plan.windows import SessionWindow, SlidingWindow, UnlimitedWindow, Window
 from millstream.serde import LONG, session_windowed, time_windowed
 
 if TYPE_CHECKING:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from millstream.durations import END_OF_TIME
 from millstream.engine.heap import JavaHeap
 
 if TYPE_CHECKING:
     from millstream.engine.context import TaskContext
     from millstream.engine.time import StreamClock
+
+
+NEVER = END_OF_TIME + 1
+"""A time that no clock reaches."""
 
 
 class Punctuator:
@@ -50,7 +55,7 @@ class Punctuator:
         if now >= due:
             missed = (now - self.next) // self.interval
             due = self.next + (missed + 1) * self.interval
-        self._cell[0] = (due, False)
+        self._cell[0] = (min(due, NEVER), False)
 
 
 class Punctuators:

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from millstream.durations import END_OF_TIME
 from millstream.engine.errors import FAILURES, Fatal
 from millstream.errors import DeserializationError, RecordReadError
 from millstream.plan.sources import GlobalTable, Source, Timestamps
 from millstream.plan.stateless import Repartition
-from millstream.records import Headers
+from millstream.records import Headers, UnreadableHeaders
 
 if TYPE_CHECKING:
     from millstream.engine.compile import Process
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
 
 Entry: TypeAlias = tuple[int, Any, Any, Any, int, "InputRecord | None"]
 """Timestamp, key, value, headers, offset, and the record as it came, if it is at hand."""
-
-
-TOO_LATE = 2**63
-"""The first timestamp that no record can have."""
 
 
 class InputRecord(NamedTuple):
@@ -102,6 +99,7 @@ class Queue:
         trail = self._context.trail
         for record in records if trail is None else trail.reading(self, records):
             try:
+                _check_readable(record)
                 key, value = self._read_key(record.key), self._read_value(record.value)
             except FAILURES as error:
                 self._context.read_failure(self.node.name, self.topic, self.partition, record, error)
@@ -127,6 +125,7 @@ class Queue:
             failed: Process | None = None
             key = value = time = None
             try:
+                _check_readable(record)
                 key, value = self._read_key(record.key), self._read_value(record.value)
                 time = self._extract(record.timestamp, key, value)
             except FAILURES as error:
@@ -142,6 +141,8 @@ class Queue:
     def read_all(self, columns: Columns) -> tuple[Sequence[Any], Sequence[Any]] | None:
         """The keys and the values, if all of them can be read and all records have a valid time of their own."""
         if not self._plain_time or (columns.timestamps and min(columns.timestamps) < 0):
+            return None
+        if isinstance(columns.headers, list) and UnreadableHeaders in set(map(type, columns.headers)):
             return None
         try:
             return self.node.key.deserialize_all(columns.keys), self.node.value.deserialize_all(columns.values)
@@ -179,6 +180,11 @@ class Queue:
             self.entries.append((time, key, value, record.headers, record.offset, record))
 
 
+def _check_readable(record: InputRecord) -> None:
+    if type(record.headers) is UnreadableHeaders:
+        raise DeserializationError(f"the headers cannot be read: {record.headers.reason}")
+
+
 def _extractor(
     timestamps: Timestamps, partition_time: list[int], context: TaskContext
 ) -> Callable[[int, Any, Any], int | None]:
@@ -208,11 +214,13 @@ def _extractor(
         found = function(*(key, value, time, partition_time[0])[:count])
         if found is None or found < 0:
             return None
-        moment = int(found)
-        if moment >= TOO_LATE:
-            raise DeserializationError(f"the timestamp {moment} has more than 64 bits")
-        partition_time[0] = max(partition_time[0], moment)
-        return moment
+        if found > END_OF_TIME:
+            raise DeserializationError(
+                f"the timestamp function gave {found!r}, which is no timestamp",
+                hint="a timestamp is an int from 0 to 2**63 - 1, in milliseconds since the epoch",
+            )
+        partition_time[0] = max(partition_time[0], int(found))
+        return int(found)
 
     return computed
 

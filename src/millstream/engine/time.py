@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from millstream.durations import later
 from millstream.engine.compile import Process
 from millstream.plan.node import Node
 from millstream.records import Headers
@@ -75,7 +76,7 @@ class StreamClock:
         assert self._idle is not None
         if base < 0 or now - since < self._idle:
             return
-        moved = base + (now - since)
+        moved = later(base, now - since)
         if moved > self.cell[0]:
             self.cell[0] = moved
             if self._advance is not None:

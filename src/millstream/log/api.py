@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeAlias
@@ -63,6 +63,10 @@ def check_partition(topic: str, partitions: int, partition: int) -> None:
         last = partitions - 1
         hint = f"its partitions are 0 to {last}" if last else "it has partition 0 only"
         raise UnknownTopicError(f"topic {topic!r} has no partition {partition!r}", hint=hint)
+
+
+ChangesOf: TypeAlias = "Callable[[Collection[str] | None], Iterable[ViewChange]]"
+"""Gives all that the changelogs of some stores hold, or of all stores for None, as changes of their views."""
 
 
 class ProducerRecord(NamedTuple):
@@ -387,14 +391,12 @@ class Log(Protocol):
         """Deletes the views of some stores of an application, if there are any."""
         ...
 
-    def complete_views(self, application: str, changes: Iterable[ViewChange], *, again: bool) -> None:
-        """Makes views anew, if those that are here miss some of what an application has published.
-
-        Until it is done, readers see what there is so far.
+    def complete_views(self, application: str, changes: ChangesOf, *, again: bool) -> None:
+        """Makes views anew that are damaged, or miss some of what an application has published.
 
         Args:
             application: The application.
-            changes: All that has changed in its stores; nothing is taken of it if nothing is missing.
+            changes: Gives all that has changed in its stores; it is not called if nothing is damaged or missing.
             again: The last batch will be run again, and brings what it changes in views.
         """
         ...

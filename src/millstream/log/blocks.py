@@ -15,6 +15,7 @@ null keys and the largest size, let a log refuse a block without looking into it
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import zlib
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ import pyarrow as pa
 
 from millstream.errors import CorruptLogError, RecordRefusedError
 from millstream.log.arrays import from_integers, null_mask, to_numbers
-from millstream.records import Headers
+from millstream.records import Headers, UnreadableHeaders, check_headers
 
 SCHEMA = pa.schema(
     [
@@ -55,6 +56,7 @@ _WORTHWHILE = 0.9
 
 _headers_encoder = msgspec.msgpack.Encoder()
 _headers_decoder = msgspec.msgpack.Decoder(Headers)
+_reason_decoder = msgspec.msgpack.Decoder(str)
 
 
 class Block(NamedTuple):
@@ -121,7 +123,7 @@ def to_batch(
     if headers is None:
         headers = pa.nulls(len(timestamps), pa.binary())
     elif not isinstance(headers, pa.Array):
-        headers = _binary([encode_headers(pairs) for pairs in headers], "headers")
+        headers = _binary(_encoded(headers), "headers")
     columns = [
         timestamps if isinstance(timestamps, pa.Array) else _timestamps(timestamps),
         keys if isinstance(keys, pa.Array) else _binary(keys, "key"),
@@ -132,6 +134,16 @@ def to_batch(
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
     except (TypeError, ValueError) as error:
         raise RecordRefusedError(f"the columns do not make records: {error}") from error
+
+
+def _encoded(headers: Sequence[Headers]) -> list[bytes | None]:
+    try:
+        for pairs in filter(None, headers):
+            check_headers(pairs)
+    except (TypeError, ValueError) as error:
+        hint = 'headers are pairs of str and bytes or None, such as (("trace", b"1"),)'
+        raise RecordRefusedError(f"the headers of a record are not valid: {error}", hint=hint) from None
+    return [encode_headers(pairs) for pairs in headers]
 
 
 def _timestamps(column: Sequence[int]) -> pa.Array:
@@ -160,6 +172,9 @@ def _binary(column: Sequence[bytes | None], name: str) -> pa.Array:
         raise RecordRefusedError(f"column {name!r} has more than 2 GB", hint="write fewer records at once")
     offsets = np.zeros(len(column) + 1, np.int32)
     np.cumsum(np.fromiter(map(len, column), np.int32, len(column)), out=offsets[1:])  # type: ignore[arg-type]
+    if offsets[-1] != len(data):  # an array of numbers has bytes, too, but more of them than numbers
+        wrong = next(value for value in column if not isinstance(value, bytes))
+        raise RecordRefusedError(f"the {name} of a record is {type(wrong).__name__}, not bytes")
     return pa.Array.from_buffers(pa.binary(), len(column), [valid, pa.py_buffer(offsets), pa.py_buffer(data)], nulls)
 
 
@@ -249,15 +264,23 @@ def encode_headers(headers: Headers) -> bytes | None:
         raise RecordRefusedError("the name of a header has half of a surrogate pair, which is no text") from error
 
 
-def decode_headers(data: bytes | None) -> Headers:
-    """Returns the headers that `encode_headers` was given.
+def encode_unreadable(reason: str) -> bytes:
+    """Returns the bytes that stand for headers that could not be read; `decode_headers` gives the reason back."""
+    return _headers_encoder.encode(reason)
 
-    Raises:
-        CorruptLogError: The bytes do not stand for headers.
+
+def decode_headers(data: bytes | None) -> Headers:
+    """Returns the headers that `encode_headers` was given; `UnreadableHeaders` if the bytes do not stand for headers.
+
+    >>> decode_headers(encode_unreadable("a name is not UTF-8")).reason
+    'a name is not UTF-8'
     """
     if data is None:
         return ()
     try:
         return _headers_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CorruptLogError(f"the headers of a record cannot be read: {error}") from error
+        reason = str(error)
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+        reason = _reason_decoder.decode(data)
+    return UnreadableHeaders(reason)

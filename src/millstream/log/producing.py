@@ -48,7 +48,10 @@ def deal(
         raise RecordRefusedError("what is to be produced are not records", hint=hint) from None
     if None in timestamps:
         timestamps = [now if timestamp is None else timestamp for timestamp in timestamps]
-    batch = to_batch(timestamps, keys, values, headers if any(headers) else None)
+    try:
+        batch = to_batch(timestamps, keys, values, headers if any(headers) else None)
+    except RecordRefusedError as error:
+        raise RecordRefusedError(f"topic {topic.name!r}: {error.message}", hint=error.hint) from error
     targets = _targets(topic, batch, chosen, partition, sticky)
     if targets is None:
         return [(partition or 0, block) for block in _blocks(batch)]

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from millstream.attributes import suggesting_attributes
-from millstream.durations import show_ms
+from millstream.durations import END_OF_TIME, later, show_ms
 from millstream.errors import TopologyError
 from millstream.frozen import Value
-
-END_OF_TIME = 2**63 - 1
 
 
 @suggesting_attributes
@@ -37,7 +35,7 @@ class TimeWindow(Value):
     @property
     def retention(self) -> int:
         """How long rows are kept unless the user says otherwise."""
-        return self.size + self.grace
+        return later(self.size, self.grace)
 
     @property
     def close_delay(self) -> int:
@@ -64,7 +62,7 @@ class SlidingWindow(Value):
     @property
     def retention(self) -> int:
         """How long rows are kept unless the user says otherwise."""
-        return 2 * self.difference + self.grace
+        return later(2 * self.difference, self.grace)
 
     @property
     def close_delay(self) -> int:
@@ -91,12 +89,12 @@ class SessionWindow(Value):
     @property
     def retention(self) -> int:
         """How long rows are kept unless the user says otherwise."""
-        return self.gap + self.grace
+        return later(self.gap, self.grace)
 
     @property
     def close_delay(self) -> int:
         """How much stream time must pass after a window's end before suppress lets it go."""
-        return self.gap + self.grace
+        return later(self.gap, self.grace)
 
 
 @suggesting_attributes
@@ -139,7 +137,7 @@ class JoinWindow(Value):
     @property
     def retention(self) -> int:
         """How long each side's records are kept."""
-        return self.before + self.after + self.grace
+        return later(self.before + self.after, self.grace)
 
 
 Window: TypeAlias = TimeWindow | SlidingWindow | SessionWindow | UnlimitedWindow

@@ -16,6 +16,7 @@ from typing import IO, Any, TypeVar
 
 from millstream.config import Config
 from millstream.dsl.app import App
+from millstream.durations import later
 from millstream.errors import (
     AlreadyRunningError,
     BrokerError,
@@ -219,7 +220,7 @@ class Application:
             if topic is not None:
                 config = {"cleanup.policy": "compact"}
                 if spec.kind == "versioned" and spec.retention_ms is not None:  # its rows have more than one value
-                    config["min.compaction.lag.ms"] = str(spec.retention_ms + _DAY_MS)
+                    config["min.compaction.lag.ms"] = str(later(spec.retention_ms, _DAY_MS))
                 self._create(topic, program.tasks, config, internal=True)
         letters = program.config["errors.dead.letter.queue.topic.name"]
         if letters is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.config import Config
-from millstream.errors import StateError, UnknownStoreError, suggestion
-from millstream.log.opening import place_of
+from millstream.errors import CorruptLogError, LogError, StateError, UnknownStoreError, suggestion
+from millstream.log.opening import Place, open_place, place_of
 from millstream.plan.fingerprint import kept_stores
 from millstream.stages import Topology
 from millstream.state.spec import StoreSpec
@@ -48,11 +48,12 @@ def open_store(topology: Topology, config: Config, name: str, *, timestamped: bo
     specs = {spec.name: spec for spec in stores_of(topology)}
     known = queryable(topology, config)
     if name in known:
-        views = place_of(config).views
+        place = place_of(config)
+        _check_log(place)
         try:
-            return open_view(views, topology.application_id, specs[name], timestamped=timestamped)
+            return open_view(place.views, topology.application_id, specs[name], timestamped=timestamped)
         except StateError as error:
-            if not isinstance(error, UnknownStoreError) and views.exists():
+            if not isinstance(error, UnknownStoreError) and place.views.exists():
                 raise
             raise no_batch_yet(topology.application_id, name) from error
     if name in specs:
@@ -60,3 +61,14 @@ def open_store(topology: Topology, config: Config, name: str, *, timestamped: bo
         raise UnknownStoreError(f"store {name!r} has no view", hint=hint)
     hint = suggestion(name, known) or f"the stores are: {', '.join(known) or 'none'}"
     raise UnknownStoreError(f"there is no store {name!r}", hint=hint)
+
+
+def _check_log(place: Place) -> None:
+    """Raises a `CorruptLogError` if the embedded log has lost commits: its views would answer as they once were."""
+    if place.cluster is None and place.views.exists():
+        try:
+            open_place(place, create=False).close()
+        except CorruptLogError:
+            raise
+        except LogError:
+            pass  # it may be readable all the same, and if not, the view says so

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from millstream.durations import END_OF_TIME
 from millstream.engine import Task
 from millstream.engine.errors import FAILURES
-from millstream.engine.queues import TOO_LATE
 from millstream.errors import MillstreamError, OffsetOutOfRangeError, RunError
 from millstream.failpoints import declare, reach
 from millstream.log.api import Log
@@ -300,10 +300,11 @@ def _orders(source: Source | Repartition, records: pa.RecordBatch) -> Any:
     _offsets, timestamps, keys, values, _headers = columns_of(records)
     for timestamp, key, value in zip(timestamps, keys, values, strict=True):
         try:
-            time = int(extract(*(source.key.deserialize(key), source.value.deserialize(value), timestamp)[:count]))
-        except FAILURES:  # the task will find it too, and knows what to do; None is such a time
+            time = extract(*(source.key.deserialize(key), source.value.deserialize(value), timestamp)[:count])
+            time = -1 if time is None or time > END_OF_TIME else max(int(time), -1)
+        except FAILURES:  # the task will find it too, and knows what to do
             time = -1
-        times.append(time if 0 <= time < TOO_LATE else -1)
+        times.append(time)
     return np.maximum.accumulate(np.array(times, dtype=np.int64)) if times else NO_ORDERS
 
 

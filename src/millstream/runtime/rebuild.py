@@ -1,8 +1,8 @@
-"""Makes views from changelogs on a machine that has not got them: the application ran elsewhere, a disk was lost."""
+"""Makes views from changelogs, if they are damaged, or not on this machine: the application ran elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from millstream.log.api import Log
 from millstream.runtime.program import Program
@@ -16,7 +16,7 @@ _NO_TIME = -1
 
 
 def rebuild_views(program: Program, log: Log, tell: Callable[[str], None], *, again: bool) -> None:
-    """Makes the views of an application, unless those that are here have all that it has published.
+    """Makes the views of an application, unless those that are here are sound and have all that it has published.
 
     In the view of a store without a changelog, or of one that lacks rows, they come back as they change.
 
@@ -30,8 +30,22 @@ def rebuild_views(program: Program, log: Log, tell: Callable[[str], None], *, ag
     viewed = [spec for spec in stores_of(program.topology) if program.has_view(spec)]
     whole = [spec for spec in viewed if spec.name in program.whole]
     known = [(spec, topic) for spec in whole if (topic := program.changelog_of(spec)) is not None]
+
+    def changes(damaged: Collection[str] | None) -> Iterator[ViewChange]:
+        if damaged is None:
+            tell(f"the views of application {application!r} are not on this machine: making them from its changelogs")
+            return _changes(log, known)
+        found = [(spec, topic) for spec, topic in known if spec.name in damaged]
+        rebuilt = [spec.name for spec, _topic in found]
+        if rebuilt:
+            tell(f"damaged views of application {application!r} are made anew from changelogs: {', '.join(rebuilt)}")
+        lost = sorted(set(damaged).difference(rebuilt))
+        if lost:
+            tell(f"damaged views without a whole changelog begin empty, rows come as they change: {', '.join(lost)}")
+        return _changes(log, found)
+
     if viewed:
-        log.complete_views(application, _changes(log, application, known, tell), again=again)
+        log.complete_views(application, changes, again=again)
 
 
 def forget_rows(program: Program, log: Log, stores: Iterable[StoreSpec]) -> None:
@@ -47,10 +61,7 @@ def forget_rows(program: Program, log: Log, stores: Iterable[StoreSpec]) -> None
     log.drop_views(program.topology.application_id, [spec.name for spec in stores])
 
 
-def _changes(
-    log: Log, application: str, stores: list[tuple[StoreSpec, str]], tell: Callable[[str], None]
-) -> Iterator[ViewChange]:
-    tell(f"the views of application {application!r} are not on this machine: making them from its changelogs")
+def _changes(log: Log, stores: list[tuple[StoreSpec, str]]) -> Iterator[ViewChange]:
     topics = [topic for _, topic in stores]
     starts, ends = log.starts(topics), log.ends(topics)
     for spec, topic in stores:

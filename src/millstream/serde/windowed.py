@@ -6,6 +6,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
+from millstream.durations import END_OF_TIME, later
 from millstream.errors import ConfigError
 from millstream.records import Windowed
 from millstream.serde.api import Serde
@@ -16,9 +17,6 @@ from millstream.serde.wire import session_key, split_session_key, split_window_k
 K = TypeVar("K")
 
 _START = Struct(">q").pack
-
-END_OF_TIME = 2**63 - 1
-"""The end of a window that has none, or of which only the start is known."""
 
 
 class _WindowedSerde(Serde[Windowed[K]], Generic[K]):
@@ -77,7 +75,7 @@ class TimeWindowedSerde(_WindowedSerde[K], Generic[K]):
         if value is None:
             return None
         data = self._key_bytes(value)
-        if self.size_ms is not None and value.end != min(value.start + self.size_ms, END_OF_TIME):
+        if self.size_ms is not None and value.end != later(value.start, self.size_ms):
             raise cannot_write(
                 self.name,
                 value,
@@ -92,7 +90,7 @@ class TimeWindowedSerde(_WindowedSerde[K], Generic[K]):
         key, start = split_window_key(data)
         if start < 0:
             raise cannot_read(self.name, data, f"the window would start at {start}")
-        end = END_OF_TIME if self.size_ms is None else min(start + self.size_ms, END_OF_TIME)
+        end = END_OF_TIME if self.size_ms is None else later(start, self.size_ms)
         return Windowed(cast("K", self.inner.deserialize(key)), start, end)
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
+from millstream.durations import END_OF_TIME
 from millstream.errors import MillstreamError, StateError
 
 V = TypeVar("V")
+
+EARLIEST = -(2**63)
+"""The earliest timestamp that a changelog holds."""
 
 
 class ValueAndTimestamp(NamedTuple, Generic[V]):
@@ -78,6 +82,17 @@ class View:
     def _check_key(self, key: object) -> None:
         if key is None:
             raise StateError(f"store {self._store.spec.name!r}: a row needs a key, and None is none")
+
+    def _check_row(self, row: Any, *times: int) -> None:
+        """Raises a `StateError` if a changelog cannot hold one of the times, or that of a timestamped row."""
+        if self._timestamped and row is not None:
+            times = (*times, row[1])
+        for time in times:
+            if not isinstance(time, int) or not EARLIEST <= time <= END_OF_TIME:
+                raise StateError(
+                    f"store {self._store.spec.name!r}: {time!r} ({type(time).__name__}) is no timestamp",
+                    hint="a timestamp is an int of at most 2**63 - 1, in milliseconds since the epoch",
+                )
 
     @property
     def name(self) -> str:

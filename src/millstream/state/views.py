@@ -58,6 +58,7 @@ class KeyValueView(View, Generic[K, V]):
     def put(self, key: K, value: V | None) -> None:
         """Puts the value of a key; None deletes it."""
         self._check_key(key)
+        self._check_row(value)
         self._store.put(key, value)
 
     def put_if_absent(self, key: K, value: V) -> V | None:
@@ -159,10 +160,12 @@ class VersionedView(View, Generic[K, V]):
             The time until which the version is valid, -1 (``LATEST``) if it is the latest one, -2**63 (``NOT_PUT``)
             if it was not put because it is older than the history.
         """
+        self._check_row(None, timestamp)
         return self._store.put(key, value, timestamp)
 
     def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
         """Puts a tombstone; returns the version that was valid at that time."""
+        self._check_row(None, timestamp)
         former = self.get(key, as_of=timestamp)
         found = self._store.delete(key, timestamp)
         return None if found is None else former

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar, cast, overload
 
+from millstream.durations import END_OF_TIME, later
 from millstream.records import Windowed
 from millstream.state.api import SessionStore, WindowStore
 from millstream.state.view_base import ValueAndTimestamp, View
@@ -12,7 +13,6 @@ from millstream.state.view_base import ValueAndTimestamp, View
 K = TypeVar("K")
 V = TypeVar("V")
 
-_END_OF_TIME = 2**63 - 1
 _WINDOW_COLUMNS = ("key", "start", "end", "value")
 
 
@@ -42,6 +42,7 @@ class WindowView(View, Generic[K, V]):
     def put(self, key: K, value: V | None, start: int) -> None:
         """Puts the value of a key in the window that begins at ``start``; None deletes it."""
         self._check_key(key)
+        self._check_row(value, start)
         self._store.put(key, start, value)
 
     @overload
@@ -99,8 +100,8 @@ class WindowView(View, Generic[K, V]):
     def _entries(self, rows: list[tuple[Any, int, Any]]) -> list[tuple[Windowed[K], V]]:
         to_value, size = self._row, self._store.spec.window_size_ms
         if size is None:
-            size = _END_OF_TIME
-        return [(Windowed(key, start, min(start + size, _END_OF_TIME)), to_value(row)) for key, start, row in rows]
+            size = END_OF_TIME
+        return [(Windowed(key, start, later(start, size)), to_value(row)) for key, start, row in rows]
 
 
 class TimestampedWindowView(WindowView[K, ValueAndTimestamp[V]], Generic[K, V]):
@@ -131,10 +132,12 @@ class SessionView(View, Generic[K, V]):
 
     def put(self, session: Windowed[K], value: V | None) -> None:
         """Puts the value of a session; None removes it."""
+        self._check_row(value, session[1], session[2])
         self._store.put(*session, value)
 
     def remove(self, session: Windowed[K]) -> None:
         """Removes a session."""
+        self._check_row(None, session[1], session[2])
         self._store.remove(*session)
 
     def fetch_session(self, key: K, start: int, end: int) -> V | None:

@@ -28,7 +28,7 @@ from millstream.optimize import optimize
 from millstream.partitioning import partition_for
 from millstream.plan.sources import Source, ToTable
 from millstream.plan.topics import free_writer, reader_of, topics_read, topics_written, writer_of
-from millstream.records import Record
+from millstream.records import Record, check_headers
 from millstream.serde import BYTES, Serde, serde_for
 from millstream.stages import Topology, cut
 from millstream.state.spec import ChangelogRecord, StoreSpec
@@ -341,6 +341,11 @@ class TestDriver:
             raise TopologyError(
                 f"input {topic!r}: {record.timestamp!r} is no timestamp", hint="timestamps are milliseconds, as an int"
             )
+        try:
+            check_headers(record.headers)
+        except (TypeError, ValueError) as error:
+            hint = 'headers are pairs of str and bytes or None, such as (("trace", b"1"),)'
+            raise TopologyError(f"input {topic!r}: {error}", hint=hint) from None
         try:
             value_bytes = value.serialize(record.value)
         except SerdeError as error:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from millstream.errors import StateError, UnknownStoreError, suggestion
+from millstream.views.integrity import check_store
 from millstream.views.tables import StoreEntry, find_store, list_stores
 
 _SNAPSHOTS: ContextVar[dict[ViewDatabase, sqlite3.Connection]] = ContextVar("millstream_view_snapshots")
@@ -65,6 +66,7 @@ class ViewDatabase:
         self._idle: list[sqlite3.Connection] = []
         self._inherited: list[sqlite3.Connection] = []
         self._closed = False
+        self._checked: set[int] = set()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -121,6 +123,16 @@ class ViewDatabase:
             self._give(connection)
             return iter(first)
         return _Rows(self, connection, cursor, first)
+
+    def check(self, connection: sqlite3.Connection, store: StoreEntry) -> None:
+        """Checks all of a view, once for this object: then what is not found in it is not there.
+
+        Raises:
+            CorruptViewError: The view is damaged.
+        """
+        if store.id not in self._checked:
+            check_store(connection, store)
+            self._checked.add(store.id)
 
     def store(self, connection: sqlite3.Connection, application: str, name: str) -> StoreEntry:
         """Returns a store of an application.

@@ -10,27 +10,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from sqlite3 import Connection
-from typing import Any, ClassVar, TypeAlias, cast
+from sqlite3 import Connection, Cursor
+from typing import Any, ClassVar, TypeAlias
 
 from millstream.errors import StateError
 from millstream.state.codec import FOREVER, segment_width
 from millstream.state.ordered import after_prefix
 from millstream.state.spec import StoreSpec
+from millstream.views.checksums import RowChecksum, row_checksum, verify, version_numbers
 from millstream.views.database import ViewDatabase
+from millstream.views.integrity import read_times
 from millstream.views.tables import StoreEntry
 
 _Entry: TypeAlias = tuple[bytes, int, int, bytes, int]
 """A row of a window or session store: key, time, rank, value, timestamp."""
 
+_VersionKey: TypeAlias = tuple[int, int, bytes]
+"""Store, partition and key of versions."""
+
+_VersionRow: TypeAlias = tuple[bytes | None, int, int | None]
+"""A version: value, timestamp, until."""
+
 _Order: TypeAlias = Callable[[_Entry], Any]
 
-_ROWS = "SELECT key, value, timestamp FROM view_rows WHERE store = ?1 AND key >= ?2 "
+_ROWS = "SELECT partition, key, value, timestamp, checksum FROM view_rows WHERE store = ?1 AND key >= ?2 "
 _WINDOWS = (
-    "SELECT key, time, rank, value, timestamp FROM view_windows"
+    "SELECT key, time, rank, value, timestamp, bucket, checksum FROM view_windows"
     " WHERE store = ? AND partition = ? AND bucket = ? AND time BETWEEN ? AND ? AND "
 )
-_VERSION = "SELECT value, timestamp FROM view_versions WHERE store = ? AND partition = ? AND key = ? "
+_VERSION = (
+    "SELECT value, timestamp, until, ended, checksum FROM view_versions WHERE store = ? AND partition = ? AND key = ? "
+)
 
 
 class _ViewStore:
@@ -54,7 +64,7 @@ class _ViewStore:
 
     def __len__(self) -> int:
         with self._database.reading() as connection:
-            return int(connection.execute(self._COUNT, (self._entry(connection).id,)).fetchone()[0])
+            return int(connection.execute(self._COUNT, (self._checked(connection).id,)).fetchone()[0])
 
     def snapshot(self) -> AbstractContextManager[Connection]:
         return self._database.snapshot()
@@ -68,11 +78,14 @@ class _ViewStore:
             )
         return entry
 
-    def _times(self, connection: Connection, store: int) -> list[tuple[int, int, int]]:
-        """The partitions, each with the time of its store and the horizon."""
-        return connection.execute(
-            "SELECT partition, time, horizon FROM view_times WHERE store = ? ORDER BY partition", (store,)
-        ).fetchall()
+    def _checked(self, connection: Connection) -> StoreEntry:
+        """The entry of the store, whose view is whole: nothing that is not found is lost."""
+        entry = self._entry(connection)
+        self._database.check(connection, entry)
+        return entry
+
+    def _verify(self, stored: Any, given: RowChecksum, *values: Any) -> None:
+        verify(f"a row of the view of store {self.spec.name!r}", stored, given, *values)
 
 
 class ViewKeyValueStore(_ViewStore):
@@ -84,11 +97,18 @@ class ViewKeyValueStore(_ViewStore):
     def get(self, key: Any, /) -> Any:
         data = self._key(key)
         with self._database.reading() as connection:
-            found = connection.execute(
-                "SELECT value, timestamp FROM view_rows WHERE store = ? AND key = ? ORDER BY partition LIMIT 1",
-                (self._entry(connection).id, data),
+            entry = self._entry(connection)
+            row = connection.execute(
+                "SELECT partition, value, timestamp, checksum FROM view_rows WHERE store = ? AND key = ?"
+                " ORDER BY partition LIMIT 1",
+                (entry.id, data),
             ).fetchone()
-        return None if found is None else self._row(*found)
+            if row is None:
+                self._database.check(connection, entry)
+                return None
+        partition, value, timestamp, stored = row
+        self._verify(stored, row_checksum(entry.id, partition, 1), data, value, timestamp)
+        return self._row(value, timestamp)
 
     def range(self, low: Any = None, high: Any = None, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
         least = b"" if low is None else self._key(low)
@@ -104,11 +124,21 @@ class ViewKeyValueStore(_ViewStore):
         return self._list("AND key < ?3 ORDER BY key, partition", prefix, end)
 
     def _list(self, clauses: str, *bounds: bytes) -> Iterator[tuple[Any, Any]]:
-        rows = self._database.rows(
-            lambda connection: connection.execute(_ROWS + clauses, (self._entry(connection).id, *bounds))
-        )
+        store = 0
+
+        def query(connection: Connection) -> Cursor:
+            nonlocal store
+            store = self._checked(connection).id
+            return connection.execute(_ROWS + clauses, (store, *bounds))
+
+        return self._read_rows(self._database.rows(query), store)
+
+    def _read_rows(self, rows: Iterator[Any], store: int) -> Iterator[tuple[Any, Any]]:
         to_key, to_row = self._to_key, self._row
-        return ((to_key(key), to_row(value, timestamp)) for key, value, timestamp in rows)
+        checksums = _Checksums(store, 1)
+        for partition, key, value, timestamp, stored in rows:
+            self._verify(stored, checksums[partition], key, value, timestamp)
+            yield to_key(key), to_row(value, timestamp)
 
 
 class _TimedStore(_ViewStore):
@@ -134,18 +164,23 @@ class _TimedStore(_ViewStore):
     def _read(self, keys: str, bounds: tuple[Any, ...], from_: int, to: int) -> list[list[_Entry]]:
         parts: list[list[_Entry]] = []
         with self._database.reading() as connection:
-            store = self._entry(connection)
-            for partition, time, horizon in self._times(connection, store.id):
+            store = self._checked(connection)
+            for partition, time, horizon in read_times(connection, store):
                 low, high = max(from_, horizon + 1), min(to, time)
                 part: list[_Entry] = []
                 if low <= high:
                     for bucket in range(low // store.width, high // store.width + 1):
-                        part += connection.execute(
-                            _WINDOWS + keys, (store.id, partition, bucket, low, high, *bounds)
-                        ).fetchall()
+                        place = (store.id, partition, bucket, low, high, *bounds)
+                        part += self._verified(connection.execute(_WINDOWS + keys, place), store.id, partition)
                 if part:
                     parts.append(part)
         return parts
+
+    def _verified(self, rows: Iterable[Any], store: int, partition: int) -> Iterator[_Entry]:
+        given = row_checksum(store, partition, 4)
+        for key, time, rank, value, timestamp, bucket, stored in rows:
+            self._verify(stored, given, key, value, bucket, time, rank, timestamp)
+            yield key, time, rank, value, timestamp
 
 
 def _together(parts: list[list[_Entry]], order: _Order, order_of_all: _Order, reverse: bool) -> Iterable[_Entry]:
@@ -268,34 +303,51 @@ class ViewVersionedStore(_ViewStore):
     def get_as_of(self, key: Any, as_of: int, /) -> tuple[Any, int] | None:
         data = self._key(key)
         with self._database.reading() as connection:
-            store = self._entry(connection).id
-            for partition, _, horizon in self._times(connection, store):
-                version = _version(connection, (store, partition, data), as_of, horizon)
+            store = self._checked(connection)
+            for partition, _, horizon in read_times(connection, store):
+                version = self._version(connection, (store.id, partition, data), as_of, horizon)
                 if version is not None and version[0] is not None:
-                    return self._row(*version), version[1]
+                    return self._row(*version[:2]), version[1]
         return None
 
     def valid_to(self, key: Any, timestamp: int, /) -> int | None:
         data = self._key(key)
         with self._database.reading() as connection:
-            store = self._entry(connection).id
-            for partition, _, _ in self._times(connection, store):
-                found = connection.execute(
-                    "SELECT until FROM view_versions WHERE store = ? AND partition = ? AND key = ? AND timestamp = ?"
-                    " AND value IS NOT NULL",
-                    (store, partition, data, timestamp),
-                ).fetchone()
-                if found is not None:
-                    return None if found[0] is None else int(found[0])
+            store = self._checked(connection)
+            for partition, _, _ in read_times(connection, store):
+                version = self._select(connection, (store.id, partition, data), "AND timestamp = ?", timestamp)
+                if version is not None and version[0] is not None:
+                    return version[2]
         return None
 
+    def _version(self, connection: Connection, key: _VersionKey, as_of: int, horizon: int) -> _VersionRow | None:
+        """The version of a key in a partition that was valid at a time; a tombstone has no value."""
+        latest = self._select(connection, key, "ORDER BY timestamp DESC LIMIT 1")
+        if latest is None or latest[1] <= as_of:
+            return latest
+        if as_of < horizon:
+            return None
+        return self._select(connection, key, "AND timestamp <= ? ORDER BY timestamp DESC LIMIT 1", as_of)
 
-def _version(connection: Connection, key: tuple[int, int, Any], as_of: int, horizon: int) -> tuple[Any, int] | None:
-    """The version of a key in a partition that was valid at a time, with its timestamp; a tombstone has no value."""
-    found: tuple[Any, int] | None = connection.execute(_VERSION + "ORDER BY timestamp DESC LIMIT 1", key).fetchone()
-    if found is None or found[1] <= as_of:
-        return found
-    if as_of < horizon:
-        return None
-    earlier = connection.execute(_VERSION + "AND timestamp <= ? ORDER BY timestamp DESC LIMIT 1", (*key, as_of))
-    return cast("tuple[Any, int] | None", earlier.fetchone())
+    def _select(self, connection: Connection, key: _VersionKey, clauses: str, *bounds: int) -> _VersionRow | None:
+        row = connection.execute(_VERSION + clauses, (*key, *bounds)).fetchone()
+        if row is None:
+            return None
+        store, partition, data = key
+        value, timestamp, until, ended, stored = row
+        numbers = version_numbers(timestamp, value, until, ended)
+        self._verify(stored, row_checksum(store, partition, 3), data, value or b"", *numbers)
+        return value, timestamp, until
+
+
+class _Checksums(dict[int, RowChecksum]):
+    """The checksums of the rows of a store, by partition."""
+
+    def __init__(self, store: int, numbers: int) -> None:
+        super().__init__()
+        self._place = store, numbers
+
+    def __missing__(self, partition: int) -> RowChecksum:
+        store, numbers = self._place
+        self[partition] = given = row_checksum(store, partition, numbers)
+        return given

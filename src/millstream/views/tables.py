@@ -19,43 +19,60 @@ from millstream.names import check_name
 from millstream.state.codec import FOREVER, expiry_width, split_session_key, split_window_key
 from millstream.state.spec import ChangelogRecord, StoreKind
 from millstream.views.changes import ViewChange
+from millstream.views.checksums import checksum, damaged, row_checksum, verify
+from millstream.views.counts import count, put_rows, statements
 from millstream.views.versions import write_versions
 
 NO_HORIZON = -(2**63)
 """The horizon of a store that keeps its rows for ever."""
 
+_RESTORE = "restore log.db from a copy; a views.db can be deleted: applications make their views anew when they start"
 _KINDS = ("key-value", "window", "session", "versioned")
 _DROPPED_AT_ONCE = 10_000
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS view_stores (
-        id INTEGER PRIMARY KEY, application TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL,
-        retention INTEGER, width INTEGER NOT NULL, UNIQUE (application, name))""",
+        application TEXT NOT NULL, name TEXT NOT NULL, id INTEGER NOT NULL, kind TEXT NOT NULL,
+        retention INTEGER, width INTEGER NOT NULL, checksum INTEGER NOT NULL,
+        PRIMARY KEY (application, name)) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS view_times (
         store INTEGER NOT NULL, partition INTEGER NOT NULL, time INTEGER NOT NULL, horizon INTEGER NOT NULL,
+        checksum INTEGER NOT NULL,
         PRIMARY KEY (store, partition)) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS view_rows (
         store INTEGER NOT NULL, key BLOB NOT NULL, partition INTEGER NOT NULL,
-        value BLOB NOT NULL, timestamp INTEGER NOT NULL,
+        value BLOB NOT NULL, timestamp INTEGER NOT NULL, checksum INTEGER NOT NULL,
         PRIMARY KEY (store, key, partition)) WITHOUT ROWID""",
     # In a window store time is the start and rank the sequence number; in a session store the end and the start.
     """CREATE TABLE IF NOT EXISTS view_windows (
         store INTEGER NOT NULL, partition INTEGER NOT NULL, bucket INTEGER NOT NULL, key BLOB NOT NULL,
         time INTEGER NOT NULL, rank INTEGER NOT NULL, value BLOB NOT NULL, timestamp INTEGER NOT NULL,
+        checksum INTEGER NOT NULL,
         PRIMARY KEY (store, partition, bucket, key, time, rank)) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS view_versions (
         store INTEGER NOT NULL, partition INTEGER NOT NULL, key BLOB NOT NULL, timestamp INTEGER NOT NULL,
-        value BLOB, until INTEGER, ended INTEGER NOT NULL,
+        value BLOB, until INTEGER, ended INTEGER NOT NULL, checksum INTEGER NOT NULL,
         PRIMARY KEY (store, partition, key, timestamp)) WITHOUT ROWID""",
     """CREATE INDEX IF NOT EXISTS view_versions_until ON view_versions (store, partition, until)
         WHERE until IS NOT NULL""",
+    # How many rows and times a store has, so that one that is lost is missed; under 0, how many stores there are. A
+    # count needs no checksum: one that is damaged is not the number of the rows.
+    """CREATE TABLE IF NOT EXISTS view_counts (
+        store INTEGER PRIMARY KEY, rows INTEGER NOT NULL, times INTEGER NOT NULL)""",
+    "INSERT OR IGNORE INTO view_counts VALUES (0, 0, 0)",
 )
-_DELETE_STORE = tuple(
-    f"DELETE FROM {table} WHERE {column} = ?"  # noqa: S608  (names from the line below)
-    for table, column in [
-        ("view_rows", "store"), ("view_windows", "store"), ("view_versions", "store"), ("view_times", "store"),
-        ("view_stores", "id"),
-    ]
+_DELETE_ROWS = tuple(
+    f"DELETE FROM {table} WHERE store = ?"  # noqa: S608  (names from the line below)
+    for table in ("view_rows", "view_windows", "view_versions", "view_times")
+)
+_DELETE_STORE = (
+    *_DELETE_ROWS, "DELETE FROM view_stores WHERE id = ?", "DELETE FROM view_counts WHERE store = ?",
 )  # fmt: skip
+_ROWS = statements("view_rows", ("store", "key", "partition"), ("value", "timestamp", "checksum"))
+_WINDOWS = statements(
+    "view_windows", ("store", "partition", "bucket", "key", "time", "rank"), ("value", "timestamp", "checksum")
+)
+_TIMES = statements("view_times", ("store", "partition"), ("time", "horizon", "checksum"))
+_STORES = "SELECT application, name, id, kind, retention, width, checksum FROM view_stores "
 
 
 class StoreEntry(NamedTuple):
@@ -83,20 +100,44 @@ def create_tables(connection: Connection) -> None:
 
 
 def list_stores(connection: Connection, application: str) -> list[StoreEntry]:
-    """Returns the stores of an application that have a view, by name."""
-    found = connection.execute(
-        "SELECT id, name, kind, retention, width FROM view_stores WHERE application = ? ORDER BY name", (application,)
-    )
-    return [StoreEntry(*row) for row in found]
+    """Returns the stores of an application that have a view, by name.
+
+    Raises:
+        CorruptViewError: The list of stores is damaged.
+    """
+    return [_entry(row) for row in _all_stores(connection) if row[0] == application]
 
 
 def find_store(connection: Connection, application: str, name: str) -> StoreEntry | None:
-    """Returns a store of an application."""
-    found = connection.execute(
-        "SELECT id, name, kind, retention, width FROM view_stores WHERE application = ? AND name = ?",
-        (application, name),
-    ).fetchone()
-    return None if found is None else StoreEntry(*found)
+    """Returns a store of an application.
+
+    Raises:
+        CorruptViewError: Its entry, or the list of stores in which it is not found, is damaged.
+    """
+    row = connection.execute(_STORES + "WHERE application = ? AND name = ?", (application, name)).fetchone()
+    if row is None:
+        row = next((one for one in _all_stores(connection) if one[:2] == (application, name)), None)
+        if row is not None:
+            raise damaged(f"the entry of store {name!r} of application {application!r}", _RESTORE)
+        return None
+    return _entry(row)
+
+
+def _all_stores(connection: Connection) -> list[Any]:
+    """The rows of the table of stores, all of them: none is damaged, and none is lost."""
+    rows = connection.execute(_STORES + "ORDER BY application, name").fetchall()
+    for row in rows:
+        _entry(row)
+    counted = connection.execute("SELECT rows FROM view_counts WHERE store = 0").fetchone()
+    if counted != (len(rows),):
+        raise damaged("the list of the stores that have views", _RESTORE)
+    return rows
+
+
+def _entry(row: Any) -> StoreEntry:
+    verify(f"the entry of store {row[1]!r} of application {row[0]!r}", row[-1], checksum, *row[:-1], hint=_RESTORE)
+    _application, name, id_, kind, retention, width, _checksum = row
+    return StoreEntry(id_, name, kind, retention, width)
 
 
 def drop_application(connection: Connection, application: str) -> None:
@@ -112,9 +153,16 @@ def drop_store(connection: Connection, application: str, name: str) -> None:
         _drop_store(connection, store.id)
 
 
+def clear_store(connection: Connection, store: int) -> None:
+    """Deletes the rows of a view, and the times of its partitions."""
+    for statement in _DELETE_ROWS:
+        connection.execute(statement, (store,))
+
+
 def _drop_store(connection: Connection, store: int) -> None:
     for statement in _DELETE_STORE:
         connection.execute(statement, (store,))
+    count(connection, 0, -1)
 
 
 def apply_changes(connection: Connection, application: str, changes: Sequence[ViewChange]) -> None:
@@ -153,22 +201,40 @@ def _registered(connection: Connection, application: str, change: ViewChange) ->
     if store is None:
         check_name(application, "application")
         check_name(change.store, "store")
-        id_ = connection.execute(
-            "INSERT INTO view_stores (application, name, kind, retention, width) VALUES (?, ?, ?, ?, ?)",
-            (application, change.store, change.kind, change.retention_ms, width),
-        ).lastrowid
-        assert id_ is not None
-        return StoreEntry(id_, change.store, change.kind, change.retention_ms, width)
-    if store.retention_ms != change.retention_ms:
+        id_ = 1 + max((row[2] for row in _all_stores(connection)), default=0)
+        # A store that was dropped leaves no count; one that was lost may have left its own.
+        connection.execute("REPLACE INTO view_counts VALUES (?, 0, 0)", (id_,))
+        store = StoreEntry(id_, change.store, change.kind, change.retention_ms, width)
+        _register(connection, application, store)
+        count(connection, 0, 1)
+    elif store.retention_ms != change.retention_ms:
         store = store._replace(retention_ms=change.retention_ms, width=width)
-        connection.execute(
-            "UPDATE view_stores SET retention = ?, width = ? WHERE id = ?", (change.retention_ms, width, store.id)
-        )
-        # SQL divides towards zero, buckets are numbered towards the past.
-        connection.execute(
-            "UPDATE view_windows SET bucket = (time - (time % ?1 + ?1) % ?1) / ?1 WHERE store = ?2", (width, store.id)
-        )
+        _register(connection, application, store)
+        _move_to_buckets(connection, store)
     return store
+
+
+def _register(connection: Connection, application: str, store: StoreEntry) -> None:
+    row = (application, store.name, store.id, store.kind, store.retention_ms, store.width)
+    connection.execute("REPLACE INTO view_stores VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
+
+
+def _move_to_buckets(connection: Connection, store: StoreEntry) -> None:
+    """Writes the rows of a window or session store under the buckets of another width."""
+    statement = (
+        "SELECT partition, bucket, key, time, rank, value, timestamp, checksum FROM view_windows WHERE store = ?"
+    )
+    rows = connection.execute(statement, (store.id,)).fetchall()
+    connection.execute("DELETE FROM view_windows WHERE store = ?", (store.id,))
+    checksums = {partition: row_checksum(store.id, partition, 4) for partition in {row[0] for row in rows}}
+    moved = []
+    for partition, before, key, time, rank, value, timestamp, stored in rows:
+        given = checksums[partition]
+        verify(f"a row of store {store.name!r}", stored, given, key, value, before, time, rank, timestamp)
+        bucket = time // store.width
+        numbers = (bucket, key, time, rank, value, timestamp)
+        moved.append((store.id, partition, *numbers, given(key, value, bucket, time, rank, timestamp)))
+    connection.executemany(_WINDOWS.replace, moved)
 
 
 def _latest(change: ViewChange) -> Iterator[ChangelogRecord]:
@@ -179,17 +245,15 @@ def _latest(change: ViewChange) -> Iterator[ChangelogRecord]:
 
 def _write_rows(connection: Connection, store: int, change: ViewChange) -> None:
     partition = change.partition
+    given = row_checksum(store, partition, 1)
     puts: list[Any] = []
     deletes: list[Any] = []
     for key, value, timestamp in _latest(change):
         if value is None:
             deletes.append((store, key, partition))
         else:
-            puts.append((store, key, partition, value, timestamp))
-    connection.executemany(
-        "REPLACE INTO view_rows (store, key, partition, value, timestamp) VALUES (?, ?, ?, ?, ?)", puts
-    )
-    connection.executemany("DELETE FROM view_rows WHERE store = ? AND key = ? AND partition = ?", deletes)
+            puts.append((store, key, partition, value, timestamp, given(key, value, timestamp)))
+    put_rows(connection, _ROWS, store, puts, deletes)
 
 
 def _write_time(connection: Connection, store: int, change: ViewChange) -> int:
@@ -200,15 +264,14 @@ def _write_time(connection: Connection, store: int, change: ViewChange) -> int:
     if change.retention_ms is not None:
         lag = change.retention_ms + (change.held and change.kind == "window")
         horizon = max(change.time - lag, NO_HORIZON)
-    connection.execute(
-        "REPLACE INTO view_times (store, partition, time, horizon) VALUES (?, ?, ?, ?)",
-        (store, change.partition, change.time, horizon),
-    )
+    row = (store, change.partition, change.time, horizon)
+    put_rows(connection, _TIMES, store, [(*row, checksum(*row))], [], column="times")
     return horizon
 
 
 def _write_windows(connection: Connection, store: StoreEntry, change: ViewChange, horizon: int) -> None:
     id_, partition, width = store.id, change.partition, store.width
+    given = row_checksum(id_, partition, 4)
     puts: list[Any] = []
     deletes: list[Any] = []
     for data, value, timestamp in _latest(change):
@@ -221,17 +284,10 @@ def _write_windows(connection: Connection, store: StoreEntry, change: ViewChange
         if value is None:
             deletes.append((id_, partition, time // width, key, time, rank))
         else:
-            puts.append((id_, partition, time // width, key, time, rank, value, timestamp))
-    connection.executemany(
-        "REPLACE INTO view_windows (store, partition, bucket, key, time, rank, value, timestamp)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        puts,
-    )
-    connection.executemany(
-        "DELETE FROM view_windows"
-        " WHERE store = ? AND partition = ? AND bucket = ? AND key = ? AND time = ? AND rank = ?",
-        deletes,
-    )
+            bucket = time // width
+            stored = given(key, value, bucket, time, rank, timestamp)
+            puts.append((id_, partition, bucket, key, time, rank, value, timestamp, stored))
+    put_rows(connection, _WINDOWS, id_, puts, deletes)
 
 
 def _expire_windows(connection: Connection, store: StoreEntry, change: ViewChange, horizon: int) -> None:
@@ -245,12 +301,14 @@ def _expire_windows(connection: Connection, store: StoreEntry, change: ViewChang
         (*expired, _at_once(change)),
     ).fetchone()
     if first_left is None:
-        connection.execute("DELETE FROM view_windows WHERE store = ? AND partition = ? AND bucket < ?", expired)
+        statement = "DELETE FROM view_windows WHERE store = ? AND partition = ? AND bucket < ?"
+        deleted = connection.execute(statement, expired).rowcount
     else:
-        connection.execute(
+        deleted = connection.execute(
             "DELETE FROM view_windows WHERE store = ? AND partition = ? AND (bucket, key, time, rank) < (?, ?, ?, ?)",
             (*expired[:2], *first_left),
-        )
+        ).rowcount
+    count(connection, store.id, -deleted)
 
 
 def _expire_versions(connection: Connection, store: int, change: ViewChange, horizon: int) -> None:
@@ -262,10 +320,11 @@ def _expire_versions(connection: Connection, store: int, change: ViewChange, hor
         " ORDER BY until LIMIT 1 OFFSET ?",
         (store, change.partition, horizon, _at_once(change)),
     ).fetchone()
-    connection.execute(
+    deleted = connection.execute(
         "DELETE FROM view_versions WHERE store = ? AND partition = ? AND until <= ?",
         (store, change.partition, horizon if next_left is None else next_left[0]),
-    )
+    ).rowcount
+    count(connection, store, -deleted)
 
 
 def _at_once(change: ViewChange) -> int:

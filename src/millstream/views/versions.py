@@ -9,12 +9,18 @@ from sqlite3 import Connection
 from typing import Any
 
 from millstream.state.spec import ChangelogRecord
+from millstream.views.checksums import row_checksum, verify, version_numbers
+from millstream.views.counts import put_rows, statements
 
-_READ = """SELECT timestamp, value IS NULL, until, ended FROM view_versions
+_READ = """SELECT timestamp, value, until, ended, checksum FROM view_versions
     WHERE store = ?1 AND partition = ?2 AND key = ?3 AND timestamp >= coalesce(
         (SELECT max(timestamp) FROM view_versions
             WHERE store = ?1 AND partition = ?2 AND key = ?3 AND timestamp < ?4), ?4)
     ORDER BY timestamp"""
+
+_VERSIONS = statements(
+    "view_versions", ("store", "partition", "key", "timestamp"), ("value", "until", "ended", "checksum")
+)
 
 
 def write_versions(connection: Connection, store: int, partition: int, records: Iterable[ChangelogRecord]) -> None:
@@ -23,37 +29,30 @@ def write_versions(connection: Connection, store: int, partition: int, records: 
     for key, value, timestamp in records:
         puts.setdefault(key, []).append((timestamp, value))
     written: list[Any] = []
-    changed: list[Any] = []
     removed: list[Any] = []
+    given = row_checksum(store, partition, 3)
     for key in sorted(puts):
         # Only versions from the earliest put on can change; the one before it tells how they do.
         earliest = min(put[0] for put in puts[key])
-        versions = _Versions(connection.execute(_READ, (store, partition, key, earliest)).fetchall())
+        rows = connection.execute(_READ, (store, partition, key, earliest)).fetchall()
+        for timestamp, value, until, ended, stored in rows:
+            numbers = version_numbers(timestamp, value, until, ended)
+            verify("a row of the view of a versioned store", stored, given, key, value or b"", *numbers)
+        versions = _Versions([row[:4] for row in rows])
         for timestamp, value in puts[key]:
             versions.put(timestamp, value)
         for timestamp, until, ended in versions.changed():
-            if timestamp in versions.written:
-                written.append((store, partition, key, timestamp, versions.written[timestamp], until, ended))
-            else:
-                changed.append((until, ended, store, partition, key, timestamp))
+            value = versions.values[timestamp]
+            stored = given(key, value or b"", *version_numbers(timestamp, value, until, ended))
+            written.append((store, partition, key, timestamp, value, until, ended, stored))
         removed += [(store, partition, key, timestamp) for timestamp in versions.removed]
     # What was removed and put again is deleted first, then written.
-    connection.executemany(
-        "DELETE FROM view_versions WHERE store = ? AND partition = ? AND key = ? AND timestamp = ?", removed
-    )
-    connection.executemany(
-        "UPDATE view_versions SET until = ?, ended = ? WHERE store = ? AND partition = ? AND key = ? AND timestamp = ?",
-        changed,
-    )
-    connection.executemany(
-        "REPLACE INTO view_versions (store, partition, key, timestamp, value, until, ended)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        written,
-    )
+    put_rows(connection, _VERSIONS, store, [], removed)
+    put_rows(connection, _VERSIONS, store, written, [])
 
 
 class _Versions:
-    """The last versions of a key, without the values of those that are in the table already.
+    """The last versions of a key.
 
     A row has the time ``until`` which it can be asked for: the timestamp of the next version, its own if it is a
     tombstone and the latest, None if it is a value and the latest. And it has the mark that the store in memory keeps
@@ -61,14 +60,15 @@ class _Versions:
     latest row counts, the others are not set.
     """
 
-    __slots__ = ("_ended", "_rows", "_timestamps", "_tombstones", "removed", "written")
+    __slots__ = ("_ended", "_rows", "_timestamps", "_tombstones", "removed", "values", "written")
 
-    def __init__(self, rows: list[tuple[int, int, int | None, int]]) -> None:
+    def __init__(self, rows: list[tuple[int, bytes | None, int | None, int]]) -> None:
         self._rows = {timestamp: (until, bool(ended)) for timestamp, _, until, ended in rows}
         self._timestamps = [row[0] for row in rows]
-        self._tombstones = [bool(row[1]) for row in rows]
+        self._tombstones = [row[1] is None for row in rows]
+        self.values: dict[int, bytes | None] = {row[0]: row[1] for row in rows}
         self._ended = bool(rows and rows[-1][3])
-        self.written: dict[int, bytes | None] = {}
+        self.written: set[int] = set()
         self.removed: set[int] = set()
 
     def put(self, timestamp: int, value: bytes | None) -> None:
@@ -89,7 +89,8 @@ class _Versions:
                     return
             else:
                 tombstones[place] = tombstone
-        self.written[timestamp] = value
+        self.written.add(timestamp)
+        self.values[timestamp] = value
 
     def _is_ended(self, timestamp: int) -> bool:
         timestamps, tombstones = self._timestamps, self._tombstones
@@ -107,7 +108,7 @@ class _Versions:
             return False
         timestamp = self._timestamps.pop()
         self._tombstones.pop()
-        self.written.pop(timestamp, None)
+        self.written.discard(timestamp)
         self.removed.add(timestamp)
         return True
 

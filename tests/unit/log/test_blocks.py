@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 from millstream.errors import CorruptLogError, RecordRefusedError
 from millstream.log import blocks
 from millstream.log.blocks import decode, decode_headers, encode, encode_batch, encode_headers, facts
+from millstream.records import UnreadableHeaders
 
 BYTES = st.none() | st.binary(max_size=40)
 HEADERS = st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=3).map(tuple)
@@ -114,6 +115,9 @@ def test_a_batch_of_other_columns_is_refused() -> None:
         encode_batch(pa.record_batch({"a": pa.array([1])}))
 
 
-def test_headers_that_cannot_be_read_are_damage() -> None:
-    with pytest.raises(CorruptLogError, match="headers"):
-        decode_headers(b"\xc1")
+@pytest.mark.parametrize("data", [b"\xc1", b"", b"\x91\x92\xa1\xff\xc0", encode_headers((("trace", "abc"),))])
+def test_headers_that_cannot_be_read_say_why(data: bytes) -> None:
+    headers = decode_headers(data)
+    assert isinstance(headers, UnreadableHeaders)
+    assert headers == ()
+    assert headers.reason

@@ -91,9 +91,12 @@ def many_blocks(config: dict[str, str]) -> Callable[[Log], object]:
 
 
 CASES = {
-    "produce": Case(("log.append.",), topics, produce_once, lambda log: log.ends(["t"])),
+    "produce": Case(("log.append.", "log.note."), topics, produce_once, lambda log: log.ends(["t"])),
     "publish": Case(
-        ("log.publish.", "log.append.after-insert", "log.groups.", "log.state."), topics, publish, published
+        ("log.publish.", "log.append.after-insert", "log.groups.", "log.state."),
+        topics,
+        publish,
+        published,
     ),
     "create a topic": Case(
         ("log.topic-create.",),

@@ -12,8 +12,63 @@ from typing import Any
 import pytest
 from tests.unit.log.helpers import in_child, record, rows
 
-from millstream.errors import CorruptLogError, LogError, LogFormatError, LogFullError
+from millstream.errors import CorruptLogError, LogError, LogFormatError, LogFullError, StateError
 from millstream.log import Log, ProducerRecord, Publication, embedded, open_log
+from millstream.serde import STRING
+from millstream.state.memory import open_store
+from millstream.state.spec import StoreSpec
+from millstream.views.changes import ViewChange, change_of
+from millstream.views.reader import ViewDatabase, open_view
+
+STORES = (
+    StoreSpec("rows", "key-value", STRING, STRING, timestamped=True),
+    StoreSpec("windows", "window", STRING, STRING, timestamped=True, retention_ms=100_000, window_size_ms=10),
+    StoreSpec("sessions", "session", STRING, STRING, retention_ms=100_000),
+    StoreSpec("versions", "versioned", STRING, STRING, retention_ms=100_000),
+)
+
+
+def view_changes(spec: StoreSpec) -> list[ViewChange]:
+    """Rows of two partitions, over several pages."""
+    changes = []
+    for partition in range(2):
+        store: Any = open_store(spec)
+        for number in range(120):
+            key, value = f"key {2 * number + partition}", f"value {number} " + "v" * (number % 40)
+            match spec.kind:
+                case "key-value":
+                    store.put(key, (value, number))
+                case "window":
+                    store.put(key, number, (value, number))
+                case "session":
+                    store.put(key, number, number + 5, value)
+                case _:
+                    store.put(key, value, number)
+                    store.put(key, value + "!", number + 7)
+        changes.append(change_of(spec, partition, store.changes(), getattr(store, "time", None)))
+    return changes
+
+
+def view_rows(directory: Path) -> list[Any]:
+    """All that views answer: of single keys, of keys that are not there, and of ranges."""
+    database = ViewDatabase(directory / "log.db")
+    try:
+        keys = [f"key {number}" for number in (0, 1, 77, 119, 239, 240)]
+        rows, windows, sessions, versions = (open_view(database, "app", spec) for spec in STORES)
+        return [
+            [rows.get(key) for key in keys],
+            list(rows.all()),
+            list(rows.range("key 100", "key 150")),
+            rows.approximate_num_entries(),
+            [windows.fetch(key, 0, 1_000) for key in keys],
+            list(windows.all()),
+            [sessions.fetch(key) for key in keys],
+            sessions.fetch_range(None, None),
+            [versions.get(key) for key in keys],
+            [versions.get(key, as_of=40) for key in keys],
+        ]
+    finally:
+        database.close()
 
 
 def fill(directory: Path) -> None:
@@ -28,7 +83,8 @@ def fill(directory: Path) -> None:
         log.compact("c")
         log.commit_offsets("group", {("t", 0): 5})
         epoch = log.acquire("app")
-        log.publish(Publication("app", epoch, 1, offsets={("t", 1): 3}, state={"plan": b"p" * 500}))
+        views = [change for spec in STORES for change in view_changes(spec)]
+        log.publish(Publication("app", epoch, 1, offsets={("t", 1): 3}, state={"plan": b"p" * 500}, views=views))
         log.hold("app", {("t", 0): 2})
 
 
@@ -41,7 +97,9 @@ def everything(log: Log) -> Any:
         for partition, end in enumerate(log.ends([topic.name])[topic.name])
     ]
     bounds = log.latest_times({(topic.name, 0): (0, 1_000) for topic in topics})
-    return topics, tables, bounds, log.committed("group"), log.published("app"), log.state("app")
+    times = [log.offsets_for_times({("t", 0): time}) for time in range(0, 30, 5)]
+    sizes = [log.sizes(topic.name) for topic in topics]
+    return topics, tables, bounds, times, sizes, log.committed("group"), log.published("app"), log.state("app")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +107,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     directory = tmp_path_factory.mktemp("original") / "data"
     fill(directory)
     with open_log(directory) as log:
-        return directory, everything(log)
+        return directory, (everything(log), view_rows(directory))
 
 
 def damaged(original: tuple[Path, Any], tmp_path: Path, content: bytes) -> Path:
@@ -63,14 +121,18 @@ def damaged(original: tuple[Path, Any], tmp_path: Path, content: bytes) -> Path:
 
 def look(directory: Path, expected: Any) -> str:
     """Reads all and writes a little. Says whether the damage was noticed; fails if it was not and did something."""
-    noticed = None
+    noticed = []
     try:
         with open_log(directory, create=False) as log:
-            assert everything(log) == expected
+            assert everything(log) == expected[0]
             log.produce("t", [record("k", "new")], partition=0)
     except (CorruptLogError, LogFormatError) as error:
-        noticed = str(error)
-    assert noticed is None or str(directory) in noticed
+        noticed.append(str(error))
+    assert all(str(directory) in said for said in noticed)
+    try:
+        assert view_rows(directory) == expected[1]
+    except StateError as error:
+        noticed.append(str(error))
     return "noticed" if noticed else "harmless"
 
 
@@ -79,7 +141,7 @@ def test_flipped_bits(original: tuple[Path, Any], tmp_path: Path) -> None:
     content = (path / "log.db").read_bytes()
     chance = random.Random(1)
     outcomes = []
-    for _ in range(150):
+    for _ in range(300):
         broken = bytearray(content)
         broken[chance.randrange(len(broken))] ^= 1 << chance.randrange(8)
         outcomes.append(look(damaged(original, tmp_path, bytes(broken)), expected))
@@ -118,36 +180,127 @@ def test_a_file_cut_short(original: tuple[Path, Any], tmp_path: Path) -> None:
         assert look(damaged(original, tmp_path, content[:size]), expected) == "noticed"
 
 
-def test_a_write_ahead_log_cut_short_or_flipped_gives_a_state_that_was_committed(tmp_path: Path) -> None:
-    """A child leaves its write-ahead log behind, as a crash does, and any part of it may be lost or damaged."""
-    source = tmp_path / "source"
+def left_by_a_crash(source: Path, commits: int = 20) -> None:
+    """A child leaves its write-ahead log behind, as kill -9 does."""
     open_log(source).close()
 
     def child() -> None:
         log = open_log(source)
         log.create_topic("t")
-        for number in range(20):
+        for number in range(commits):
             log.produce("t", [record("k", str(number))] * 5)
         os._exit(0)
 
     assert in_child(child) == 0
+
+
+def test_commits_that_a_damaged_write_ahead_log_has_lost_are_missed(tmp_path: Path) -> None:
+    """Any part of it may be lost, flipped or zeroed: what was acknowledged is there, or an error says it is not."""
+    source, directory = tmp_path / "source", tmp_path / "data"
+    left_by_a_crash(source)
     wal = (source / "log.db-wal").read_bytes()
     assert len(wal) > 100_000
-    states = [[(at, "k", str(at // 5)) for at in range(5 * count)] for count in range(21)]
+    everything_written = [(at, "k", str(at // 5)) for at in range(100)]
     chance = random.Random(4)
-    for attempt in range(40):
-        directory = tmp_path / "data"
+    outcomes = []
+    for attempt in range(90):
         shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(mode=0o700)
-        shutil.copy(source / "log.db", directory / "log.db")
+        shutil.copytree(source, directory)
+        (directory / "log.db-shm").unlink()
         place = chance.randrange(len(wal))
         broken = bytearray(wal)
-        broken[place] ^= 1 << chance.randrange(8)
-        (directory / "log.db-wal").write_bytes(wal[:place] if attempt % 2 else bytes(broken))
-        with open_log(directory) as log:
-            assert [topic.name for topic in log.topics()] in (["t"], [])
-            if log.topics():
-                assert rows(log, "t") in states
+        match attempt % 3:
+            case 0:
+                broken[place] ^= 1 << chance.randrange(8)
+            case 1:
+                del broken[place:]
+            case _:
+                broken[place : place + 512] = bytes(len(broken[place : place + 512]))
+        (directory / "log.db-wal").write_bytes(broken)
+        try:
+            with open_log(directory) as log:
+                assert rows(log, "t") == everything_written
+            outcomes.append("harmless")
+        except CorruptLogError:
+            outcomes.append("noticed")
+    assert outcomes.count("noticed") > 60
+
+
+def test_a_log_that_has_lost_commits_says_how_many_and_how_to_go_on(tmp_path: Path) -> None:
+    left_by_a_crash(tmp_path)
+    (tmp_path / "log.db-wal").write_bytes((tmp_path / "log.db-wal").read_bytes()[:-1])
+    for _ in range(2):  # it does not forget
+        with pytest.raises(
+            CorruptLogError, match="has lost data: the last commit was acknowledged, and is not"
+        ) as lost:
+            open_log(tmp_path)
+    assert "delete log.db-commit" in (lost.value.hint or "")
+    (tmp_path / "log.db-commit").unlink()
+    with open_log(tmp_path) as log:
+        assert len(rows(log, "t")) == 95
+        log.produce("t", [record("k", "new")])
+    with open_log(tmp_path) as log:
+        assert len(rows(log, "t")) == 96
+
+
+def test_the_note_of_the_last_commit_is_no_false_alarm(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    with open_log(source) as log:
+        log.create_topic("t")
+    older = tmp_path / "older"
+    shutil.copytree(source, older)
+    with open_log(source) as log:
+        log.produce("t", [record("k", "1")])
+        newer = (source / "log.db-commit").read_bytes()
+        # Behind: a process was killed between commit and note, or the note was not on the disk when the power failed.
+        shutil.copy(older / "log.db-commit", source / "log.db-commit")
+        open_log(source).close()
+        (source / "log.db-commit").write_bytes(newer[:10])
+        open_log(source).close()
+        (source / "log.db-commit").write_bytes(bytes(len(newer)))
+        open_log(source).close()
+        (source / "log.db-commit").unlink()
+        open_log(source).close()
+    # A copy of a whole directory, a note of another log, and one that cannot be written.
+    shutil.copytree(source, tmp_path / "copy")
+    open_log(tmp_path / "copy").close()
+    with open_log(tmp_path / "another") as other:
+        for name in ("a", "b", "c", "d"):
+            other.create_topic(name)
+    shutil.copy(tmp_path / "another" / "log.db-commit", older / "log.db-commit")
+    with open_log(older) as log:
+        log.create_topic("more")
+    open_log(older).close()
+    (older / "log.db-commit").unlink()
+    (older / "log.db-commit").mkdir()
+    with open_log(older) as log:
+        log.create_topic("and-more")
+
+
+def test_an_older_copy_of_the_database_alone_has_lost_commits(tmp_path: Path) -> None:
+    with open_log(tmp_path) as log:
+        log.create_topic("t")
+    older = (tmp_path / "log.db").read_bytes()
+    with open_log(tmp_path) as log:
+        for number in range(3):
+            log.produce("t", [record("k", str(number))])
+    (tmp_path / "log.db").write_bytes(older)
+    with pytest.raises(CorruptLogError, match="the last 3 commits were acknowledged, and are not there"):
+        open_log(tmp_path)
+
+
+def test_several_processes_that_commit_at_once_raise_no_alarm(tmp_path: Path) -> None:
+    with open_log(tmp_path) as log:
+        log.create_topic("t")
+
+    def child() -> None:
+        for number in range(30):
+            with open_log(tmp_path) as log:
+                log.produce("t", [record("k", str(number))])
+
+    assert in_child(child, meanwhile=child) == 0
+    with open_log(tmp_path) as log:
+        assert len(rows(log, "t")) == 60
 
 
 def test_the_error_says_where_the_damage_is(tmp_path: Path) -> None:
@@ -161,7 +314,7 @@ def test_the_error_says_where_the_damage_is(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         assert log.read("t", 0, 0, 1).num_rows == 1
         assert log.read("t", 0, 2, 3).num_rows == 1
-        with pytest.raises(CorruptLogError, match="topic 't', partition 0, offset 1 are damaged: the checksum"):
+        with pytest.raises(CorruptLogError, match="topic 't', partition 0, offsets 1 to 1 are damaged: the checksum"):
             log.read("t", 0, 0, 3)
 
 

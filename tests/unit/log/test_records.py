@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -204,3 +205,45 @@ def test_the_latest_time_holds_the_range_and_reaches_to_the_borders_of_blocks(lo
     assert log.latest_times({("t", 0): (29, 31)}) == {("t", 0): 39}
     assert log.latest_times({("t", 0): (100, 200)}) == {}
     assert log.latest_times({("t", 0): (5, 5)}) == {}
+
+
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        ((("trace", "abc"),), "the value of header 'trace' is str, not bytes"),
+        ((("ok", b""), ("trace", 7)), "the value of header 'trace' is int, not bytes"),
+        ((("trace", bytearray(b"1")),), "the value of header 'trace' is bytearray, not bytes"),
+        (((b"trace", b"1"),), "the name of header b'trace' is bytes, not str"),
+        (((None, b"1"),), "the name of header None is NoneType, not str"),
+        ((("\ud800", b"1"),), "half of a surrogate pair"),
+        ((("trace", b"1", b"2"),), r"a header is \('trace', b'1', b'2'\), not a \(name, value\) pair"),
+        (("trace",), r"a header is 'trace', not a \(name, value\) pair"),
+        ({"trace": b"1"}, "the headers are dict, not a tuple"),
+        ("trace", "the headers are str, not a tuple"),
+    ],
+)
+def test_headers_of_another_type_are_refused_where_they_are_produced(log: Log, headers: Any, message: str) -> None:
+    log.create_topic("t", 3)
+    with pytest.raises(RecordRefusedError, match=message) as refused:
+        log.produce("t", [record("a", "1"), record("b", "2", headers=headers)])
+    assert "topic 't'" in refused.value.message
+    assert log.ends(["t"])["t"] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("wrong", [array("i", [1, 2]), memoryview(array("i", [1, 2])), "text", 7])
+@pytest.mark.parametrize("field", ["key", "value"])
+def test_keys_and_values_of_another_type_are_refused(log: Log, field: str, wrong: Any) -> None:
+    log.create_topic("t")
+    right = ProducerRecord(b"key", b"value", 1)
+    with pytest.raises(RecordRefusedError, match=f"topic 't': the {field} of a record is {type(wrong).__name__}"):
+        log.produce("t", [right, right._replace(**{field: wrong}), right])
+    assert log.ends(["t"])["t"] == [0]
+
+
+@pytest.mark.parametrize("timestamp", [2**63, -(2**63) - 1, 1.0, True, "1"])
+def test_timestamps_that_a_topic_cannot_hold_are_refused(log: Log, timestamp: Any) -> None:
+    log.create_topic("t")
+    with pytest.raises(RecordRefusedError, match="topic 't': the timestamp of a record"):
+        log.produce("t", [record("a", "1", timestamp)])
+    log.produce("t", [record("a", "1", 2**63 - 1)])
+    assert log.read("t", 0, 0, 1)["timestamp"].to_pylist() == [2**63 - 1]

@@ -6,16 +6,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from millstream.asynchronous import ASYNC_HINT, async_method, is_async
-from millstream.durations import Duration, show_ms, to_ms
+from millstream.durations import END_OF_TIME, Duration, show_ms, to_ms
 from millstream.engine.compile import Build, Process, operator
 from millstream.engine.context import TaskContext
 from millstream.engine.errors import FAILURES, Fatal
-from millstream.engine.punctuation import Punctuator
-from millstream.engine.queues import TOO_LATE
+from millstream.engine.punctuation import NEVER, Punctuator
 from millstream.errors import ProcessingError, StateError, suggestion
 from millstream.plan import process as plan
 from millstream.plan.functions import describe_callable
-from millstream.records import Headers, Record
+from millstream.records import Headers, Record, check_headers
 from millstream.state.views import view_of
 from millstream.text import error_text
 
@@ -163,7 +162,7 @@ class ProcessorContext:
 
         self._schedules += 1
         name = f"{self._node.name}.{self._schedules}"
-        return self._task.punctuators.schedule(clock, first, every, call, name)
+        return self._task.punctuators.schedule(clock, min(first, NEVER), every, call, name)
 
     def forward(self, record: Record[Any, Any], to: str | None = None) -> None:
         """Sends a record to all operators below, or to the one of that name."""
@@ -172,12 +171,17 @@ class ProcessorContext:
                 f"forward: expected a Record, got {record!r} ({type(record).__name__})",
                 hint="forward(record.with_value(…)), or forward(Record(key, value, timestamp))",
             )
-        if record.timestamp < 0:
-            raise ProcessingError(f"forward: the timestamp must not be negative, got {record.timestamp}")
-        if record.timestamp >= TOO_LATE:
-            raise ProcessingError(f"forward: the timestamp {record.timestamp} has more than 64 bits")
+        if type(record.timestamp) is not int or not 0 <= record.timestamp <= END_OF_TIME:
+            raise ProcessingError(
+                f"forward: {record.timestamp!r} ({type(record.timestamp).__name__}) is no timestamp",
+                hint="a timestamp is an int from 0 to 2**63 - 1, in milliseconds since the epoch",
+            )
         if record.headers:
-            _check_headers(record.headers)
+            try:
+                check_headers(record.headers)
+            except (TypeError, ValueError) as error:
+                hint = 'headers are pairs of str and bytes or None, such as (("trace", b"1"),)'
+                raise ProcessingError(f"forward: {error}", hint=hint) from None
         if self._node.keeps_key and self.key is not _ANY and record.key != self.key:
             raise ProcessingError(
                 f"forward: the key was changed from {self.key!r} to {record.key!r}",
@@ -195,20 +199,3 @@ class ProcessorContext:
     def drop(self, record: Record[Any, Any], reason: str) -> None:
         """Counts a record that the processor drops."""
         self._task.drop(self._node, reason)(record.key, record.value, record.timestamp, record.headers)
-
-
-def _check_headers(headers: Headers) -> None:
-    """Refuses headers that no record can have; later, the whole batch could not be written."""
-    for name, data in headers:
-        if type(name) is not str or (data is not None and type(data) is not bytes):
-            raise ProcessingError(
-                f"forward: a header is a name and bytes or None, got {name!r} and {data!r}",
-                hint="encode text first: text.encode()",
-            )
-        if not name.isascii():
-            try:
-                name.encode()
-            except UnicodeEncodeError:
-                raise ProcessingError(
-                    f"forward: the name of a header, {name!r}, has half of a surrogate pair"
-                ) from None

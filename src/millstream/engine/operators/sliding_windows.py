@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.durations import later
 from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.compile import Build, Process
 from millstream.engine.errors import FAILURES
@@ -182,5 +183,5 @@ class SlidingWindows:
     def _write(self, key: Any, start: int, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
         self.store.put(key, start, None if new is None else (new, timestamp))
         if self.forward is not None:
-            window = Windowed(key, start, start + self.difference)
+            window = Windowed(key, start, later(start, self.difference))
             self.forward(window, new, old, timestamp, headers, True)

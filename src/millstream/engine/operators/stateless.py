@@ -323,6 +323,9 @@ def write_all(node: plan.Sink, build: Build) -> Bulk | None:
     def take(chunk: Chunk) -> None:
         try:
             names, values = chunk.names_for(key_serde), value_serde.serialize_all(chunk.values)
+            for serde, column in ((key_serde, names), (value_serde, values)):
+                if not _is_own(serde):
+                    _check_bytes(serde, *column)
         except FAILURES:
             chunk.one_by_one(write)
             return
@@ -333,6 +336,29 @@ def write_all(node: plan.Sink, build: Build) -> Bulk | None:
             context.outputs.append(OutputBatch(topic, names, values, chunk.timestamps, chunk.headers, partition))
 
     return Bulk(take, copies=value_serde.immutable)
+
+
+def _is_own(serde: Serde[Any]) -> bool:
+    """Whether a serde is one of Millstream's, which give bytes or None, or one that a user has written."""
+    return type(serde).__module__.startswith("millstream.")
+
+
+def _serializer(serde: Serde[Any]) -> Callable[[Any], bytes | None]:
+    if _is_own(serde):
+        return serde.serialize
+
+    def serialize(value: Any) -> bytes | None:
+        data = serde.serialize(value)
+        _check_bytes(serde, data)
+        return data
+
+    return serialize
+
+
+def _check_bytes(serde: Serde[Any], *serialized: Any) -> None:
+    for data in serialized:
+        if not isinstance(data, bytes | None):
+            raise SerializationError(f"serialize() of serde {serde.name!r} gave {type(data).__name__}, not bytes")
 
 
 def _longest(data: Sequence[bytes | None]) -> int:
@@ -387,7 +413,7 @@ def _writer(
 
         return keep
     fail = context.failure(node, phase="production")
-    key_bytes, value_bytes = key_serde.serialize, value_serde.serialize
+    key_bytes, value_bytes = _serializer(key_serde), _serializer(value_serde)
     choose = None if partitioner is None else partitioner.full()
     # In sinks, as in Kafka Streams, the key of a window decides without its time; not in repartitions.
     is_sink = isinstance(node, plan.Sink)

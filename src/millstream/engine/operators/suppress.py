@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from millstream.durations import END_OF_TIME
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.context import Getter
 from millstream.engine.time import StreamClock
@@ -98,7 +99,9 @@ class Suppressed:
             self.bytes += self._size(order, entry)
 
     def _release(self, until: int) -> None:
-        while (first := self.buffer.first()) is not None and first[0] <= until:
+        """Emits the rows whose time has come. A window that ends at the end of time never closes."""
+        last = min(until, END_OF_TIME - 1) if self.until_close else until
+        while (first := self.buffer.first()) is not None and first[0] <= last:
             self._emit()
 
     def _make_room(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+from millstream.durations import END_OF_TIME, later
 from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.chunks import Bulk, Chunk, Names
 from millstream.engine.compile import Build, Process, getter
@@ -15,7 +16,7 @@ from millstream.engine.operators.aggregates import wants_fresh_copy
 from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
 from millstream.plan import aggregates as plan
-from millstream.plan.windows import END_OF_TIME, SessionWindow, TimeWindow, UnlimitedWindow
+from millstream.plan.windows import SessionWindow, TimeWindow, UnlimitedWindow
 from millstream.records import Headers, Windowed
 from millstream.serde.windowed import TimeWindowedSerde
 from millstream.serde.wire import window_key
@@ -124,6 +125,7 @@ def _counted(node: plan.WindowAggregate, build: Build, stream: Process, time: li
     window = node.window
     assert isinstance(window, TimeWindow)
     size, wait = window.size, window.grace + window.size
+    last = END_OF_TIME - size
     no_key, too_late = build.drop(node, "null key"), build.drop(node, "late")
     store = build.context.store(node.store)
     get, put = store.get, store.put
@@ -147,7 +149,7 @@ def _counted(node: plan.WindowAggregate, build: Build, stream: Process, time: li
             if before > timestamp:
                 timestamp = before
         put(key, start, (count, timestamp))
-        stream(_new(Windowed, (key, start, start + size)), count, timestamp, headers)
+        stream(_new(Windowed, (key, start, start + size if start <= last else END_OF_TIME)), count, timestamp, headers)
 
     return process
 
@@ -172,6 +174,7 @@ def count_tumbling(node: plan.WindowAggregate, build: Build) -> Bulk | None:
         return None
     process, too_late = build.entry(node), build.drop(node, "late")
     size, wait = window.size, window.grace + window.size
+    last = END_OF_TIME - size
     time = build.context.cell(node, "stream-time", -1)
     key_serde = node.store.key
     windowed = TimeWindowedSerde(key_serde, size)
@@ -211,7 +214,7 @@ def count_tumbling(node: plan.WindowAggregate, build: Build) -> Bulk | None:
 
         def make() -> list[Windowed[Any]]:
             each = zip(keys, starts.tolist(), strict=True)
-            return [_new(Windowed, (key, start, start + size)) for key, start in each]
+            return [_new(Windowed, (key, start, start + size if start <= last else END_OF_TIME)) for key, start in each]
 
         below.take(chunk.counted(counts, timestamps).with_keys(make, Names(windowed, written)))
 
@@ -236,8 +239,8 @@ def _updater(node: plan.WindowAggregate, build: Build) -> Update:
     store = build.context.store(node.store)
     get, put = store.get, store.put
     forward = None if node.emit_on_close else build.forward(node)
-    unlimited = isinstance(node.window, UnlimitedWindow)
     size = node.store.window_size_ms or 0
+    last = END_OF_TIME - size
     fail = build.failure(node, node.aggregation.user_function)
     steps = compile_aggregation(node.aggregation)
     first, following = steps.begin, steps.add
@@ -262,7 +265,7 @@ def _updater(node: plan.WindowAggregate, build: Build) -> Update:
             return True
         put(key, start, None if new is None else (new, timestamp))
         if forward is not None:
-            windowed = _new(Windowed, (key, start, END_OF_TIME if unlimited else start + size))
+            windowed = _new(Windowed, (key, start, start + size if start <= last else END_OF_TIME))
             forward(windowed, new, old, timestamp, headers, True)
         return False
 
@@ -277,7 +280,7 @@ def _updater(node: plan.WindowAggregate, build: Build) -> Update:
                 timestamp = before
         put(key, start, (new, timestamp))
         if forward is not None:
-            windowed = _new(Windowed, (key, start, END_OF_TIME if unlimited else start + size))
+            windowed = _new(Windowed, (key, start, start + size if start <= last else END_OF_TIME))
             forward(windowed, new, old, timestamp, headers, True)
         return False
 
@@ -315,7 +318,7 @@ def close_windows(node: plan.WindowAggregate, build: Build, wait: int, length: i
         closed = store.rows_between(emitted[0], bound)
         emitted[0] = bound
         for key, start, (value, timestamp) in closed:
-            forward(_new(Windowed, (key, start, start + length)), value, None, timestamp, headers, True)
+            forward(_new(Windowed, (key, start, later(start, length))), value, None, timestamp, headers, True)
         store.release(bound)
 
     return emit

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from millstream.durations import later
 from millstream.errors import ConfigError
 from millstream.failpoints import declare, reach
 from millstream.log.api import Removed
@@ -94,7 +95,7 @@ def _parts(connection: sqlite3.Connection, topic: StoredTopic, partition: int, n
         until = row.tombstones_until
         kept = last & ~dead if until is not None and until <= now else last
         if until is None and (kept & dead).any():
-            until = now + topic.settings.delete_retention_ms
+            until = later(now, topic.settings.delete_retention_ms)
         parts.append(_Part(row, kept, until if (kept & dead).any() else None))
     return parts
 

@@ -20,7 +20,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millstream.errors import CorruptLogError, LogError
+from millstream.failpoints import declare, reach
+from millstream.log.embedded.commits import CommitNote, advance
 from millstream.log.embedded.failures import is_input_output, translate
+
+AFTER_COMMIT = declare("log.note.after-commit")
 
 BUSY_TIMEOUT_MS = 60_000
 _WAL_SIZE_LIMIT = 64 * 1024 * 1024
@@ -83,6 +87,7 @@ class Database:
 
     def __init__(self, path: Path, max_size: int | None = None) -> None:
         self.path = path
+        self.note = CommitNote(path)
         self._identity = _identity(path)
         self._max_size = max_size
         self._local = threading.local()
@@ -159,13 +164,19 @@ class Database:
             self._check_identity()
             try:
                 connection.execute("BEGIN IMMEDIATE")
+                changes = connection.total_changes
                 yield connection
+                commit = advance(connection) if connection.total_changes > changes else None
                 connection.execute("COMMIT")
             except BaseException as error:
                 self._roll_back(connection)
                 if isinstance(error, sqlite3.Error) and is_input_output(error):
                     self._broken = str(error)
                 raise
+            reach(AFTER_COMMIT)
+            if commit is not None:
+                with self._lock:
+                    self.note.write(*commit)
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
@@ -190,6 +201,7 @@ class Database:
         interrupted, and it closes the connection itself.
         """
         with self._lock:
+            self.note.close()
             self._generation += 1
             connections, self._connections = self._connections, []
             for connection in connections:

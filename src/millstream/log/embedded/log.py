@@ -13,6 +13,7 @@ import pyarrow as pa
 from millstream.failpoints import declare, reach
 from millstream.log.api import (
     Append,
+    ChangesOf,
     Offsets,
     Produced,
     ProducerRecord,
@@ -39,8 +40,8 @@ from millstream.log.embedded.database import Database, now_ms
 from millstream.log.embedded.directory import data_directory
 from millstream.log.embedded.schema import open_database
 from millstream.log.producing import deal
-from millstream.views.changes import ViewChange
-from millstream.views.tables import drop_store
+from millstream.views.integrity import begin_rebuild, end_rebuild, find_damaged
+from millstream.views.tables import apply_changes, drop_store
 
 APPEND_BEFORE_BEGIN = declare("log.append.before-begin")
 APPEND_BEFORE_COMMIT = declare("log.append.before-commit")
@@ -166,7 +167,7 @@ class EmbeddedLog:
     def sizes(self, topic: str) -> list[Stored]:
         """Returns how much each partition of a topic holds."""
         with self._database.read() as connection:
-            return stored_topics.sizes(connection, stored_topics.find(connection, topic))
+            return stored_records.sizes(connection, stored_topics.find(connection, topic))
 
     def read(self, topic: str, partition: int, start: int, end: int, *, max_bytes: int | None = None) -> pa.Table:
         """Returns the records with `start <= offset < end`, in order."""
@@ -268,8 +269,19 @@ class EmbeddedLog:
             for name in stores:
                 drop_store(connection, application, name)
 
-    def complete_views(self, application: str, changes: Iterable[ViewChange], *, again: bool) -> None:
-        """Does nothing: a batch and its views are published at once."""
+    def complete_views(self, application: str, changes: ChangesOf, *, again: bool) -> None:
+        """Makes damaged views anew. None is behind the log: a batch and its views are published at once."""
+        with self._database.read() as connection:
+            damaged = find_damaged(connection, application)
+        if not damaged:
+            return
+        with self._database.write() as connection:
+            stores = begin_rebuild(connection, damaged)
+        for change in changes(stores):
+            with self._database.write() as connection:
+                apply_changes(connection, application, [change])
+        with self._database.write() as connection:
+            end_rebuild(connection, application, stores)
 
     @property
     def cleans_itself(self) -> bool:

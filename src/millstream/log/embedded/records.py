@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from millstream.errors import CorruptLogError, OffsetOutOfRangeError, RecordRefusedError
 from millstream.failpoints import declare, reach
-from millstream.log.api import SCHEMA, Append
+from millstream.log.api import SCHEMA, Append, Stored
 from millstream.log.arrays import from_integers
 from millstream.log.blocks import SCHEMA as BLOCK_SCHEMA, Block, decode, facts
 from millstream.log.embedded.checksums import checksum, verify
@@ -184,6 +184,31 @@ def rows(
                 yield row
 
 
+def sizes(connection: sqlite3.Connection, topic: StoredTopic) -> list[Stored]:
+    """Returns how much each partition of a topic holds."""
+    return [size(connection, topic, partition) for partition in range(topic.topic.partitions)]
+
+
+def size(connection: sqlite3.Connection, topic: StoredTopic, partition: int) -> Stored:
+    """Returns how much a partition holds.
+
+    Raises:
+        CorruptLogError: A row is damaged or lost.
+    """
+    edges = head(connection, topic, partition)
+    records = stored = 0
+    edge = edges.start
+    for row in rows(connection, topic, partition, edges.start, edges.next):
+        if row.base > edge:
+            raise _gap(topic, partition, edge)
+        edge = row.next
+        records += row.count
+        stored += row.size
+    if edge < edges.next:
+        raise _gap(topic, partition, edge)
+    return Stored(records, stored)
+
+
 def load(connection: sqlite3.Connection, topic: StoredTopic, partition: int, row: BlockRow) -> pa.RecordBatch:
     """Returns the records of a row, with the columns of a block.
 
@@ -191,7 +216,7 @@ def load(connection: sqlite3.Connection, topic: StoredTopic, partition: int, row
         CorruptLogError: The block is damaged, or is not the one that belongs to the row.
     """
     found = connection.execute("SELECT data FROM block_data WHERE id = ?", (row.data,)).fetchone()
-    place = _place(topic, partition, row.base)
+    place = f"topic {topic.name!r}, partition {partition}, offsets {row.base} to {row.next - 1}"
     if found is None or not isinstance(found[0], bytes):
         raise CorruptLogError(f"the records of {place} are missing", hint="restore the log from a copy")
     try:

@@ -10,7 +10,7 @@ from millstream.failpoints import declare, reach
 from millstream.log.api import Offsets, Removed
 from millstream.log.embedded import applications
 from millstream.log.embedded.database import Database
-from millstream.log.embedded.records import BlockRow, delete, rows
+from millstream.log.embedded.records import BlockRow, delete, rows, size as stored_size
 from millstream.log.embedded.topics import Head, StoredTopic, find, find_all, head, set_head
 
 AFTER_DELETE = declare("log.retention.after-delete")
@@ -74,7 +74,7 @@ def _expired(
     edges = head(connection, topic, partition)
     floor = floors.get((topic.id, partition), edges.next)
     retention_ms, retention_bytes = topic.settings.retention_ms, topic.settings.retention_bytes
-    size = 0 if retention_bytes is None else _size(connection, topic, partition)
+    size = 0 if retention_bytes is None else stored_size(connection, topic, partition).size or 0
     result = []
     with contextlib.closing(rows(connection, topic, partition, edges.start, edges.next)) as known:
         for row in known:
@@ -85,11 +85,6 @@ def _expired(
             result.append(row)
             size -= row.size
     return result
-
-
-def _size(connection: sqlite3.Connection, topic: StoredTopic, partition: int) -> int:
-    statement = "SELECT coalesce(sum(size), 0) FROM blocks WHERE topic = ? AND partition = ?"
-    return int(connection.execute(statement, (topic.id, partition)).fetchone()[0])
 
 
 def _delete(connection: sqlite3.Connection, topic: StoredTopic, partition: int, expired: list[BlockRow]) -> None:

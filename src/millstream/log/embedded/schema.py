@@ -13,14 +13,14 @@ from pathlib import Path
 
 from millstream.errors import LogError, LogFormatError
 from millstream.failpoints import declare, reach
-from millstream.log.embedded import counters
+from millstream.log.embedded import commits, counters
 from millstream.log.embedded.database import Database, connect
 from millstream.log.embedded.directory import FILE_NAME, check_directory, missing
 from millstream.log.embedded.failures import translate
 from millstream.views.tables import create_tables as create_view_tables
 
 APPLICATION_ID = 0x4D4C4C47
-VERSION = 1
+VERSION = 2
 
 # Larger pages write blocks faster, smaller ones single records and views: twice either way costs a fifth.
 PAGE_SIZE = 8192
@@ -107,7 +107,7 @@ def open_database(directory: Path, *, create: bool, max_size: int | None) -> Dat
     Raises:
         LogError: It is not there, or cannot be made or opened.
         LogFormatError: The file is something else, or of a later version.
-        CorruptLogError: The file is damaged.
+        CorruptLogError: The file is damaged, or has lost commits.
     """
     check_directory(directory, create=create)
     path = directory / FILE_NAME
@@ -119,6 +119,7 @@ def open_database(directory: Path, *, create: bool, max_size: int | None) -> Dat
     try:
         with database.use() as connection:
             _recognize(connection, path)
+            database.note.check(connection)
     except BaseException:
         database.close()
         raise
@@ -156,8 +157,9 @@ def _fill(path: Path) -> None:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.executescript(_TABLES)
+        connection.executescript(_TABLES + commits.TABLE)
         counters.create(connection)
+        commits.create(connection)
         create_view_tables(connection)
         connection.execute(f"PRAGMA user_version = {VERSION}")
 

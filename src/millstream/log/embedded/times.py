@@ -15,16 +15,11 @@ def offset_for_time(connection: sqlite3.Connection, topic: StoredTopic, partitio
     """Returns the offset of the first record that is not before a timestamp; the partition's end if there is none."""
     topic.topic.check_partition(partition)
     edges = head(connection, topic, partition)
-    statement = """
-        SELECT base FROM blocks WHERE topic = ? AND partition = ? AND max_timestamp >= ? AND count > 0
-        ORDER BY base LIMIT 1
-    """
-    found = connection.execute(statement, (topic.id, partition, timestamp)).fetchone()
-    if found is None:
-        return edges.next
-    (row,) = rows(connection, topic, partition, found[0], found[0] + 1)
-    timestamps = to_numbers(load(connection, topic, partition, row).column("timestamp"))
-    return int(offsets(row)[np.argmax(timestamps >= timestamp)])
+    for row in rows(connection, topic, partition, edges.start, edges.next):
+        if row.count and row.max_timestamp >= timestamp:
+            timestamps = to_numbers(load(connection, topic, partition, row).column("timestamp"))
+            return int(offsets(row)[np.argmax(timestamps >= max(timestamp, 0))])
+    return edges.next
 
 
 def latest_time(connection: sqlite3.Connection, topic: StoredTopic, partition: int, start: int, end: int) -> int | None:

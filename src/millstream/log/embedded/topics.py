@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from millstream.errors import ConfigError, TopicExistsError, UnknownTopicError, suggestion
 from millstream.failpoints import declare, reach
-from millstream.log.api import Stored, Topic
+from millstream.log.api import Topic
 from millstream.log.embedded.checksums import checksum, verify
 from millstream.log.embedded.counters import Counters, add, check
 from millstream.log.topic_config import TopicSettings, check_config, check_partitions, settings
@@ -155,14 +155,6 @@ def _head(topic: StoredTopic, partition: int, row: Sequence[int] | None) -> Head
     start, end, stored = row or (0, 0, None)
     verify(f"topic {topic.name!r}, partition {partition}", stored, topic.id, partition, start, end)
     return Head(start, end)
-
-
-def sizes(connection: sqlite3.Connection, topic: StoredTopic) -> list[Stored]:
-    """Returns how much each partition of a topic holds."""
-    statement = "SELECT partition, sum(count), sum(size) FROM blocks WHERE topic = ? GROUP BY partition"
-    found = {partition: Stored(*held) for partition, *held in connection.execute(statement, (topic.id,))}
-
-    return [found.get(partition, Stored(0, 0)) for partition in range(topic.topic.partitions)]
 
 
 def set_head(connection: sqlite3.Connection, topic: StoredTopic, partition: int, moved: Head) -> None:

@@ -22,6 +22,7 @@ from millstream.errors import BrokerError, FencedError, LogError, UnknownGroupEr
 from millstream.hidden import reveal
 from millstream.log.api import (
     Append,
+    ChangesOf,
     Offsets,
     Produced,
     ProducerRecord,
@@ -42,7 +43,6 @@ from millstream.log.kafka.views import LocalViews
 from millstream.log.opening import Cluster, Place
 from millstream.log.producing import deal
 from millstream.names import check_name
-from millstream.views.changes import ViewChange
 
 _POLL = 0.02
 _PATIENCE = 3.0
@@ -291,11 +291,12 @@ class KafkaLog:
         """Deletes the views of some stores of an application, if there are any."""
         self._views.drop_stores(application, stores)
 
-    def complete_views(self, application: str, changes: Iterable[ViewChange], *, again: bool) -> None:
-        """Makes views anew, if the application ran elsewhere, or they were lost."""
+    def complete_views(self, application: str, changes: ChangesOf, *, again: bool) -> None:
+        """Makes views anew, if the application ran elsewhere, or they were lost or damaged."""
+        self._views.give_up_damaged(application)
         last, known = self.published(application), self._views.batch(application)
         if last is not None and (known is None or known < last.batch - again):
-            self._views.make(application, changes, last.batch - again)
+            self._views.make(application, changes(None), last.batch - again)
 
     def hold(self, application: str, offsets: Offsets, *, also: bool = False) -> None:
         """Does nothing: brokers delete what their topics say, whoever needs it."""

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from millstream.errors import LogError, OffsetOutOfRangeError
 from millstream.log.api import SCHEMA, check_partition
-from millstream.log.blocks import encode_headers
+from millstream.log.blocks import encode_headers, encode_unreadable
 from millstream.log.kafka import positions, topics
 from millstream.log.kafka.clients import Clients
 
@@ -227,7 +227,7 @@ def _fitting(messages: list[Message], end: int, size: int | None) -> list[Messag
 
 def _table(messages: list[Message]) -> pa.Table:
     """The columns of `millstream.log.api.SCHEMA`."""
-    headers = [encode_headers(tuple(given)) if (given := _headers(message)) else None for message in messages]
+    headers = [_headers(message) for message in messages]
     columns = [
         pa.array([message.offset() for message in messages], pa.int64()),
         pa.array([message.timestamp()[1] for message in messages], pa.int64()),
@@ -238,5 +238,13 @@ def _table(messages: list[Message]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-def _headers(message: Message) -> list[tuple[str, bytes | None]] | None:
-    return message.headers()  # type: ignore[return-value]  # what a consumer gives is a list of bytes
+def _headers(message: Message) -> bytes | None:
+    """The headers of a message as `decode_headers` reads them.
+
+    The client fails if a name is not UTF-8, and must not be asked again: it would give a tuple without a name.
+    """
+    try:
+        headers: Any = message.headers()
+    except Exception as error:  # noqa: BLE001  (a SystemError, with the cause behind it)
+        return encode_unreadable(f"{type(error).__name__}: {error.__cause__ or error}")
+    return encode_headers(tuple(headers)) if headers else None

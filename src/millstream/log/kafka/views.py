@@ -8,13 +8,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from millstream.errors import LogFormatError
 from millstream.log.api import Publication
 from millstream.views.changes import ViewChange
+from millstream.views.checksums import checksum
+from millstream.views.integrity import begin_rebuild, find_damaged
 from millstream.views.tables import apply_changes, create_tables, drop_application, drop_store
 
 _BUSY_SECONDS = 30
 _PROGRESS = """CREATE TABLE IF NOT EXISTS view_batches (
-    application TEXT PRIMARY KEY, batch INTEGER NOT NULL) WITHOUT ROWID"""
+    application TEXT PRIMARY KEY, batch INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID"""
+_PUT_PROGRESS = "REPLACE INTO view_batches VALUES (?, ?, ?)"
+_VERSION = 2
 
 
 class LocalViews:
@@ -34,7 +39,7 @@ class LocalViews:
         if known is None or known < publication.batch:
             with self._writing() as connection:
                 apply_changes(connection, name, publication.views)
-                connection.execute("REPLACE INTO view_batches VALUES (?, ?)", (name, publication.batch))
+                connection.execute(_PUT_PROGRESS, (name, publication.batch, checksum(name, publication.batch)))
 
     def make(self, application: str, changes: Iterable[ViewChange], batch: int) -> None:
         """Makes views anew, as of a batch, in steps: who writes other views must not wait for all of it."""
@@ -43,7 +48,23 @@ class LocalViews:
             with self._writing() as connection:
                 apply_changes(connection, application, [change])
         with self._writing() as connection:
-            connection.execute("REPLACE INTO view_batches VALUES (?, ?)", (application, batch))
+            connection.execute(_PUT_PROGRESS, (application, batch, checksum(application, batch)))
+
+    def give_up_damaged(self, application: str) -> None:
+        """Forgets the views of an application if one of them is damaged: they are made anew."""
+        if not self._path.exists():
+            return
+        with self._lock:
+            connection = self._open()
+            connection.execute("BEGIN")
+            try:
+                damaged = find_damaged(connection, application)
+            finally:
+                connection.execute("ROLLBACK")
+        if damaged:
+            with self._writing() as connection:
+                begin_rebuild(connection, damaged)
+                connection.execute("DELETE FROM view_batches WHERE application = ?", (application,))
 
     def begin(self, application: str, last: int | None) -> None:
         """Deletes what is of an earlier life of an application: batches after the last one that it has published."""
@@ -56,9 +77,10 @@ class LocalViews:
         if not self._path.exists():
             return None
         with self._lock:
-            statement = "SELECT batch FROM view_batches WHERE application = ?"
+            statement = "SELECT application, batch, checksum FROM view_batches WHERE application = ?"
             row = self._open().execute(statement, (application,)).fetchone()
-        return None if row is None else int(row[0])
+        # A damaged row is as good as none: the views are made anew.
+        return None if row is None or checksum(*row[:2]) != row[2] else int(row[1])
 
     def drop(self, application: str) -> None:
         """Deletes the views of an application."""
@@ -106,7 +128,17 @@ class LocalViews:
             )
             with closing(connection.execute("PRAGMA journal_mode = WAL")) as cursor:
                 cursor.fetchall()
+            self._recognize(connection)
             create_tables(connection)
             connection.execute(_PROGRESS)
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
             self._connection = connection
         return self._connection
+
+    def _recognize(self, connection: sqlite3.Connection) -> None:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if tables and version != _VERSION:
+            connection.close()
+            hint = "delete it: applications make their views anew when they start"
+            raise LogFormatError(f"{self._path} has format version {version}, but this is for {_VERSION}", hint=hint)
