@@ -55,6 +55,7 @@ WITHOUT_WORDS = """\
         (IN_A_BATCH, "No space left"),
         (OF_THE_QUERY, "the disk is full"),
         (WITHOUT_WORDS, None),
+        ("Connection reset\n=== Streaming Query ===", "a Python process of Spark's has ended (Connection reset)"),
         ("", None),
     ],
 )

@@ -186,3 +186,22 @@ def test_watched_steps_are_taken_in_one_thread_which_ends_with_who_watches() -> 
 
 def fail() -> None:
     raise TimeoutError("the step's own")
+
+
+def test_the_driver_hears_what_workers_say_once_and_whole(tmp_path: Path) -> None:
+    driver, worker = Control(tmp_path / "control.json"), Control(tmp_path / "control.json")
+    assert driver.told() == []
+    worker.tell("task 0: its process ended")
+    worker.tell("two\nlines")
+    assert driver.told() == ["task 0: its process ended", "two lines"]
+    assert driver.told() == []
+    with (tmp_path / "control.told").open("a") as file:
+        file.write("half a ")
+        file.flush()
+        assert driver.told() == []
+        file.write("line\n")
+    assert driver.told() == ["half a line"]
+    driver.clear()
+    worker.tell("after a new start")
+    assert driver.told() == ["after a new start"]
+    Control(tmp_path / "of another machine" / "control.json").tell("nobody hears this")

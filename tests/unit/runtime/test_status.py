@@ -11,13 +11,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.runtime.local import LocalRun
 
 from millstream import App
-from millstream.errors import RunError
+from millstream.errors import LogError, RunError
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime import status as module
 from millstream.runtime.lifecycle import State
@@ -67,6 +68,31 @@ def status_of(run: LocalRun, how: str = "none") -> tuple[Status, Metrics]:
 def batch(run: LocalRun, metrics: Metrics, *more: Written) -> None:
     run.batch()
     metrics.add(metrics.last_batch + 1, [*run.results, *more], 0.2, 0.05, 2)
+
+
+def test_a_notebook_is_told_of_problems_in_words_and_of_nothing_else(
+    run: LocalRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
+    status, metrics = status_of(run, "auto")
+    with status:
+        status.state_changed(State.STARTING, State.CREATED)
+        with status.waiting("starting Spark"):
+            pass
+        status.state_changed(State.RUNNING, State.STARTING)
+        batch(run, metrics)
+        status.batch(run.results)
+        status.retrying("task 0: its process ended")
+        status.trouble("the broker does not answer")
+        status.trouble(None)
+        status.failed(LogError("the log is gone"), 2.0)
+    assert capsys.readouterr().err.splitlines() == [
+        "shop: task 0: its process ended",
+        "shop: the broker does not answer",
+        "shop: the log is gone",
+        "  starting again in 2 s",
+    ]
 
 
 # ----- the line --------------------------------------------------------------------------------------------------

@@ -17,7 +17,9 @@ _QUERY = re.compile(
     r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: *|(?: *SQLSTATE: \w+| \(no cause message\))+$"
 )
 _PYTHON = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*)(: .*)?$")
-_ENDED = re.compile(r"^(?:EOFException|SocketException|Connection reset)$")
+_ENDED = re.compile(r"^(?:EOFException|SocketException|Connection reset(?: by peer)?|Broken pipe)$")
+"""What Java says if one of Spark's Python processes does not answer."""
+
 _MOST_TASKS = 1000
 
 
@@ -33,15 +35,19 @@ def cause_of(text: str) -> str | None:
         return python
     causes = [_words(line) for line in lines if line.startswith("Caused by: ")]
     first = [_words(line) for line in lines[:2]]
-    return next((words for words in (*reversed(causes), *first) if words), None)
+    words = next((words for words in (*reversed(causes), *first) if words), None)
+    return None if words is None else _explained(words)
 
 
 def cause_of_java(error: Any) -> str:
     """The cause of an error of Java's that has no message: its class."""
     while error.getCause() is not None:
         error = error.getCause()
-    said = _words(str(error.toString())) or str(error.getClass().getSimpleName())
-    return f"a Python process of Spark's has ended ({said})" if _ENDED.match(said) else said
+    return _explained(_words(str(error.toString())) or str(error.getClass().getSimpleName()))
+
+
+def _explained(words: str) -> str:
+    return f"a Python process of Spark's has ended ({words})" if _ENDED.match(words) else words
 
 
 def _words(line: str) -> str:
