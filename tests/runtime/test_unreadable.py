@@ -153,7 +153,7 @@ class _Wrong(Serde[str]):
         return value if value == "text" else value and value.encode()
 
     def deserialize(self, data: bytes | None) -> str | None:
-        return data and data.decode()
+        return None if data is None else data.decode()
 
 
 @pytest.mark.parametrize("build", ["to", "through"])

@@ -344,8 +344,8 @@ class TestDriver:
         try:
             check_headers(record.headers)
         except (TypeError, ValueError) as error:
-            hint = 'headers are pairs of str and bytes or None, such as (("trace", b"1"),)'
-            raise TopologyError(f"input {topic!r}: {error}", hint=hint) from None
+            told = 'headers are pairs of str and bytes or None, such as (("trace", b"1"),)'
+            raise TopologyError(f"input {topic!r}: {error}", hint=told) from None
         try:
             value_bytes = value.serialize(record.value)
         except SerdeError as error:

@@ -11,7 +11,7 @@ import sqlite3
 from typing import Any, NamedTuple
 
 from millstream.errors import CorruptViewError
-from millstream.views.checksums import RowChecksum, checksum, damaged, row_checksum, verify, version_numbers
+from millstream.views.checksums import NOT_A_ROW, RowChecksum, checksum, damaged, row_checksum, verify, version_numbers
 from millstream.views.tables import StoreEntry, clear_store, create_tables, list_stores
 
 _TABLES = {"key-value": "view_rows", "window": "view_windows", "session": "view_windows", "versioned": "view_versions"}
@@ -36,26 +36,33 @@ def check_store(connection: sqlite3.Connection, store: StoreEntry) -> None:
         CorruptViewError: A row is damaged or lost.
     """
     read_times(connection, store)
+    what = f"the view of store {store.name!r}"
+    try:
+        count = _count_rows(connection, store)
+    except NOT_A_ROW:
+        count = None
+    if count is None or _counted(connection, store)[0] != count:
+        raise damaged(what)
+
+
+def _count_rows(connection: sqlite3.Connection, store: StoreEntry) -> int | None:
+    """Counts the rows of a view; None if one is damaged, or not behind the one before it."""
     table = _TABLES[store.kind]
     primary_key, start = _PRIMARY_KEY[table], _PRIMARY_KEY[table].stop
-    what = f"the view of store {store.name!r}"
     checksums: dict[int, RowChecksum] = {}
     count, before = 0, None
     for row in connection.execute(_ROWS[table], (store.id,)):
-        place, partition = row[primary_key], row[0]
-        if partition not in checksums:
-            verify(what, True, lambda number: isinstance(number, int), partition)
-            checksums[partition] = row_checksum(store.id, partition, _NUMBERS[table])
-        values = row[start:-1]
+        given = checksums.get(row[0])
+        if given is None:
+            given = checksums[row[0]] = row_checksum(store.id, row[0], _NUMBERS[table])
+        values, place = row[start:-1], row[primary_key]
         if table == "view_versions":
             key, value, timestamp, until, ended = values
             values = (key, value or b"", *version_numbers(timestamp, value, until, ended))
-        verify(what, row[-1], checksums[partition], *values)
-        if before is not None and place <= before:
-            raise damaged(what)
+        if given(*values) != row[-1] or (before is not None and place <= before):
+            return None
         count, before = count + 1, place
-    if _counted(connection, store)[0] != count:
-        raise damaged(what)
+    return count
 
 
 def read_times(connection: sqlite3.Connection, store: StoreEntry) -> list[tuple[int, int, int]]:

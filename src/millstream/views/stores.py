@@ -17,7 +17,7 @@ from millstream.errors import StateError
 from millstream.state.codec import FOREVER, segment_width
 from millstream.state.ordered import after_prefix
 from millstream.state.spec import StoreSpec
-from millstream.views.checksums import RowChecksum, row_checksum, verify, version_numbers
+from millstream.views.checksums import NOT_A_ROW, RowChecksum, damaged, row_checksum, verify, version_numbers
 from millstream.views.database import ViewDatabase
 from millstream.views.integrity import read_times
 from millstream.views.tables import StoreEntry
@@ -137,7 +137,12 @@ class ViewKeyValueStore(_ViewStore):
         to_key, to_row = self._to_key, self._row
         checksums = _Checksums(store, 1)
         for partition, key, value, timestamp, stored in rows:
-            self._verify(stored, checksums[partition], key, value, timestamp)
+            try:
+                right = checksums[partition](key, value, timestamp) == stored
+            except NOT_A_ROW:
+                right = False
+            if not right:
+                raise damaged(f"a row of the view of store {self.spec.name!r}")
             yield to_key(key), to_row(value, timestamp)
 
 
@@ -307,7 +312,7 @@ class ViewVersionedStore(_ViewStore):
             for partition, _, horizon in read_times(connection, store):
                 version = self._version(connection, (store.id, partition, data), as_of, horizon)
                 if version is not None and version[0] is not None:
-                    return self._row(*version[:2]), version[1]
+                    return self._row(version[0], version[1]), version[1]
         return None
 
     def valid_to(self, key: Any, timestamp: int, /) -> int | None:
