@@ -97,7 +97,7 @@ def test_what_hints_name_is_there() -> None:
 def test_looking_for_an_attribute_is_no_mistake(kind: str) -> None:
     thing = OBJECTS[kind]()
     assert not hasattr(thing, "filtr")
-    assert not hasattr(thing, "_repr_html_")
+    assert not hasattr(thing, "_repr_png_")
     assert getattr(thing, "filtr", None) is None
     with pytest.raises(AttributeError) as caught:
         _ = thing._private
