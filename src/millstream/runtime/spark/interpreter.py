@@ -99,14 +99,13 @@ def _ask(python: str, whose: str, needed: tuple[str, ...], hint: str) -> Any:
 
 def _start_this_one() -> str:
     """What to do if modules are found here that the interpreter itself does not find."""
-    import millstream  # noqa: PLC0415  (only its place is asked for)
-
-    found = Path(millstream.__file__)
-    for folder in found.parents:
+    package = Path(__file__).parents[2]
+    active = os.environ.get("VIRTUAL_ENV")
+    for folder in (*package.parents, *([Path(active)] if active else [])):
         python = folder / "bin" / "python"
         if (folder / "pyvenv.cfg").exists() and python.exists():
             return (
                 f"millstream is installed in {folder}: run {python}, or, for IPython and Jupyter, install them there "
                 f"({python} -m pip install ipykernel) and choose its kernel; PYSPARK_PYTHON={python} will do, too"
             )
-    return f"install millstream there, or set PYSPARK_PYTHON to a Python that finds it (here it is in {found.parent})"
+    return f"install millstream there, or set PYSPARK_PYTHON to a Python that finds it (here it is in {package})"
