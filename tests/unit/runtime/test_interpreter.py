@@ -7,11 +7,13 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from millstream.errors import SetupError
-from millstream.runtime.spark.interpreter import check_interpreter
+from millstream.runtime.spark.interpreter import check_interpreter, check_interpreter_of
 
 OUTSIDE = """
 import sys
@@ -60,10 +62,10 @@ def test_the_running_python_and_workers_elsewhere_are_accepted(monkeypatch: pyte
         (None, "which does not run: "),
         ("echo no Python at all", "which does not run: "),
         ("echo lost >&2; exit 1", "which does not run: lost"),
-        ('echo \'{"python": [3, 4], "missing": [], "versions": {}}\'', "would run Python 3.4"),
+        ('echo \'{"python": [3, 4], "missing": [], "versions": {}}\'', "which is Python 3.4, and this is Python "),
         (
             f'echo \'{{"python": {list(sys.version_info[:2])}, "missing": [], "versions": {{"pyspark": "1.0"}}}}\'',
-            "which has pyspark 1.0, and this program has ",
+            "which has pyspark 1.0, and this has ",
         ),
     ],
 )
@@ -78,6 +80,18 @@ def test_another_python_that_does_not_fit(
     with pytest.raises(SetupError) as caught:
         check_interpreter({})
     assert said in caught.value.message
-    assert f"PYSPARK_PYTHON: {python}" in caught.value.message or f"{python} (PYSPARK_PYTHON)" in caught.value.message
+    assert f"{python} (PYSPARK_PYTHON)" in caught.value.message
     assert caught.value.hint is not None
     assert "PYSPARK_PYTHON" in caught.value.hint
+
+
+def test_the_python_of_an_active_session(tmp_path: Path) -> None:
+    venv.create(tmp_path / "other", with_pip=False, symlinks=True)
+    other: Any = SimpleNamespace(master="local[2]", pythonExec=str(tmp_path / "other" / "bin" / "python"))
+    with pytest.raises(
+        SetupError, match=r"\(the active Spark session\), which cannot import millstream and "
+    ) as caught:
+        check_interpreter_of(other)
+    assert caught.value.hint == f"set PYSPARK_PYTHON={sys.executable} before the session is made"
+    check_interpreter_of(SimpleNamespace(master="local[2]", pythonExec=sys.executable))  # type: ignore[arg-type]
+    check_interpreter_of(SimpleNamespace(master="spark://somewhere", pythonExec="gone"))  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark import SparkContext
@@ -75,7 +76,8 @@ def test_a_java_that_is_too_old(tmp_path: Path, version: str, number: str) -> No
 def test_where_spark_runs_already_nobody_asks_for_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(SparkContext, "_active_spark_context", object())
+    active = SimpleNamespace(master="local", pythonExec=sys.executable)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", active)
     check_startable({})
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
     with pytest.raises(SetupError):

@@ -10,11 +10,13 @@ import sys
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millstream.errors import SetupError
 
-_PACKAGE = Path(__file__).parents[2]
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
 _NEEDED = ("millstream", "pyspark", "pyarrow", "pandas")
 _SAME = ("millstream", "pyspark")
 """Those of which the workers must have the same version."""
@@ -34,7 +36,7 @@ print(json.dumps({"python": sys.version_info[:2], "missing": missing, "versions"
 
 
 def check_interpreter(config: Mapping[str, Any]) -> None:
-    """Makes sure that the Python of Spark's workers has what they need.
+    """Makes sure that the Python of the workers of a Spark that is to be started has what they need.
 
     It is the running one, unless ``PYSPARK_PYTHON`` names another. But the running one may find modules only because it
     was told where they are: IPython adds the packages of a virtual environment that it is not installed in.
@@ -49,51 +51,61 @@ def check_interpreter(config: Mapping[str, Any]) -> None:
     python = named or sys.executable
     if not python:
         raise SetupError("Spark's workers need a Python, and this one has no path", hint="set PYSPARK_PYTHON")
-    whose = "PYSPARK_PYTHON" if named else "the running Python"
-    facts = _ask(python, whose)
+    hint = "unset PYSPARK_PYTHON, or let it name a Python that fits" if named else _start_this_one()
+    _check(python, "PYSPARK_PYTHON" if named else "the running Python", _NEEDED, hint)
+
+
+def check_interpreter_of(context: SparkContext) -> None:
+    """Makes sure that the Python of the workers of a Spark that runs here already has what they need.
+
+    Raises:
+        SetupError: It has not.
+    """
+    if str(context.master).startswith("local"):
+        needed = tuple(name for name in _NEEDED if name != "pyspark")  # which Spark brings
+        hint = f"set PYSPARK_PYTHON={sys.executable} before the session is made"
+        _check(str(context.pythonExec), "the active Spark session", needed, hint)
+
+
+def _check(python: str, whose: str, needed: tuple[str, ...], hint: str) -> None:
+    facts = _ask(python, whose, needed, hint)
+    workers = f"Spark's workers would run {python} ({whose})"
     own = list(sys.version_info[:2])
     if facts["python"] != own:
         versions = [".".join(map(str, each)) for each in (facts["python"], own)]
-        raise SetupError(
-            f"Spark's workers would run Python {versions[0]} ({whose}: {python}), and this is Python {versions[1]}",
-            hint="unset PYSPARK_PYTHON, or let it name a Python of the same version",
-        )
+        raise SetupError(f"{workers}, which is Python {versions[0]}, and this is Python {versions[1]}", hint=hint)
     if facts["missing"]:
-        raise SetupError(
-            f"Spark's workers would run {python} ({whose}), which cannot import {' and '.join(facts['missing'])}",
-            hint=_start_this_one(),
-        )
+        raise SetupError(f"{workers}, which cannot import {' and '.join(facts['missing'])}", hint=hint)
     for name, version in facts["versions"].items():
         with contextlib.suppress(metadata.PackageNotFoundError):
-            if metadata.version(name) != version:
-                raise SetupError(
-                    f"Spark's workers would run {python} ({whose}), which has {name} {version}, and this program has "
-                    f"{metadata.version(name)}",
-                    hint="unset PYSPARK_PYTHON, or install the same version there",
-                )
+            own_version = metadata.version(name)
+            if own_version != version:
+                raise SetupError(f"{workers}, which has {name} {version}, and this has {own_version}", hint=hint)
 
 
-def _ask(python: str, whose: str) -> Any:
+def _ask(python: str, whose: str, needed: tuple[str, ...], hint: str) -> Any:
     try:
         done = subprocess.run(  # noqa: S603  (the Python that Spark would run)
-            [python, "-c", _PROBE, " ".join(_NEEDED), " ".join(_SAME)], capture_output=True, text=True, check=True
+            [python, "-c", _PROBE, " ".join(needed), " ".join(_SAME)], capture_output=True, text=True, check=True
         )
         return json.loads(done.stdout)
     except (OSError, subprocess.CalledProcessError, ValueError) as error:
         lines = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
         raise SetupError(
             f"Spark's workers would run {python} ({whose}), which does not run: {lines[-1] if lines else error}",
-            hint="unset PYSPARK_PYTHON, or correct it",
+            hint=hint,
         ) from error
 
 
 def _start_this_one() -> str:
     """What to do if modules are found here that the interpreter itself does not find."""
-    for folder in _PACKAGE.parents:
+    package = Path(__file__).parents[2]
+    active = os.environ.get("VIRTUAL_ENV")
+    for folder in (*package.parents, *([Path(active)] if active else [])):
         python = folder / "bin" / "python"
         if (folder / "pyvenv.cfg").exists() and python.exists():
             return (
                 f"millstream is installed in {folder}: run {python}, or, for IPython and Jupyter, install them there "
                 f"({python} -m pip install ipykernel) and choose its kernel; PYSPARK_PYTHON={python} will do, too"
             )
-    return f"install millstream there, or set PYSPARK_PYTHON to a Python that finds it (here it is in {_PACKAGE})"
+    return f"install millstream there, or set PYSPARK_PYTHON to a Python that finds it (here it is in {package})"

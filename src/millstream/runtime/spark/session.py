@@ -22,7 +22,7 @@ from millstream.log.opening import Place
 from millstream.runtime.checkpoint import local_path
 from millstream.runtime.host.birth import is_left_behind, owner_record
 from millstream.runtime.spark.archive import java_options
-from millstream.runtime.spark.interpreter import check_interpreter
+from millstream.runtime.spark.interpreter import check_interpreter, check_interpreter_of
 from millstream.runtime.spark.java import check_java, keep_quiet, launch_java
 
 if TYPE_CHECKING:
@@ -103,9 +103,12 @@ def check_startable(config: Mapping[str, Any]) -> None:
     """
     # Spark cannot run here unless PySpark is imported. Another thread may be importing it: its parts come one by one.
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
-    if context is None or context._active_spark_context is None:
+    active = getattr(context, "_active_spark_context", None)
+    if active is None:
         check_java()
         check_interpreter(config)
+    elif _started is None or _started[0] is not active:
+        check_interpreter_of(active)
 
 
 def import_pyspark() -> None:
