@@ -126,6 +126,27 @@ def test_a_damaged_view_is_an_error_and_made_anew_at_the_start(
     assert app.store("counts").get("key 7") == original[1]["counts"][0][1] + 1
 
 
+def test_large_views_are_checked_on_demand(directory: Path) -> None:
+    with behind_its_back(directory) as connection:
+        damage_view(connection, "a key")
+        connection.execute("BEGIN")
+        assert [view.store.name for view in find_damaged(connection, "app")] == ["counts"]
+        assert find_damaged(connection, "app", most=10) == []  # it has 60 rows
+        connection.execute("ROLLBACK")
+    checked = run_in(directory)("stores", "check", "app")
+    assert (checked.code, checked.out) == (1, "")
+    assert checked.err.startswith("error: damaged views of application app: counts\nhint: start the application")
+    with behind_its_back(directory) as connection:
+        connection.execute("BEGIN")
+        assert [view.store.name for view in find_damaged(connection, "app", most=10)] == ["counts"]
+        connection.execute("ROLLBACK")
+    with LocalRun(topology(directory)):
+        pass
+    checked = run_in(directory)("stores", "check", "app")
+    assert (checked.code, checked.err) == (0, "")
+    assert checked.out == "app: no view is damaged (counts, sessions, unlogged, versions, windows)\n"
+
+
 def test_a_damaged_view_without_a_changelog_begins_empty(
     directory: Path, capsys: pytest.CaptureFixture[str], original: tuple[Path, dict[str, Any]]
 ) -> None:

@@ -116,12 +116,35 @@ def scan(
         tell(f"there is more; --limit shows it (now {limit})")
 
 
+@command(stores, "check", "millstream stores check word-count")
+def check(application: Application, data: Data = None, output: Output = "table") -> None:
+    """Reads all rows of the views of an application, and marks damaged views: its next start makes them anew.
+
+    Small views are also checked when the application starts, and when they are read.
+    """
+    from millstream.views.integrity import mark_damaged
+
+    with _opened(data, application) as opened:
+        names = sorted(name for name in opened.queryable if opened.entry(name) is not None)
+        damaged = mark_damaged(opened.path, application) if names else []
+    if output == "json":
+        print_json({"application": application, "checked": names, "damaged": damaged})
+    elif not damaged:
+        typer.echo(f"{application}: no view is damaged ({', '.join(names) or 'there is none'})")
+    if damaged:
+        raise CommandError(
+            f"damaged views of application {application}: {', '.join(damaged)}",
+            hint="start the application: it makes them anew from their changelogs",
+        )
+
+
 class _Stores:
     """The stores of an application, and what its last topology said about them."""
 
     def __init__(self, place: Place, application: str, plan: dict[str, Any], queryable: list[str]) -> None:
         from millstream.views.reader import ViewDatabase
 
+        self.path = place.views
         self.database = ViewDatabase(place.views)
         self.application = application
         self.plan = plan

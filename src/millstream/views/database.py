@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from millstream.errors import StateError, UnknownStoreError, suggestion
-from millstream.views.integrity import check_store
+from millstream.views.integrity import MOST_AT_ONCE, check_store
 from millstream.views.tables import StoreEntry, find_store, list_stores
 
 _SNAPSHOTS: ContextVar[dict[ViewDatabase, sqlite3.Connection]] = ContextVar("millstream_view_snapshots")
@@ -127,11 +127,13 @@ class ViewDatabase:
     def check(self, connection: sqlite3.Connection, store: StoreEntry) -> None:
         """Checks all of a view, once for this object: then what is not found in it is not there.
 
+        A large view is not checked here, as that takes seconds; see `millstream.views.integrity.mark_damaged`.
+
         Raises:
             CorruptViewError: The view is damaged.
         """
         if store.id not in self._checked:
-            check_store(connection, store)
+            check_store(connection, store, MOST_AT_ONCE)
             self._checked.add(store.id)
 
     def store(self, connection: sqlite3.Connection, application: str, name: str) -> StoreEntry:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from millstream.errors import CorruptViewError
 from millstream.views.checksums import NOT_A_ROW, RowChecksum, checksum, damaged, row_checksum, verify, version_numbers
 from millstream.views.tables import StoreEntry, clear_store, create_tables, list_stores
 
+_BUSY_SECONDS = 10
 _TABLES = {"key-value": "view_rows", "window": "view_windows", "session": "view_windows", "versioned": "view_versions"}
 _NUMBERS = {"view_rows": 1, "view_windows": 4, "view_versions": 3}
 # By primary key: partition and the rest of the key, then key, value, numbers and checksum.
@@ -24,19 +26,25 @@ _ROWS = {
     "view_versions": "SELECT partition, partition, key, timestamp, key, value, timestamp, until, ended, checksum"
     " FROM view_versions WHERE store = ?",
 }
+MOST_AT_ONCE = 250_000
+"""Views with more rows are not read whole when an application starts, or when a row is missed: that takes seconds."""
+
 _MISSING = 1 << 40
 """How many rows more than there are a view is said to have while it is made anew."""
 _PRIMARY_KEY = {"view_rows": slice(1, 3), "view_windows": slice(1, 6), "view_versions": slice(1, 4)}
 
 
-def check_store(connection: sqlite3.Connection, store: StoreEntry) -> None:
-    """Reads all of a view.
+def check_store(connection: sqlite3.Connection, store: StoreEntry, most: int | None = None) -> None:
+    """Reads all rows of a view, unless it has more than ``most``.
 
     Raises:
         CorruptViewError: A row is damaged or lost.
     """
     read_times(connection, store)
     what = f"the view of store {store.name!r}"
+    rows = _counted(connection, store)[0]
+    if most is not None and rows is not None and most < rows < _MISSING:
+        return
     try:
         count = _count_rows(connection, store)
     except NOT_A_ROW:
@@ -93,8 +101,12 @@ class DamagedView(NamedTuple):
     table: str | None
 
 
-def find_damaged(connection: sqlite3.Connection, application: str) -> list[DamagedView]:
+def find_damaged(
+    connection: sqlite3.Connection, application: str, most: int | None = MOST_AT_ONCE
+) -> list[DamagedView]:
     """Returns the damaged views of an application. The caller has begun a transaction for reading.
+
+    Of views with more than ``most`` rows, only those are found that were marked as damaged.
 
     Raises:
         CorruptViewError: The list of stores is damaged.
@@ -102,7 +114,7 @@ def find_damaged(connection: sqlite3.Connection, application: str) -> list[Damag
     found = []
     for store in list_stores(connection, application):
         try:
-            check_store(connection, store)
+            check_store(connection, store, most)
         except CorruptViewError:
             found.append(DamagedView(store, None))
         except sqlite3.DatabaseError:
@@ -111,6 +123,23 @@ def find_damaged(connection: sqlite3.Connection, application: str) -> list[Damag
             connection.execute("ROLLBACK")
             connection.execute("BEGIN")
     return found
+
+
+def mark_damaged(path: Path, application: str) -> list[str]:
+    """Reads all rows of all views of an application, and marks the damaged ones: its next start makes them anew.
+
+    Returns:
+        The names of the damaged stores.
+    """
+    with contextlib.closing(sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        damaged_views = find_damaged(connection, application, most=None)
+        connection.execute("ROLLBACK")
+        connection.execute("BEGIN IMMEDIATE")
+        for view in damaged_views:
+            connection.execute("REPLACE INTO view_counts VALUES (?, ?, 0)", (view.store.id, _MISSING))
+        connection.execute("COMMIT")
+    return [view.store.name for view in damaged_views]
 
 
 def begin_rebuild(connection: sqlite3.Connection, views: list[DamagedView]) -> list[str]:
