@@ -238,7 +238,11 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
     options["spark.driver.extraJavaOptions"] = java
     environment = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
     with _environment(environment):
-        launch_java(options, directory / "spark.err", scratch)
+        try:
+            launch_java(options, directory / "spark.err", scratch)
+        finally:
+            # Not before: a Java that starts while this process ends, and cannot write what it has to, never ends.
+            atexit.register(shutil.rmtree, scratch, ignore_errors=True)
         builder = SparkSession.builder
         for key, value in options.items():
             builder = builder.config(key, value)
@@ -263,7 +267,7 @@ def _same(number: int) -> int:
 
 
 def _scratch(base: Path) -> Path:
-    """A directory for what Spark keeps while it runs; those of processes that are gone are removed."""
+    """Makes a directory for what Spark keeps while it runs, and removes those of processes that are gone."""
     base.mkdir(mode=0o700, exist_ok=True)
     for old in base.glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it is being made, or removed
@@ -272,7 +276,6 @@ def _scratch(base: Path) -> Path:
     own = base / str(os.getpid())
     own.mkdir(mode=0o700, exist_ok=True)
     (own / _OWNER).write_text(owner_record(os.getpid()), encoding="ascii")
-    atexit.register(shutil.rmtree, own, ignore_errors=True)
     return own
 
 
