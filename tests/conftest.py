@@ -5,6 +5,9 @@ import os
 import pytest
 from hypothesis import settings
 
+# Parts of scripts that tests write and run, which cannot be imported here.
+collect_ignore = ["runtime/kinds_application.py"]
+
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")

@@ -115,7 +115,7 @@ def read_stage(app: App, count: int, *, given: bool = False) -> Written:
     request = ReadRanges(digest(program), 0, [("in", 0, 0, count, False, ())], None, records)
     outcome = run_noting("the read stage", request, lambda _message: ProgramData(program), told.append)
     assert isinstance(outcome, RowsRead)
-    return next(unpack(payload, Written) for _task, kind, payload in outcome.rows if kind == RESULT)
+    return next(unpack(payload, list[Written])[0] for _task, kind, payload in outcome.rows if kind == RESULT)
 
 
 told: list[str] = []

@@ -143,7 +143,11 @@ def test_a_row_that_is_missing_in_a_view_is_found(directory: Path) -> None:
     views = [name for name in tables if name.startswith("view") and _has(connection, name, "key")]
     assert views
     for name in views:
-        connection.execute(f"DELETE FROM {name} WHERE key = CAST('k03' AS BLOB)")
+        gone = f"FROM {name} WHERE key = CAST('k03' AS BLOB)"
+        counts = connection.execute(f"SELECT store, count(*) {gone} GROUP BY store").fetchall()
+        connection.execute(f"DELETE {gone}")
+        # Else the view would be found to be damaged before its rows are compared with the model.
+        connection.executemany("UPDATE view_counts SET rows = rows - ?2 WHERE store = ?1", counts)
     connection.commit()
     connection.close()
     findings = model.verify(directory, SEED, PER_KEY)
