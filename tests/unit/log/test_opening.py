@@ -30,7 +30,7 @@ def test_only_the_user_sees_what_is_written(directory: Path) -> None:
             names = {path.name: mode(path) for path in directory.iterdir()}
     finally:
         os.umask(before)
-    assert names == {"log.db": 0o600, "log.db-wal": 0o600, "log.db-shm": 0o600}
+    assert names == {"log.db": 0o600, "log.db-wal": 0o600, "log.db-shm": 0o600, "log.db-commit": 0o600}
 
 
 def test_the_directory_comes_from_the_environment_or_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_names_that_mean_something_in_addresses_do_not(tmp_path: Path) -> None:
     directory = tmp_path / "a?mode=memory&b#c%20d"
     with open_log(directory) as log:
         log.create_topic("t")
-    assert [path.name for path in directory.iterdir()] == ["log.db"]
+    assert {path.name for path in directory.iterdir()} == {"log.db", "log.db-commit"}
 
 
 def test_what_was_written_is_there_after_opening_again(directory: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_log_of_a_later_version_is_refused(directory: Path) -> None:
     open_log(directory).close()
     with closing(sqlite3.connect(directory / "log.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(LogFormatError, match="has format version 99, but this is for version 1"):
+    with pytest.raises(LogFormatError, match="has format version 99, but this is for version 2"):
         open_log(directory)
 
 

@@ -303,6 +303,6 @@ def test_a_log_is_made_once_by_processes_that_race_for_it(tmp_path: Path) -> Non
     for attempt in range(10):
         directory = tmp_path / str(attempt)
         assert in_children([lambda: produce(directory)] * 3) == [0, 0, 0]  # noqa: B023  (called before the loop goes on)
-        assert {path.name for path in directory.iterdir()} == {"log.db"}
+        assert {path.name for path in directory.iterdir()} == {"log.db", "log.db-commit"}
         with open_log(directory, create=False) as log:
             assert log.ends(["t"]) == {"t": [3]}
