@@ -75,7 +75,7 @@ def test_executors_that_take_all_cores_have_a_host_for_each_which_ends_with_the_
         command = [sys.executable, "-c", SCRIPT, str(directory), cluster.url]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             try:
-                wait_for(lambda: len(started()) == 2, "two hosts", 150)
+                wait_for(lambda: len(started()) == 2, "two hosts", 240)
                 wait_for((directory / "applications/lasting/checkpoint/commits/0").exists, "a batch", 150)
                 assert process.stdin is not None
                 assert process.stdout is not None

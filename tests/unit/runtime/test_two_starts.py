@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BUSY = """
 import os
 parent = os.getppid()
@@ -59,6 +61,7 @@ print(failed)
 """
 
 
+@pytest.mark.timeout(180)  # beside busy processes
 def test_two_starts_at_once_twenty_times_beside_busy_processes(tmp_path: Path) -> None:
     java = tmp_path / "home" / "bin" / "java"
     java.parent.mkdir(parents=True)
