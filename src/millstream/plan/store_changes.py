@@ -165,7 +165,8 @@ def _meanings(name: str, old: Side, new: Side) -> Iterator[str]:
         holds_input = option == "joiner" and before["kind"] in _HOLDS_INPUT
         if not holds_input and is_known(was.get(option), now.get(option)):
             texts = [spelled(option, side.get(option)) for side in (was, now)]
-            yield f"the {option} of its operator was {texts[0]}, and is now {texts[1]}"
+            name = "kind" if option == "how" else option
+            yield f"the {name} of its operator was {texts[0]}, and is now {texts[1]}"
     windows = [side.get("window") or {} for side in (was, now)]
     if all(windows) and windows[0].get("grace") != windows[1].get("grace"):
         graces = [spelled("grace", window.get("grace")) for window in windows]

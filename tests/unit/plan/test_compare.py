@@ -373,7 +373,7 @@ INCOMPATIBLE: dict[str, tuple[Build, Build, str, str]] = {
         lambda a: joined(a, join_window("1s"), "left_join"),
         lambda a: joined(a, join_window("1s"), "outer_join"),
         "j-left-store",
-        "the how of its operator was left, and is now outer",
+        "the kind of its operator was left, and is now outer",
     ),
     "kind of a foreign-key join": (
         pairs,
