@@ -23,10 +23,10 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from millstream.failpoints import declare, reach
+from millstream.core.failpoints import declare, reach
+from millstream.core.partitioning_arrow import partitions_for
 from millstream.log import Append, Log, ProducerRecord, Publication, open_log
 from millstream.log.blocks import encode
-from millstream.partitioning_arrow import partitions_for
 
 PER_CALL = 5_000
 PARTITIONS = 4

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from millstream.core.partitioning_arrow import partitions_for
 from millstream.log import Append, Log
 from millstream.log.blocks import encode
-from millstream.partitioning_arrow import partitions_for
 
 _BLOCK = 16_384
 _AT_ONCE = 2_000_000

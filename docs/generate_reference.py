@@ -32,8 +32,8 @@ from millstream import errors
 from millstream.cli.exits import MEANINGS
 from millstream.cli.main import cli
 from millstream.config import KEYS, PREFIXES
+from millstream.core.frozen import Frozen
 from millstream.expr.catalog import CATALOG
-from millstream.frozen import Frozen
 from millstream.serde import Serde
 
 PACKAGE = "millstream"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.records import Record, Windowed
 from millstream.dsl.app import App
 from millstream.dsl.cogrouped import CogroupedStream
 from millstream.dsl.grouped import GroupedStream, GroupedTable
@@ -42,7 +43,6 @@ from millstream.expr.aggregates import (
     sum_,
     top_k,
 )
-from millstream.records import Record, Windowed
 from millstream.serde import Serde
 
 if TYPE_CHECKING:

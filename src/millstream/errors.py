@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from millstream.callsite import caller
-from millstream.text import printable, readable
+from millstream.core.callsite import caller
+from millstream.text.escaping import printable, readable
 
 
 class MillstreamError(Exception):

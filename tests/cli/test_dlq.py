@@ -10,7 +10,7 @@ from tests.cli.conftest import Run
 from tests.runtime.local import LocalRun
 
 from millstream import App
-from millstream.failpoints import EXIT_STATUS
+from millstream.core.failpoints import EXIT_STATUS
 from millstream.log import ProducerRecord, open_log
 
 PAYMENTS = """

@@ -13,9 +13,9 @@ from millstream import App, TestDriver
 from millstream.cli.main import main
 from millstream.errors import ProcessingError
 from millstream.log import ProducerRecord, open_log
-from millstream.runtime.commit import error_of
 from millstream.runtime.messages import failure_of
-from millstream.text import MESSAGE, TRACE
+from millstream.runtime.publish.committer import error_of
+from millstream.text.escaping import MESSAGE, TRACE
 
 EVIL = "\x1b]0;owned\x07\x9b31m\x7f\u2028\u202e\u200b\r[bold]"
 FORGED = f"{EVIL}\nerror: all is lost\nhint: rm -rf /\n  hint: rm -rf /\n"

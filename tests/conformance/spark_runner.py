@@ -30,7 +30,7 @@ from millstream.log.api import Append, Log
 from millstream.log.blocks import Block, decode_headers, encode
 from millstream.log.opening import place_of
 from millstream.plan.stateless import Repartition, Sink
-from millstream.runtime.subscription import Subscription
+from millstream.runtime.batches.subscription import Subscription
 from millstream.serde import Serde, serde_for
 from millstream.views.database import ViewDatabase
 from millstream.views.reader import open_view

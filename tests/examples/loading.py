@@ -10,9 +10,9 @@ from pathlib import Path
 from examples.generator import START, create_topics, write
 
 from millstream import App, TestDriver
+from millstream.core.records import Headers
 from millstream.log import Log
 from millstream.log.blocks import decode_headers
-from millstream.records import Headers
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/app.py"))

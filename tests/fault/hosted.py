@@ -17,7 +17,7 @@ from tests.runtime.local import LocalRun
 
 from millstream import App
 from millstream.runtime.host.client import ask, connect, stop_all
-from millstream.runtime.host.recovery import run_noting
+from millstream.runtime.host.crash_recovery import run_noting
 from millstream.runtime.host.server import TOKEN_KEY
 from millstream.runtime.host.wire import HostGone, Wire
 from millstream.runtime.messages import (
@@ -32,7 +32,7 @@ from millstream.runtime.messages import (
     pack,
     unpack,
 )
-from millstream.runtime.program import digest, pack_program
+from millstream.runtime.program.program import digest, pack_program
 
 cloudpickle: Any = untyped_cloudpickle
 State = dict[bytes, bytes]

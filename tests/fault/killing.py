@@ -19,7 +19,7 @@ from tests.fault import model, smoke
 from tests.fault.points import KAFKA, SPARK
 from tests.processes import Process, running
 
-from millstream.failpoints import EXIT_STATUS
+from millstream.core.failpoints import EXIT_STATUS
 
 GONE_SECONDS = 15.0
 """No process of an application may be left longer than this after its end."""

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from tests.fault import smoke
 from tests.fault.smoke import GAP, GLOBAL, HOP, JOIN, KEYS, PARTITIONS, SLIDING, TICK, TUMBLING, Given
 
+from millstream.core.partitioning import partition_for
 from millstream.log import Log, open_log
-from millstream.partitioning import partition_for
 
 Sequences = dict[str, list[Any]]
 """The values of each key, in order."""

@@ -8,7 +8,7 @@ import pkgutil
 import tests.runtime.local  # noqa: F401  (it declares points of its own)
 
 import millstream
-from millstream.failpoints import FAILPOINTS
+from millstream.core.failpoints import FAILPOINTS
 
 for module in pkgutil.walk_packages(millstream.__path__, "millstream."):
     if not module.name.endswith("__main__"):

@@ -26,8 +26,8 @@ from millstream import (
     tumbling,
     until_window_closes,
 )
+from millstream.core.partitioning import partition_for
 from millstream.log import ProducerRecord, open_log
-from millstream.partitioning import partition_for
 
 APPLICATION = "smoke"
 KEYS = [f"k{number:02d}" for number in range(20)]

@@ -20,14 +20,14 @@ from tests.fault.hosted import HostedRun, packed
 from millstream import App, Processor, Record
 from millstream.errors import ProcessingError, RunError
 from millstream.log import ProducerRecord, open_log
-from millstream.runtime.application import Application
 from millstream.runtime.host.client import is_stopped
-from millstream.runtime.host.recovery import run_noting
+from millstream.runtime.host.crash_recovery import run_noting
 from millstream.runtime.host.wire import Wire
 from millstream.runtime.messages import NeedProgram, ProgramData, ReadRanges, RowsRead, RunNoting, Written, unpack
-from millstream.runtime.program import digest
-from millstream.runtime.reading import RESULT
+from millstream.runtime.program.program import digest
+from millstream.runtime.read.reader import RESULT
 from millstream.runtime.spark.source import stream_of
+from millstream.runtime.start.application import Application
 from millstream.serde import Serde
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
@@ -232,7 +232,7 @@ def test_the_process_that_runs_a_batch_again_ends_with_the_worker_that_asked(tmp
     with own, theirs, (tmp_path / "trail").open("wb+") as trail:
         descriptors = (theirs.fileno(), trail.fileno())
         process = subprocess.Popen(
-            [sys.executable, "-m", "millstream.runtime.host.noting", *map(str, descriptors)], pass_fds=descriptors
+            [sys.executable, "-m", "millstream.runtime.host.crash_trace", *map(str, descriptors)], pass_fds=descriptors
         )
         theirs.close()
         wire = Wire(own)

@@ -18,7 +18,7 @@ from tests.fault.points import LOCAL
 from tests.runtime.local import LocalRun
 from tests.unit.log.helpers import in_child
 
-from millstream.failpoints import EXIT_STATUS, arm
+from millstream.core.failpoints import EXIT_STATUS, arm
 from millstream.log import open_log
 
 PER_KEY = 24

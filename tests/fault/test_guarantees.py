@@ -13,12 +13,12 @@ from tests.runtime.local import LocalRun
 from tests.unit.log.helpers import in_child
 
 from millstream import App
+from millstream.core.failpoints import EXIT_STATUS, arm
 from millstream.errors import NonDeterministicError
-from millstream.failpoints import EXIT_STATUS, arm
 from millstream.log import ProducerRecord, open_log
-from millstream.runtime.planner import Mark
-from millstream.runtime.program import pack_program
-from millstream.runtime.reading import Range
+from millstream.runtime.batches.planner import Mark
+from millstream.runtime.program.program import pack_program
+from millstream.runtime.read.reader import Range
 from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.slots import slots
 from millstream.runtime.spark.source import Before, MillstreamReader, Part, Settings

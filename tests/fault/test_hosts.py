@@ -25,8 +25,8 @@ from tests.fault.points import HOST
 from millstream import App
 from millstream.errors import RunError
 from millstream.log import ProducerRecord, open_log
-from millstream.runtime.host.birth import birth, owner_record
 from millstream.runtime.host.client import connect, run_directory
+from millstream.runtime.host.process_identity import birth, owner_record
 from millstream.runtime.host.server import Host, _Warm
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")

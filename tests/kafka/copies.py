@@ -6,8 +6,8 @@ import time
 
 from tests.kafka import independent
 
+from millstream.core.partitioning import partition_for
 from millstream.log import Log, ProducerRecord
-from millstream.partitioning import partition_for
 
 NOW = int(time.time() * 1000)
 PARTITIONS = 3

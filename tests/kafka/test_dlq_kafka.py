@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.unit.log.helpers import rows
 
+from millstream.core.failpoints import EXIT_STATUS
 from millstream.dev.broker import Broker
 from millstream.errors import FencedError
-from millstream.failpoints import EXIT_STATUS
 from millstream.log import Append, DeadLetters, Publication, Selection, dead_letter_topics, dead_letters as module
 from millstream.log.blocks import decode_headers, encode
 from millstream.log.kafka import KafkaLog

@@ -23,6 +23,7 @@ from tests.kafka.copies import check_copies, produce_originals
 from tests.runtime.local import LocalRun
 
 from millstream import App, Materialized, session, tumbling
+from millstream.core.partitioning import partition_for
 from millstream.dev.broker import Broker
 from millstream.errors import (
     BrokerError,
@@ -35,8 +36,7 @@ from millstream.errors import (
 )
 from millstream.log import ProducerRecord
 from millstream.log.kafka import KafkaLog
-from millstream.partitioning import partition_for
-from millstream.runtime import application
+from millstream.runtime.start import application
 from millstream.runtime.admin import reset
 from millstream.views.checksums import checksum
 

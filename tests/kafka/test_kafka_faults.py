@@ -23,8 +23,8 @@ from tests.fault.test_kill import stop
 from tests.kafka import independent
 from tests.kafka.conftest import running
 
+from millstream.core.failpoints import EXIT_STATUS
 from millstream.dev.broker import Broker
-from millstream.failpoints import EXIT_STATUS
 from millstream.log.kafka import KafkaLog
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from tests.kafka.opening import open_kafka_log
 from tests.unit.log.helpers import record, rows
 
+from millstream.core.partitioning import partition_for
 from millstream.dev.broker import Broker
 from millstream.errors import (
     BrokerError,
@@ -31,7 +32,6 @@ from millstream.log import Append, ProducerRecord
 from millstream.log.blocks import decode_headers, encode
 from millstream.log.kafka import KafkaLog
 from millstream.log.kafka.clients import Clients
-from millstream.partitioning import partition_for
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 

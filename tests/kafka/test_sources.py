@@ -18,8 +18,8 @@ from tests.kafka.conftest import running
 from tests.kafka.connector import connector_jars
 from tests.kafka.test_kafka_faults import OPTIONS, PROPERTIES
 
+from millstream.core.failpoints import EXIT_STATUS
 from millstream.dev.broker import Broker
-from millstream.failpoints import EXIT_STATUS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1200)]
 

@@ -30,7 +30,7 @@ from millstream import (
     until_time_limit,
     until_window_closes,
 )
-from millstream.durations import END_OF_TIME
+from millstream.core.durations import END_OF_TIME
 from millstream.errors import StateError
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.queries import stores_of

@@ -14,15 +14,15 @@ from typing import Any, Self
 import msgspec
 
 from millstream import App
-from millstream.failpoints import declare, reach
-from millstream.runtime.application import Application
-from millstream.runtime.commit import Committer
-from millstream.runtime.control import Control, Orders
-from millstream.runtime.host.runner import TaskRunner
+from millstream.core.failpoints import declare, reach
+from millstream.runtime.batches.control import Control, Orders
+from millstream.runtime.batches.planner import Planner
+from millstream.runtime.batches.roster import Roster
 from millstream.runtime.messages import Delivery, Written, unpack
-from millstream.runtime.planner import Planner
-from millstream.runtime.reading import DELIVERY, Reader, Row
-from millstream.runtime.roster import Roster
+from millstream.runtime.publish.committer import Committer
+from millstream.runtime.read.reader import DELIVERY, Reader, Row
+from millstream.runtime.start.application import Application
+from millstream.runtime.tasks.runner import TaskRunner
 from millstream.state.paged import MANIFEST_KEY
 
 AFTER_OFFSETS = declare("local.after-offsets")

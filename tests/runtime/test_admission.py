@@ -14,7 +14,7 @@ from tests.runtime.local import LocalRun
 
 from millstream import App, join_window
 from millstream.log import Log, ProducerRecord, open_log
-from millstream.runtime.pacing import Pacing
+from millstream.runtime.batches.pacing import Pacing
 
 COUNT = 300
 PARTITIONS = 3

@@ -13,13 +13,13 @@ from tests.runtime.test_changes import produce, run, values
 from tests.unit.log.helpers import in_child
 
 from millstream import App, Materialized, Stream, session
+from millstream.core.failpoints import EXIT_STATUS, arm
 from millstream.errors import IncompatibleTopologyError, ProcessingError, SetupError
-from millstream.failpoints import EXIT_STATUS, arm
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.runtime import handle as handles
 from millstream.runtime.admin import migrate, reset
 from millstream.runtime.handle import Handle
-from millstream.runtime.metrics import Metrics
+from millstream.runtime.observe.metrics import Metrics
 
 Build = Callable[[Stream[str, str]], Any]
 

@@ -12,12 +12,12 @@ from tests.runtime.local import LocalRun
 from tests.unit.log.helpers import in_child
 
 from millstream import App, col, tumbling
+from millstream.core.failpoints import EXIT_STATUS, arm
 from millstream.errors import IncompatibleTopologyError, ProcessingError, SetupError
-from millstream.failpoints import EXIT_STATUS, arm
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.log.api import Published
 from millstream.runtime.admin import migrate, reset
-from millstream.runtime.succession import had_tasks
+from millstream.runtime.start.compatibility import had_tasks
 
 
 @pytest.fixture

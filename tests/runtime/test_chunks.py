@@ -12,11 +12,11 @@ import pytest
 from tests.runtime.local import LocalRun
 
 from millstream import App, Materialized, tumbling
+from millstream.core.records import Headers
 from millstream.engine.chunks import Chunk
 from millstream.engine.compile import Build
 from millstream.errors import ProcessingError, RunError
 from millstream.log import Log, ProducerRecord, open_log
-from millstream.records import Headers
 from millstream.state.paged import PagedState
 
 DEAD = "dead"
@@ -205,7 +205,7 @@ def test_rows_that_are_not_in_memory_are_counted_on(
         assert memory_limit
         return PagedState(fetch, memory_limit=0, log_limit=0, page_bytes=64)
 
-    monkeypatch.setattr("millstream.runtime.host.runner.PagedState", without_memory)
+    monkeypatch.setattr("millstream.runtime.tasks.runner.PagedState", without_memory)
     found = []
     for name in ("chunks", "singly"):
         directory = tmp_path / name

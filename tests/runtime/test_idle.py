@@ -23,7 +23,7 @@ from millstream import (
 )
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.runtime.admin import migrate
-from millstream.runtime.planner import Planner
+from millstream.runtime.batches.planner import Planner
 
 START = 1_000_000
 
@@ -47,7 +47,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
     monkeypatch.setattr(Planner, "_now", lambda _self, start: max(found.now, int(start["now"])))
-    monkeypatch.setattr("millstream.runtime.planner._WAIT", 0)
+    monkeypatch.setattr("millstream.runtime.batches.planner._WAIT", 0)
     return found
 
 
@@ -239,7 +239,7 @@ def test_a_batch_without_records_reads_nothing_again(
     tmp_path: Path, log: Log, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if the batch before was the first one of a topic."""
-    monkeypatch.setattr("millstream.runtime.planner._REFRESH", 0)
+    monkeypatch.setattr("millstream.runtime.batches.planner._REFRESH", 0)
     app = App("idle", config={"state.dir": str(tmp_path), "status": "none"})
     stream = app.stream(pattern="new-.*", key=str, value=str)
     stream.to("out")

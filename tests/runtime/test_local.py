@@ -15,6 +15,7 @@ import pytest
 from tests.runtime.local import LocalRun
 
 from millstream import App, Materialized, Serde, tumbling
+from millstream.core.partitioning import partition_for
 from millstream.errors import (
     AlreadyRunningError,
     IncompatibleTopologyError,
@@ -25,9 +26,8 @@ from millstream.errors import (
     UnknownTopicError,
 )
 from millstream.log import Log, ProducerRecord, open_log
-from millstream.partitioning import partition_for
 from millstream.runtime.admin import migrate, reset
-from millstream.runtime.commit import Committer
+from millstream.runtime.publish.committer import Committer
 
 
 def topology(directory: Path, **config: Any) -> App:

@@ -10,12 +10,12 @@ import pytest
 from tests.runtime.local import LocalRun
 
 from millstream import App
+from millstream.core.partitioning import partition_for
 from millstream.errors import SetupError
 from millstream.log import ProducerRecord, open_log
-from millstream.partitioning import partition_for
-from millstream.runtime.application import MOST_TASKS, Application
 from millstream.runtime.messages import Delivery, unpack
-from millstream.runtime.reading import DELIVERY, RESULT
+from millstream.runtime.read.reader import DELIVERY, RESULT
+from millstream.runtime.start.application import MOST_TASKS, Application
 from millstream.state.paged import MANIFEST_KEY
 
 TASKS = 48

@@ -9,7 +9,7 @@ from tests.runtime.local import LocalRun
 
 from millstream import App, Materialized, tumbling
 from millstream.log import ProducerRecord, open_log
-from millstream.runtime.metrics import Metrics
+from millstream.runtime.observe.metrics import Metrics
 
 COUNT = 300
 

@@ -11,7 +11,7 @@ from tests.runtime.local import LocalRun
 from tests.unit.log.helpers import in_child
 
 from millstream import App, Processor, Record, tumbling
-from millstream.failpoints import EXIT_STATUS, arm
+from millstream.core.failpoints import EXIT_STATUS, arm
 from millstream.log import Log, ProducerRecord, open_log
 
 SIZES = (100, 1_000, 60_000)

@@ -12,11 +12,11 @@ import pytest
 from tests.runtime.local import LocalRun
 
 from millstream import App, Processor, Record, Serde, TestDriver
+from millstream.core.records import Headers, UnreadableHeaders
 from millstream.engine.errors import ErrorContext
 from millstream.errors import RunError, TopologyError
 from millstream.log import Append, Log, ProducerRecord, open_log
 from millstream.log.blocks import decode_headers, encode, encode_headers, encode_unreadable
-from millstream.records import Headers, UnreadableHeaders
 
 DEAD = {"errors.dead.letter.queue.topic.name": "dead"}
 SKIP = {"deserialization.exception.handler": "continue", **DEAD}

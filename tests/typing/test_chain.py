@@ -26,8 +26,8 @@ from millstream import (
     sum_,
     tumbling,
 )
+from millstream.core.records import Headers
 from millstream.errors import ConfigError
-from millstream.records import Headers
 from millstream.testing import TestInput, TestOutput
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from xml.dom import minidom
 
 from millstream import App, TestDriver, tumbling
-from millstream.display import ROWS, show
+from millstream.text.html import ROWS, show
 
 HOSTILE = "<script>alert('x')</script>\x1b[31m&"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millstream.durations import show_ms, to_ms
+from millstream.core.durations import show_ms, to_ms
 from millstream.errors import DurationError, MillstreamError
 
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from millstream import failpoints
+from millstream.core import failpoints
+from millstream.core.failpoints import EXIT_STATUS, arm, declare, reach
 from millstream.errors import ConfigError
-from millstream.failpoints import EXIT_STATUS, arm, declare, reach
 
 CODE = """
-from millstream.failpoints import declare, reach
+from millstream.core.failpoints import declare, reach
 first, second = declare("example.first"), declare("example.second")
 for turn in range(3):
     reach(first)

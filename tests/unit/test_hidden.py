@@ -9,8 +9,8 @@ import pytest
 
 from millstream import App
 from millstream.config import Config
+from millstream.config.secrets import Secret, reveal
 from millstream.errors import ConfigError
-from millstream.hidden import Secret, reveal
 from millstream.log.opening import place_of
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from millstream.core.names import check_name
 from millstream.errors import InvalidNameError, MillstreamError
-from millstream.names import check_name
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "-", "_", "x" * 249, "word-counts"])

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from millstream.core.partitioning import murmur2, partition_for, to_positive
 from millstream.errors import ConfigError
-from millstream.partitioning import murmur2, partition_for, to_positive
 
 # Kafka's UtilsTest.testMurmur2.
 KAFKA = {

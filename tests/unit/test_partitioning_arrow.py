@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
+from millstream.core.partitioning import partition_for
+from millstream.core.partitioning_arrow import partitions_for
 from millstream.errors import ConfigError
-from millstream.partitioning import partition_for
-from millstream.partitioning_arrow import partitions_for
 
 KEYS = st.lists(st.none() | st.binary(max_size=30), max_size=60)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from millstream.config.profiles import from_environment, profile
+from millstream.config.secrets import Secret
 from millstream.errors import ConfigError
-from millstream.hidden import Secret
 from millstream.log.opening import place_of
-from millstream.profiles import from_environment, profile
 
 TEXT = """
 [profiles.production]

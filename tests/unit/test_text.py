@@ -7,8 +7,8 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from millstream import text
 from millstream.errors import ProcessingError, TopologyError
+from millstream.text import escaping as text
 
 EVIL = "\x1b]0;x\x07\x9b31m\x7f\u2028\u202e\u2066\u200b\ufeff\ud800\U000e0041\r"
 """A terminal's commands in C0 and C1, DEL, a line separator, bidirectional marks, characters without width, half of a

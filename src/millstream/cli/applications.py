@@ -132,9 +132,9 @@ def plan_diff(
     """
     from millstream.cli.loading import lines_of_user, load
     from millstream.log.opening import place_of
-    from millstream.runtime.application import directory_of
-    from millstream.runtime.checkpoint import checkpoint_of
-    from millstream.runtime.succession import compare_with_last
+    from millstream.runtime.start.application import directory_of
+    from millstream.runtime.start.checkpoint import checkpoint_of
+    from millstream.runtime.start.compatibility import compare_with_last
 
     app = load(target, _configuration(context, config, data))
     found = None

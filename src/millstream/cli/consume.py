@@ -15,8 +15,8 @@ from millstream.cli.printing import print_json, show_time
 from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_headers, as_text, serde_named, serdes_of
 from millstream.cli.shared import Data, open_data, to_milliseconds
 from millstream.cli.topics import check_partition
-from millstream.names import check_name
-from millstream.records import UnreadableHeaders
+from millstream.core.names import check_name
+from millstream.core.records import UnreadableHeaders
 from millstream.serde import STRING, Serde
 
 if TYPE_CHECKING:

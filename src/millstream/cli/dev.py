@@ -11,8 +11,8 @@ import typer
 from millstream.cli.exits import CommandError
 from millstream.cli.printing import print_json
 from millstream.cli.shared import Data, Output, command, say, tell
-from millstream.durations import show_ms
-from millstream.sizes import show_bytes
+from millstream.core.durations import show_ms
+from millstream.text.sizes import show_bytes
 
 if TYPE_CHECKING:
     from millstream.dev.broker import Broker

@@ -12,7 +12,7 @@ from millstream.cli.printing import print_json, show, show_time
 from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_headers, as_text, serde_named, serdes_of
 from millstream.cli.shared import Data, Execute, Output, Yes, command, confirm, open_data, say, tell
 from millstream.serde import STRING
-from millstream.text import indented, printable, readable
+from millstream.text.escaping import indented, printable, readable
 
 if TYPE_CHECKING:
     from millstream.log import Letter, Replay, Selection

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from millstream.checks import Check
 from millstream.cli.exits import ExitCode
 from millstream.cli.printing import print_json
 from millstream.cli.shared import Data, Output, place
+from millstream.core.checks import Check
 from millstream.errors import MillstreamError
-from millstream.sizes import show_bytes
-from millstream.text import readable
+from millstream.text.escaping import readable
+from millstream.text.sizes import show_bytes
 
 if TYPE_CHECKING:
     from millstream.log.opening import Cluster, Place

@@ -17,7 +17,7 @@ from millstream.cli.exits import CommandError
 from millstream.config import Config
 from millstream.dsl.app import App
 from millstream.errors import ConfigError, MillstreamError, TopologyError, suggestion
-from millstream.text import error_text
+from millstream.text.escaping import error_text
 
 # A topology is built with these, so they cannot be changed once there is one.
 _BUILT_IN = frozenset({"default.key.serde", "default.value.serde", "ensure.explicit.internal.resource.naming"})

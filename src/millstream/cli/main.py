@@ -15,7 +15,7 @@ from millstream.cli import applications, bench, consume, dev, dlq, doctor, group
 from millstream.cli.exits import CommandError, ExitCode, UsageError
 from millstream.cli.shared import command, fail, tell
 from millstream.errors import IncompatibleTopologyError, MillstreamError
-from millstream.text import error_text, trace_text
+from millstream.text.escaping import error_text, trace_text
 
 cli = typer.Typer(
     name="millstream",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import typer
 
-from millstream.text import json_text, printable
+from millstream.text.escaping import json_text, printable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -14,13 +14,13 @@ import typer
 
 from millstream.cli.exits import UsageError
 from millstream.cli.loading import lines_of_user, load
-from millstream.durations import to_ms
+from millstream.core.durations import to_ms
+from millstream.core.records import Headers, Windowed
 from millstream.errors import ConfigError, DurationError, SerdeError, suggestion
 from millstream.plan.topics import free_writer, reader_of, topics_read, topics_written, writer_of
-from millstream.records import Headers, Windowed
 from millstream.serde import STRING, Serde, serde_for, session_windowed, time_windowed
 from millstream.serde.messages import shorten
-from millstream.text import json_text, printable
+from millstream.text.escaping import json_text, printable
 
 _NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
 _KEYS = "What keys are: text, json, long, double, uuid, bytes, windowed:string:1m, session:string, …"

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from millstream import profiles
 from millstream.cli.exits import CommandError, ExitCode, UsageError
-from millstream.config import Config
+from millstream.config import Config, profiles
+from millstream.core.names import check_name
 from millstream.errors import LogError, LogFormatError, MillstreamError, suggestion
-from millstream.names import check_name
-from millstream.text import printable, readable
+from millstream.text.escaping import printable, readable
 
 if TYPE_CHECKING:
     from millstream.log import Log

@@ -13,9 +13,9 @@ from millstream.cli.exits import CommandError, UsageError
 from millstream.cli.printing import print_json, show, show_time
 from millstream.cli.serdes import KeySerde, ValueSerde, plain, serde_named, shown, to_value
 from millstream.cli.shared import Data, Output, check_application, command, open_data, place, tell, to_milliseconds
-from millstream.durations import END_OF_TIME, show_ms
+from millstream.core.durations import END_OF_TIME, show_ms
+from millstream.core.records import Windowed
 from millstream.errors import ConfigError, UnknownStoreError, suggestion
-from millstream.records import Windowed
 from millstream.serde import BYTES, Serde, list_of, serde_for
 from millstream.state.spec import StoreSpec
 

@@ -11,7 +11,7 @@ from millstream.cli.exits import UsageError
 from millstream.cli.printing import print_json, show
 from millstream.cli.shared import Data, Output, Yes, command, confirm, open_data, say, tell, to_pairs
 from millstream.errors import TopicExistsError, UnknownTopicError
-from millstream.sizes import show_bytes
+from millstream.text.sizes import show_bytes
 
 if TYPE_CHECKING:
     from millstream.log.api import Stored

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from millstream.dev.jars import bring_jars, cache
 from millstream.errors import SetupError
-from millstream.runtime.host.birth import birth
+from millstream.runtime.host.process_identity import birth
 
 _MEMORY = ("-Xms64m", "-Xmx384m", "-XX:MaxMetaspaceSize=160m")
 _PATIENCE = 120.0

@@ -13,10 +13,10 @@ from millstream.plan.aggregates import Aggregation, BoundAggregate
 from millstream.serde import JSON, serde_for
 
 if TYPE_CHECKING:
-    from millstream.dsl.builder import Builder
     from millstream.dsl.options import Materialized
     from millstream.dsl.table import Table
     from millstream.expr import Expr
+    from millstream.plan.builder import Builder
     from millstream.plan.functions import Function
     from millstream.serde import Serde
 

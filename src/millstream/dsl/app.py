@@ -6,20 +6,20 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
-from millstream.callsite import caller
 from millstream.config import Config, Settings, offset_reset
+from millstream.core.callsite import caller
+from millstream.core.durations import Duration, show_ms, to_ms
+from millstream.core.names import check_name
 from millstream.dsl import table as tables
-from millstream.dsl.builder import Builder, shorten
 from millstream.dsl.options import Materialized
 from millstream.dsl.stores import key_value, name_of
 from millstream.dsl.stream import Stream
 from millstream.dsl.suggesting import check_options, suggesting_methods
 from millstream.dsl.table import GlobalTable, Table
-from millstream.durations import Duration, show_ms, to_ms
 from millstream.errors import ConfigError, MillstreamError, TopologyError
 from millstream.expr import Expr, col
-from millstream.names import check_name
 from millstream.plan import sources
+from millstream.plan.builder import Builder, shorten
 from millstream.plan.functions import Function, arity
 from millstream.plan.node import Plan
 from millstream.plan.process import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from millstream.callsite import caller
+from millstream.core.callsite import caller
 from millstream.dsl import grouped as groupings, table as tables
 from millstream.dsl.grouping import ADD, MERGE, store_name
 from millstream.dsl.options import Materialized
@@ -18,9 +18,9 @@ from millstream.plan.node import Node
 from millstream.plan.windows import Window
 
 if TYPE_CHECKING:
+    from millstream.core.records import Windowed
     from millstream.dsl.grouped import GroupedStream
     from millstream.dsl.table import Table, WindowedTable
-    from millstream.records import Windowed
 
 K = TypeVar("K")
 A = TypeVar("A")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from millstream.callsite import caller
+from millstream.core.callsite import caller
+from millstream.core.durations import END_OF_TIME, Duration, later, show_ms, to_ms
+from millstream.core.records import Record
 from millstream.dsl import stream as streams
 from millstream.dsl.processors import FixedKeyProcessor
-from millstream.durations import END_OF_TIME, Duration, later, show_ms, to_ms
 from millstream.errors import TopologyError
 from millstream.plan.functions import Function
 from millstream.plan.process import Store
-from millstream.records import Record
 from millstream.serde import BYTES, JSON, LONG, Serde
 from millstream.state.spec import StoreSpec
 

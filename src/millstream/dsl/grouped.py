@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from millstream.callsite import caller
+from millstream.core.callsite import caller
 from millstream.dsl import cogrouped, table as tables, windowed
 from millstream.dsl.aggregations import ReadyTableAggregations, check_calls
 from millstream.dsl.grouping import ADD, REDUCE, Groups, store_name
@@ -19,7 +19,6 @@ from millstream.serde import LONG
 from millstream.serde.changes import change
 
 if TYPE_CHECKING:
-    from millstream.dsl.builder import Builder
     from millstream.dsl.cogrouped import CogroupedStream
     from millstream.dsl.signatures import Picks
     from millstream.dsl.stream import Stream
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from millstream.dsl.windowed import Emit, WindowedStream
     from millstream.expr import Expr
     from millstream.expr.aggregates import AggregateCall
+    from millstream.plan.builder import Builder
     from millstream.serde import Serde
 
 K = TypeVar("K")

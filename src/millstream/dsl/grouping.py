@@ -9,8 +9,8 @@ from millstream.dsl.options import Materialized
 from millstream.plan.aggregates import Aggregation
 
 if TYPE_CHECKING:
-    from millstream.dsl.builder import Builder
     from millstream.dsl.stream import Stream
+    from millstream.plan.builder import Builder
     from millstream.serde import Serde
 
 K = TypeVar("K")

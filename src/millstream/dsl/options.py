@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from millstream.core.durations import Duration, show_ms, to_ms
+from millstream.core.frozen import Value
+from millstream.core.names import check_name
 from millstream.dsl.suggesting import suggesting
-from millstream.durations import Duration, show_ms, to_ms
 from millstream.errors import TopologyError
-from millstream.frozen import Value
-from millstream.names import check_name
 
 
 class Materialized(Value):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from millstream.durations import Duration
-from millstream.records import Headers, Record
+from millstream.core.durations import Duration
+from millstream.core.records import Headers, Record
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from millstream.records import Headers
+from millstream.core.records import Headers
 
 if TYPE_CHECKING:
+    from millstream.core.records import Windowed
     from millstream.dsl.options import Materialized
     from millstream.dsl.table import Table, WindowedTable
     from millstream.expr import Expr
-    from millstream.records import Windowed
     from millstream.serde import Serde
 
 K = TypeVar("K")

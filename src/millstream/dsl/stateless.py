@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from millstream.callsite import caller
+from millstream.core.callsite import caller
+from millstream.core.names import check_name
 from millstream.dsl import stream as streams
-from millstream.dsl.builder import shorten
 from millstream.dsl.signatures import OfKeyValueAndHeaders, OfValueAndHeaders
 from millstream.dsl.stream_base import StreamBase
 from millstream.dsl.suggesting import suggesting_methods
 from millstream.errors import TopologyError
 from millstream.expr import Expr
-from millstream.names import check_name
 from millstream.plan import stateless as plan
-from millstream.text import printable
+from millstream.plan.builder import shorten
+from millstream.text.escaping import printable
 
 if TYPE_CHECKING:
     from millstream.dsl.stream import Stream

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.durations import END_OF_TIME, show_ms, to_ms
 from millstream.dsl.options import Materialized
-from millstream.durations import END_OF_TIME, show_ms, to_ms
 from millstream.errors import TopologyError, UnknownStoreError
 from millstream.plan.windows import SessionWindow, SlidingWindow, TimeWindow, UnlimitedWindow, Window
 from millstream.serde import Serde, serde_for

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from millstream.asynchronous import ASYNC_HINT, async_method, is_async
-from millstream.callsite import caller, warn_user
+from millstream.core.asynchronous import ASYNC_HINT, async_method, is_async
+from millstream.core.callsite import caller, warn_user
+from millstream.core.names import check_name
 from millstream.dsl import compositions, grouped, table
 from millstream.dsl.options import Materialized
 from millstream.dsl.stateless import StatelessOperators
@@ -14,18 +15,17 @@ from millstream.dsl.stream_joins import JoinOperators
 from millstream.dsl.suggesting import suggesting_methods
 from millstream.errors import TopologyError, TopologyWarning
 from millstream.expr import Expr
-from millstream.names import check_name
 from millstream.plan import process as process_nodes, stateless
 from millstream.plan.functions import Function, arity, describe_callable
 from millstream.plan.joins import StreamTableJoin
 from millstream.plan.node import Node
 
 if TYPE_CHECKING:
-    from millstream.dsl.builder import Builder
+    from millstream.core.durations import Duration
     from millstream.dsl.grouped import GroupedStream
     from millstream.dsl.processors import FixedKeyProcessor, Processor
     from millstream.dsl.table import Table
-    from millstream.durations import Duration
+    from millstream.plan.builder import Builder
     from millstream.serde import Serde
 
 K = TypeVar("K")

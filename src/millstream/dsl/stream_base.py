@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from millstream.callsite import caller
+from millstream.core.callsite import caller
 from millstream.dsl import stream as streams
 from millstream.plan.node import Node
 from millstream.serde import serde_for
 
 if TYPE_CHECKING:
-    from millstream.dsl.builder import Builder
     from millstream.dsl.stream import Stream
+    from millstream.plan.builder import Builder
     from millstream.serde import Serde
 
 K = TypeVar("K")
@@ -41,7 +41,7 @@ class StreamBase(Generic[K, V]):
         return f"{type(self).__name__}({self._node.name})"
 
     def _repr_html_(self) -> str:
-        from millstream.display import operator  # noqa: PLC0415  (only a notebook needs it)
+        from millstream.text.html import operator  # noqa: PLC0415  (only a notebook needs it)
 
         return operator(self, self._node, self._key, self._value)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from millstream.callsite import caller
+from millstream.core.callsite import caller
+from millstream.core.durations import Duration, show_ms, to_ms
 from millstream.dsl import stream as streams, table as tables
 from millstream.dsl.stream_base import StreamBase
 from millstream.dsl.suggesting import suggesting_methods
-from millstream.durations import Duration, show_ms, to_ms
 from millstream.errors import TopologyError, suggestion
 from millstream.expr import Expr
 from millstream.plan.joins import JoinKind, StreamGlobalJoin, StreamStreamJoin, StreamTableJoin

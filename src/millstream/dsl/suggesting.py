@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, TypeVar
 
-from millstream.attributes import suggesting_attributes
 from millstream.errors import MillstreamError, TopologyError, suggestion
+from millstream.text.suggestions import suggesting_attributes
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from millstream.attributes import suggesting_attributes
-from millstream.callsite import caller
+from millstream.core.callsite import caller
+from millstream.core.durations import later
+from millstream.core.names import check_name
 from millstream.dsl import compositions, grouped, stream as streams, table_joins
 from millstream.dsl.options import Materialized, Suppressed
 from millstream.dsl.stores import key_value
 from millstream.dsl.suggesting import suggesting_methods
-from millstream.durations import later
 from millstream.errors import TopologyError
-from millstream.names import check_name
 from millstream.plan import aggregates, sources, tables
 from millstream.plan.stateless import Late
 from millstream.plan.walk import close_delay, history, window_aggregates
 from millstream.serde import BYTES, HEADERS, LONG, serde_for, tuple_of
 from millstream.serde.windowed import SessionWindowedSerde, TimeWindowedSerde
 from millstream.state.spec import StoreSpec
+from millstream.text.suggestions import suggesting_attributes
 
 if TYPE_CHECKING:
-    from millstream.dsl.builder import Builder
+    from millstream.core.durations import Duration
     from millstream.dsl.grouped import GroupedTable
     from millstream.dsl.stream import Stream
-    from millstream.durations import Duration
     from millstream.expr import Expr
+    from millstream.plan.builder import Builder
     from millstream.plan.node import Node
     from millstream.serde import Serde
 
@@ -56,7 +56,7 @@ class Table(Generic[K, V]):
         return f"{type(self).__name__}({self._node.name})"
 
     def _repr_html_(self) -> str:
-        from millstream.display import operator  # noqa: PLC0415  (only a notebook needs it)
+        from millstream.text.html import operator  # noqa: PLC0415  (only a notebook needs it)
 
         return operator(self, self._node, self._key, self._value)
 
@@ -526,7 +526,7 @@ class GlobalTable(Generic[K, V]):
         return f"GlobalTable({self._node.name})"
 
     def _repr_html_(self) -> str:
-        from millstream.display import operator  # noqa: PLC0415  (only a notebook needs it)
+        from millstream.text.html import operator  # noqa: PLC0415  (only a notebook needs it)
 
         return operator(self, self._node, self._key, self._value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from millstream.callsite import caller
+from millstream.core.callsite import caller
 from millstream.dsl import table as tables
 from millstream.dsl.options import Materialized
 from millstream.dsl.stores import key_value

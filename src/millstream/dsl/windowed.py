@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from millstream.callsite import caller
+from millstream.core.callsite import caller
+from millstream.core.durations import END_OF_TIME
 from millstream.dsl import table as tables
 from millstream.dsl.aggregations import check_calls
 from millstream.dsl.grouping import Groups, store_name
 from millstream.dsl.options import Materialized
 from millstream.dsl.stores import windowed
 from millstream.dsl.suggesting import suggesting_methods
-from millstream.durations import END_OF_TIME
 from millstream.errors import TopologyError
 from millstream.plan.aggregates import Aggregation, WindowAggregate
 from millstream.plan.node import Node
@@ -20,14 +20,14 @@ from millstream.plan.windows import SessionWindow, SlidingWindow, UnlimitedWindo
 from millstream.serde import LONG, session_windowed, time_windowed
 
 if TYPE_CHECKING:
-    from millstream.dsl.builder import Builder
+    from millstream.core.records import Windowed
     from millstream.dsl.grouped import GroupedStream
     from millstream.dsl.signatures import WindowPicks
     from millstream.dsl.stream import Stream
     from millstream.dsl.table import WindowedTable
     from millstream.expr import Expr
     from millstream.expr.aggregates import AggregateCall
-    from millstream.records import Windowed
+    from millstream.plan.builder import Builder
     from millstream.serde import Serde
 
 K = TypeVar("K")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from millstream.core.durations import Duration, show_ms, to_ms
 from millstream.dsl.suggesting import suggesting
-from millstream.durations import Duration, show_ms, to_ms
 from millstream.errors import TopologyError
 from millstream.plan.windows import JoinWindow, SessionWindow, SlidingWindow, TimeWindow, UnlimitedWindow
 

@@ -14,8 +14,8 @@ from functools import partial
 from itertools import accumulate, chain, compress, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from millstream.core.records import Headers
 from millstream.engine.errors import FAILURES
-from millstream.records import Headers
 from millstream.serde import Serde
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from millstream.core.records import Headers
 from millstream.engine.chunks import Bulk
 from millstream.engine.context import Drop, Failure, Getter, TaskContext
 from millstream.errors import SerdeError
@@ -17,7 +18,6 @@ from millstream.plan.node import Edge, Node
 from millstream.plan.stateless import BranchOutput, Late
 from millstream.plan.tables import ToStream
 from millstream.plan.walk import history
-from millstream.records import Headers
 
 Process: TypeAlias = Callable[..., None]
 BulkOperator: TypeAlias = Callable[[Any, "Build"], Bulk | None]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from millstream.config import Config
+from millstream.core.records import Headers
 from millstream.engine.errors import STACK_TRACE, ErrorContext, ErrorHandlers, Fatal, Phase, check_interrupt, failure
 from millstream.engine.punctuation import Punctuators
 from millstream.engine.queues import InputRecord
@@ -13,7 +14,6 @@ from millstream.engine.trail import installed
 from millstream.errors import RunError, UnknownStoreError, suggestion
 from millstream.plan.functions import Function
 from millstream.plan.node import Node
-from millstream.records import Headers
 from millstream.stages import Topology
 from millstream.state.memory import open_store
 from millstream.state.spec import StoreSpec

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from millstream.config import Config
+from millstream.core.records import ERROR_HEADER, Headers
 from millstream.errors import MillstreamError, ProcessingError, ProductionError, RecordReadError, RunError
-from millstream.records import ERROR_HEADER, Headers
-from millstream.text import TRACE, error_text, plain_text, shorten
+from millstream.text.escaping import TRACE, error_text, plain_text, shorten
 
 _TRACE = "stacktrace"
 STACK_TRACE = ERROR_HEADER + _TRACE

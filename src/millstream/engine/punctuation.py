@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from millstream.durations import END_OF_TIME
+from millstream.core.durations import END_OF_TIME
 from millstream.engine.heap import JavaHeap
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from millstream.durations import END_OF_TIME
+from millstream.core.durations import END_OF_TIME
+from millstream.core.records import Headers, UnreadableHeaders
 from millstream.engine.errors import FAILURES, Fatal
 from millstream.errors import DeserializationError, RecordReadError
 from millstream.plan.sources import GlobalTable, Source, Timestamps
 from millstream.plan.stateless import Repartition
-from millstream.records import Headers, UnreadableHeaders
 
 if TYPE_CHECKING:
     from millstream.engine.compile import Process

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from millstream.durations import later
+from millstream.core.durations import later
+from millstream.core.records import Headers
 from millstream.engine.compile import Process
 from millstream.plan.node import Node
-from millstream.records import Headers
 
 if TYPE_CHECKING:
     from millstream.engine.context import TaskContext

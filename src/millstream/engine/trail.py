@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.frozen import Frozen, fields
 from millstream.errors import ProcessingError
 from millstream.expr import Expr
-from millstream.frozen import Frozen, fields
 from millstream.plan.functions import Function, describe_callable
 from millstream.plan.node import Node
 

@@ -14,9 +14,9 @@ import heapq
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from millstream.core.frozen import Frozen
 from millstream.errors import TopologyError, suggestion
 from millstream.expr.tree import Expr
-from millstream.frozen import Frozen
 
 Selector = Callable[..., Any]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from millstream.core.frozen import Frozen
 from millstream.errors import ExpressionError
 from millstream.expr.types import (
     ANY,
@@ -22,7 +23,6 @@ from millstream.expr.types import (
     MismatchError,
     common_type,
 )
-from millstream.frozen import Frozen
 
 Rule = Callable[[Sequence[DataType]], DataType]
 

@@ -12,13 +12,13 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, NoReturn, TypeAlias
 
+from millstream.core.frozen import Frozen
 from millstream.errors import ExpressionError, suggestion
 from millstream.expr.catalog import lookup
 from millstream.expr.moments import timestamp_text
 from millstream.expr.schema import as_type
 from millstream.expr.types import DATE, TIME, TIMESTAMP, DataType
 from millstream.expr.values import to_millis
-from millstream.frozen import Frozen
 
 ROLES = ("key", "value", "timestamp", "headers", "left", "right", "agg")
 """The parts of a record, or of a join or aggregation, that an expression may start from."""

@@ -27,8 +27,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from millstream.core.frozen import Frozen
 from millstream.errors import ExpressionError, suggestion
-from millstream.frozen import Frozen
 
 
 class DataType(Frozen):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
+from millstream.core.records import Headers
 from millstream.errors import UnknownTopicError
 from millstream.log.blocks import SCHEMA as BLOCK_SCHEMA, Block
-from millstream.records import Headers
 
 if TYPE_CHECKING:
     from millstream.views.changes import ViewChange

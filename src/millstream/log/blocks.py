@@ -25,9 +25,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from millstream.core.records import Headers, UnreadableHeaders, check_headers
 from millstream.errors import CorruptLogError, RecordRefusedError
 from millstream.log.arrays import from_integers, null_mask, to_numbers
-from millstream.records import Headers, UnreadableHeaders, check_headers
 
 SCHEMA = pa.schema(
     [

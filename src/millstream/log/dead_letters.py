@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from millstream.core.records import ERROR_HEADER
 from millstream.errors import FencedError, LogError, OffsetOutOfRangeError
 from millstream.log.api import Append, Log, Publication, Topic
 from millstream.log.blocks import Block, decode_headers, encode
 from millstream.log.letters import ALL, REPLAY_HEADER, Letter, Selection
 from millstream.log.spans import Spans
-from millstream.records import ERROR_HEADER
 
 _TOPIC = "dead-letters"
 _PARTITION = "replayed."

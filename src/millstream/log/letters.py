@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from millstream.records import ERROR_HEADER, Headers
+from millstream.core.records import ERROR_HEADER, Headers
 
 REPLAY_HEADER = "__millstream.replay"
 """The header of a record that was put back: topic, partition and offset of the letter, as ``dead:0:17``.

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from millstream.core.partitioning_arrow import partitions_for
 from millstream.errors import RecordRefusedError
 from millstream.log.api import ProducerRecord, Topic
 from millstream.log.arrays import from_integers
 from millstream.log.blocks import Block, encode_batch, to_batch
-from millstream.partitioning_arrow import partitions_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

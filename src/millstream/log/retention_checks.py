@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from millstream.checks import Check
-from millstream.durations import show_ms
+from millstream.core.checks import Check
+from millstream.core.durations import show_ms
 from millstream.log.api import Log, Topic
 from millstream.log.topic_config import TopicSettings, settings
-from millstream.sizes import show_bytes
+from millstream.text.sizes import show_bytes
 
 _LISTED = 3
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.frozen import replace
+from millstream.core.frozen import replace
 from millstream.optimize.rewrite import rewrite
 from millstream.plan.node import Node, Plan
 from millstream.plan.sources import ToTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.frozen import fields, replace
+from millstream.core.frozen import fields, replace
 from millstream.plan.node import Node, Plan
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from millstream.core.frozen import Value
 from millstream.expr.aggregates import Accumulator, lookup_aggregate
-from millstream.frozen import Value
 from millstream.plan.functions import Function
 from millstream.plan.node import Edge, Node
 from millstream.plan.windows import Window

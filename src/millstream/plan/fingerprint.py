@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
+from millstream.core.frozen import Frozen, defaults, fields
 from millstream.expr import Expr
-from millstream.frozen import Frozen, defaults, fields
 from millstream.plan.analysis import Facts
 from millstream.plan.code import code_digest
 from millstream.plan.functions import Function, describe_callable

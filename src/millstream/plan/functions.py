@@ -15,10 +15,10 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from millstream.asynchronous import ASYNC_HINT, is_async
+from millstream.core.asynchronous import ASYNC_HINT, is_async
+from millstream.core.records import Headers
 from millstream.errors import TopologyError
 from millstream.expr import Expr, compile_expr, roles_of, to_dict
-from millstream.records import Headers
 
 RECORD = ("key", "value", "timestamp", "headers")
 """What an operator on the records of a stream can offer."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Literal, TypeVar
 
+from millstream.core.frozen import Frozen
 from millstream.errors import TopologyError, suggestion
-from millstream.frozen import Frozen
 from millstream.state.spec import StoreSpec
 
 Edge = Literal["stream", "table", "none"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from millstream.durations import show_ms
+from millstream.core.durations import show_ms
 from millstream.errors import TopologyError
 from millstream.expr import from_dict
 from millstream.plan.fingerprint import FORMAT, to_dict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from millstream.frozen import Value
+from millstream.core.frozen import Value
 from millstream.plan.functions import Function
 from millstream.plan.node import Edge, Node
 from millstream.serde import Serde

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from millstream.core.frozen import Frozen, fields
 from millstream.errors import TopologyError
-from millstream.frozen import Frozen, fields
 from millstream.plan.aggregates import WindowAggregate
 from millstream.plan.functions import Function
 from millstream.plan.node import Node

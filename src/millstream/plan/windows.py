@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from millstream.attributes import suggesting_attributes
-from millstream.durations import END_OF_TIME, later, show_ms
+from millstream.core.durations import END_OF_TIME, later, show_ms
+from millstream.core.frozen import Value
 from millstream.errors import TopologyError
-from millstream.frozen import Value
+from millstream.text.suggestions import suggesting_attributes
 
 
 @suggesting_attributes

@@ -11,21 +11,35 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from millstream.core.names import check_name
 from millstream.dsl.app import App
 from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError, suggestion
 from millstream.log import Log, Offsets
 from millstream.log.opening import Place, open_place, place_of
-from millstream.names import check_name
 from millstream.plan.compare import Comparison
 from millstream.plan.side import BEGIN_AGAIN
 from millstream.plan.sources import ToTable
-from millstream.runtime.application import directory_of, lock_application
-from millstream.runtime.checkpoint import FORMER, all_checkpoints, checkpoint_of, local_path, new_checkpoint, recorded
-from millstream.runtime.planner import Mark
-from millstream.runtime.program import Program
+from millstream.runtime.batches.planner import Mark
+from millstream.runtime.program.program import Program
 from millstream.runtime.queries import stores_of
-from millstream.runtime.rebuild import forget_rows
-from millstream.runtime.succession import compare_with_last, had_tasks, plain, plan_that_ran, record, whole_changelogs
+from millstream.runtime.start.application import directory_of, lock_application
+from millstream.runtime.start.checkpoint import (
+    FORMER,
+    all_checkpoints,
+    checkpoint_of,
+    local_path,
+    new_checkpoint,
+    recorded,
+)
+from millstream.runtime.start.compatibility import (
+    compare_with_last,
+    had_tasks,
+    plain,
+    plan_that_ran,
+    record,
+    whole_changelogs,
+)
+from millstream.runtime.start.view_rebuild import forget_rows
 
 Position = Literal["earliest", "latest"] | int
 

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import msgspec
 
-from millstream.attributes import suggesting_attributes
-from millstream.display import facts
 from millstream.dsl.app import App
 from millstream.dsl.stores import name_of
 from millstream.dsl.table import GlobalTable, Table
@@ -27,15 +25,17 @@ from millstream.errors import (
     QueryError,
     RunError,
 )
-from millstream.runtime.application import Application
-from millstream.runtime.commit import Committer, error_of
-from millstream.runtime.control import Control, Orders
+from millstream.runtime.batches.control import Control, Orders
+from millstream.runtime.batches.pacing import Pacing
+from millstream.runtime.batches.roster import Roster
+from millstream.runtime.batches.subscription import Subscription
 from millstream.runtime.lifecycle import Lifecycle, Listener, State
-from millstream.runtime.metrics import Metrics
-from millstream.runtime.modules import refuse_start_in_import
-from millstream.runtime.pacing import Pacing
+from millstream.runtime.observe.metrics import Metrics
+from millstream.runtime.observe.status import Status
+from millstream.runtime.program.modules import refuse_start_in_import
+from millstream.runtime.publish.committer import Committer, error_of
+from millstream.runtime.publish.log_cleanup import Upkeep
 from millstream.runtime.queries import open_store
-from millstream.runtime.roster import Roster
 from millstream.runtime.spark.java import has_ended
 from millstream.runtime.spark.session import (
     check_reachable,
@@ -45,11 +45,11 @@ from millstream.runtime.spark.session import (
     open_session,
     where_to_look,
 )
-from millstream.runtime.status import Status
-from millstream.runtime.subscription import Subscription
-from millstream.runtime.upkeep import Upkeep
+from millstream.runtime.start.application import Application
 from millstream.state.views import KeyValueView
-from millstream.text import error_text
+from millstream.text.escaping import error_text
+from millstream.text.html import facts
+from millstream.text.suggestions import suggesting_attributes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from millstream.asynchronous import ASYNC_HINT, is_async
+from millstream.core.asynchronous import ASYNC_HINT, is_async
 from millstream.errors import SetupError
-from millstream.text import trace_text
+from millstream.text.escaping import trace_text
 
 
 class State(enum.Enum):

@@ -11,7 +11,7 @@ import pyarrow as pa
 from millstream.engine.trail import Place
 from millstream.errors import LogError, MillstreamError
 from millstream.state.paged import StoreSize
-from millstream.text import trace_text
+from millstream.text.escaping import trace_text
 
 PIECE = pa.schema(
     [
@@ -210,8 +210,8 @@ class Done(Message, tag=True, array_like=True, frozen=True):
 
 
 class ReadRanges(Message, tag=True, array_like=True, frozen=True):
-    """Asks for a read stage: its ranges (`millstream.runtime.reading.Range`), the tasks of the batch (None: all), and
-    the records, if Spark has read them.
+    """Asks for a read stage: its ranges (`read.reader.Range`), the tasks of the batch (None: all), and the records, if
+    Spark has read them.
     """
 
     program: bytes

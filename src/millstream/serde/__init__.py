@@ -15,6 +15,7 @@ from millstream.serde.api import Serde
 from millstream.serde.changes import change
 from millstream.serde.json_serde import JSON, json_of
 from millstream.serde.lists import list_of
+from millstream.serde.lookup import serde_for
 from millstream.serde.primitives import (
     BOOLEAN,
     BYTES,
@@ -27,7 +28,6 @@ from millstream.serde.primitives import (
     UUID,
     VOID,
 )
-from millstream.serde.registry import serde_for
 from millstream.serde.tuples import HEADERS, tuple_of
 from millstream.serde.windowed import session_windowed, time_windowed
 

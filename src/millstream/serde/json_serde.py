@@ -11,7 +11,7 @@ from millstream.errors import ConfigError
 from millstream.serde.api import Serde
 from millstream.serde.json_codec import as_python, codec_for
 from millstream.serde.messages import cannot_read, cannot_write
-from millstream.text import plain_text
+from millstream.text.escaping import plain_text
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from millstream.records import Headers
+from millstream.core.records import Headers
 from millstream.serde.api import Serde
 
 _SIZE = Struct(">i")

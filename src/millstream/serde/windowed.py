@@ -6,12 +6,12 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from millstream.durations import END_OF_TIME, later
+from millstream.core.durations import END_OF_TIME, later
+from millstream.core.records import Windowed
 from millstream.errors import ConfigError
-from millstream.records import Windowed
 from millstream.serde.api import Serde
+from millstream.serde.lookup import serde_for
 from millstream.serde.messages import cannot_read, cannot_write
-from millstream.serde.registry import serde_for
 from millstream.serde.wire import session_key, split_session_key, split_window_key, window_key
 
 K = TypeVar("K")

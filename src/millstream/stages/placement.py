@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millstream.frozen import fields
+from millstream.core.frozen import fields
 from millstream.plan import stateless
 from millstream.plan.node import Node, Plan
 from millstream.plan.sources import GlobalTable, Source

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import compress, repeat
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from millstream.frozen import Value
+from millstream.core.frozen import Value
 from millstream.serde.api import Serde
 
 StoreKind: TypeAlias = Literal["key-value", "window", "session", "versioned", "buffer"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
-from millstream.durations import END_OF_TIME
+from millstream.core.durations import END_OF_TIME
 from millstream.errors import MillstreamError, StateError
 
 V = TypeVar("V")
@@ -105,7 +105,7 @@ class View:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the first rows."""
-        from millstream.display import facts, first_rows  # noqa: PLC0415  (only a notebook needs it)
+        from millstream.text.html import facts, first_rows  # noqa: PLC0415  (only a notebook needs it)
 
         title = f"{self._kind} store {self.name!r}"
         try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar, cast, overload
 
-from millstream.durations import END_OF_TIME, later
-from millstream.records import Windowed
+from millstream.core.durations import END_OF_TIME, later
+from millstream.core.records import Windowed
 from millstream.state.api import SessionStore, WindowStore
 from millstream.state.view_base import ValueAndTimestamp, View
 

@@ -10,10 +10,12 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
 from millstream.config import Config
+from millstream.core.durations import Duration, show_ms, to_ms
+from millstream.core.partitioning import partition_for
+from millstream.core.records import Record, check_headers
 from millstream.dsl.app import App
 from millstream.dsl.stores import name_of
 from millstream.dsl.table import GlobalTable, Table
-from millstream.durations import Duration, show_ms, to_ms
 from millstream.engine import InputRecord, Task
 from millstream.engine.context import DroppedRecord, OutputRecord
 from millstream.errors import (
@@ -25,10 +27,8 @@ from millstream.errors import (
     suggestion,
 )
 from millstream.optimize import optimize
-from millstream.partitioning import partition_for
 from millstream.plan.sources import Source, ToTable
 from millstream.plan.topics import free_writer, reader_of, topics_read, topics_written, writer_of
-from millstream.records import Record, check_headers
 from millstream.serde import BYTES, Serde, serde_for
 from millstream.stages import Topology, cut
 from millstream.state.spec import ChangelogRecord, StoreSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from millstream.records import Windowed
+from millstream.core.records import Windowed
 from millstream.state.spec import StoreSpec
 from millstream.state.views import view_of
 

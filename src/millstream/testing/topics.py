@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, cast, overload
 
-from millstream.durations import Duration, to_ms
-from millstream.records import Headers, Record
+from millstream.core.durations import Duration, to_ms
+from millstream.core.records import Headers, Record
 from millstream.serde import Serde
 
 K = TypeVar("K")

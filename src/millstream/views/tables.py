@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
+from millstream.core.names import check_name
 from millstream.errors import StateError
-from millstream.names import check_name
 from millstream.state.codec import FOREVER, expiry_width, split_session_key, split_window_key
 from millstream.state.spec import ChangelogRecord, StoreKind
 from millstream.views.changes import ViewChange

@@ -9,8 +9,8 @@ import pytest
 from tests.operators.harness import run
 
 from millstream import App, Stream, TestDriver, array, functions, header, struct, timestamp, value
+from millstream.core.records import Headers
 from millstream.errors import ExpressionError
-from millstream.records import Headers
 
 RECORD = ("a", "x", 7, [("trace", b"1"), ("other", b"9"), ("trace", b"2")])
 

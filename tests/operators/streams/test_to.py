@@ -11,7 +11,7 @@ import pytest
 from tests.operators.harness import refused, rows, run
 
 from millstream import App, MillstreamError, Processor, Record, col, session, tumbling
-from millstream.partitioning import partition_for
+from millstream.core.partitioning import partition_for
 from millstream.serde import session_windowed, time_windowed
 
 

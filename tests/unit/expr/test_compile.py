@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from millstream.core.records import Windowed
 from millstream.errors import ExpressionError
 from millstream.expr import (
     agg,
@@ -29,7 +30,6 @@ from millstream.expr import (
     value,
     when,
 )
-from millstream.records import Windowed
 
 
 @dataclass

@@ -13,9 +13,9 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from millstream.core.records import Windowed
 from millstream.errors import ExpressionError
 from millstream.expr import ANY, BIGINT, STRING, as_type, schema_of
-from millstream.records import Windowed
 
 
 @dataclass

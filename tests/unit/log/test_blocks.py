@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
+from millstream.core.records import UnreadableHeaders
 from millstream.errors import CorruptLogError, RecordRefusedError
 from millstream.log import blocks
 from millstream.log.blocks import decode, decode_headers, encode, encode_batch, encode_headers, facts
-from millstream.records import UnreadableHeaders
 
 BYTES = st.none() | st.binary(max_size=40)
 HEADERS = st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=3).map(tuple)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.unit.log.helpers import in_child, record, rows
 
-from millstream.failpoints import EXIT_STATUS, FAILPOINTS, arm
+from millstream.core.failpoints import EXIT_STATUS, FAILPOINTS, arm
 from millstream.log import Append, Log, Publication, open_log
 from millstream.log.blocks import encode
 from millstream.state.spec import ChangelogRecord

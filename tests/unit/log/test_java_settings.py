@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from millstream.config.secrets import Secret
 from millstream.errors import ConfigError
-from millstream.hidden import Secret
 from millstream.log.kafka.settings import for_java
 
 

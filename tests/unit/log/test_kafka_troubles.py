@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from millstream.errors import AuthenticationError, BrokerError
-from millstream.log.kafka.troubles import Troubles
+from millstream.log.kafka.connection_errors import Troubles
 
 REFUSED = KafkaError(
     KafkaError._TRANSPORT,
@@ -24,7 +24,7 @@ DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which a test moves."""
     time = [1000.0]
-    monkeypatch.setattr("millstream.log.kafka.troubles.time.monotonic", lambda: time[0])
+    monkeypatch.setattr("millstream.log.kafka.connection_errors.time.monotonic", lambda: time[0])
     return time
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from tests.unit.log.helpers import in_child, record, rows
 
+from millstream.core.failpoints import EXIT_STATUS, arm
+from millstream.core.records import Headers
 from millstream.errors import FencedError, LogError, OffsetOutOfRangeError, RecordRefusedError, UnknownTopicError
-from millstream.failpoints import EXIT_STATUS, arm
 from millstream.log import (
     Append,
     DeadLetters,
@@ -25,7 +26,6 @@ from millstream.log import (
 from millstream.log.blocks import decode_headers, encode
 from millstream.log.letters import REPLAY_HEADER
 from millstream.log.spans import Spans
-from millstream.records import Headers
 
 
 def why(topic: str = "orders", partition: int = 0, offset: int = 0, exception: str = "builtins.KeyError") -> Headers:

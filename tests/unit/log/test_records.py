@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.unit.log.helpers import record, rows
 
+from millstream.core.partitioning import partition_for
 from millstream.errors import OffsetOutOfRangeError, RecordRefusedError
 from millstream.log import SCHEMA, Append, Log, ProducerRecord, open_log
 from millstream.log.blocks import decode_headers, encode
-from millstream.partitioning import partition_for
 
 
 def test_records_come_back_in_order_with_all_they_had(log: Log) -> None:

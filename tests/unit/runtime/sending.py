@@ -11,7 +11,7 @@ RECEIVER = """
 import sys
 from pathlib import Path
 from millstream.errors import MillstreamError
-from millstream.runtime.program import unpack
+from millstream.runtime.program.program import unpack
 {before}
 for path in sys.argv[1:]:
     try:

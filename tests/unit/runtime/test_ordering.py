@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from millstream.runtime.ordering import Input, merge
+from millstream.runtime.tasks.ordering import Input, merge
 
 
 def head_by_head(queues: list[list[int]]) -> list[tuple[int, int]]:

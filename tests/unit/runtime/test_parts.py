@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from millstream.runtime.capture import captured
-from millstream.runtime.control import Control, Orders
+from millstream.runtime.batches.control import Control, Orders
+from millstream.runtime.batches.pacing import Pacing
 from millstream.runtime.lifecycle import Lifecycle, State
-from millstream.runtime.pacing import Pacing
 from millstream.runtime.spark.slots import slots, spark_hash
-from millstream.runtime.watch import Watched
+from millstream.runtime.tasks.timeouts import Watched
+from millstream.runtime.tasks.user_output import captured
 
 
 def test_batches_shrink_when_they_take_too_long_and_grow_when_they_are_quick() -> None:

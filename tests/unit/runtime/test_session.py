@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from millstream.config import Config
 from millstream.errors import ConfigError
-from millstream.runtime.host.birth import owner_record
+from millstream.runtime.host.process_identity import owner_record
 from millstream.runtime.spark import session as module
 from millstream.runtime.spark.session import executor_cores, open_session
 

@@ -12,13 +12,13 @@ import pytest
 from millstream import App
 from millstream.errors import RunError
 from millstream.log import ProducerRecord, open_log
-from millstream.runtime.application import Application
-from millstream.runtime.control import Control
+from millstream.runtime.batches.control import Control
 from millstream.runtime.messages import Failure, Written, unpack
-from millstream.runtime.program import pack_program
-from millstream.runtime.reading import RESULT, Range
+from millstream.runtime.program.program import pack_program
+from millstream.runtime.read.reader import RESULT, Range
 from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.source import MillstreamReader, Part, Settings
+from millstream.runtime.start.application import Application
 
 NAME = "a_module_of_the_driver"
 

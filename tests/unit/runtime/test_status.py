@@ -20,11 +20,11 @@ from tests.runtime.local import LocalRun
 from millstream import App
 from millstream.errors import LogError, RunError
 from millstream.log import ProducerRecord, open_log
-from millstream.runtime import status as module
+from millstream.runtime.observe import status as module
 from millstream.runtime.lifecycle import State
 from millstream.runtime.messages import Drop, Written
-from millstream.runtime.metrics import Metrics
-from millstream.runtime.status import Status
+from millstream.runtime.observe.metrics import Metrics
+from millstream.runtime.observe.status import Status
 
 ORIGIN = (0, "in", 0)
 

@@ -21,7 +21,7 @@ import threading
 
 from millstream import App
 from millstream.errors import SetupError
-from millstream.failpoints import FAILPOINTS
+from millstream.core.failpoints import FAILPOINTS
 from millstream.log import open_log
 from millstream.runtime import handle as handles
 

@@ -10,7 +10,7 @@ import pytest
 
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.log.api import Publication
-from millstream.runtime.upkeep import Upkeep
+from millstream.runtime.publish.log_cleanup import Upkeep
 
 PLACE = ("in", 0)
 

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 import millstream.serde
+from millstream.core.records import Windowed
 from millstream.errors import ConfigError
-from millstream.records import Windowed
 from millstream.serde import (
     BOOLEAN,
     BYTES,

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from millstream.core.records import Windowed
 from millstream.errors import ConfigError, DeserializationError, SerializationError
-from millstream.records import Windowed
 from millstream.serde import DOUBLE, JSON, STRING, session_windowed, time_windowed
 from millstream.serde.wire import (
     session_key,

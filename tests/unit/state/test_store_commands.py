@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from millstream.records import Windowed
+from millstream.core.records import Windowed
 from millstream.serde import JSON, STRING
 from millstream.state.api import LATEST, NOT_PUT
 from millstream.state.memory import open_store

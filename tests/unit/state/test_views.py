@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from millstream.core.records import Windowed
 from millstream.errors import StateError
-from millstream.records import Windowed
 from millstream.serde import LONG, STRING
 from millstream.state.memory import open_store
 from millstream.state.spec import StoreSpec

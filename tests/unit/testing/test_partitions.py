@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from millstream import App, Processor, Record, TestDriver, TopologyError, join_window, tumbling
-from millstream.partitioning import partition_for
+from millstream.core.partitioning import partition_for
 
 KEYS = [f"key-{n}" for n in range(20)]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.unit.views.harness import APPLICATION, Tasks, database, key_value, open_, publish
 
+from millstream.core.frozen import replace
 from millstream.errors import InvalidNameError, StateError, UnknownStoreError
-from millstream.frozen import replace
 from millstream.serde import STRING
 from millstream.state.codec import window_key
 from millstream.state.spec import ChangelogRecord, StoreSpec

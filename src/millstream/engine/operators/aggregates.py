@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.core.records import Headers
 from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.chunks import Bulk, Chunk
 from millstream.engine.compile import Build, Process, getter, in_bulk, operator
@@ -12,7 +13,6 @@ from millstream.engine.errors import FAILURES
 from millstream.engine.tables import table_store, value_check
 from millstream.errors import ProcessingError
 from millstream.plan import aggregates as plan
-from millstream.records import Headers
 
 
 def wants_fresh_copy(node: plan.Aggregate | plan.WindowAggregate | plan.TableAggregate, build: Build) -> bool:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from millstream.core.records import Headers
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.context import Getter
 from millstream.engine.errors import FAILURES
 from millstream.engine.tables import table_store
 from millstream.plan.joins import ForeignKeyAnswer, ForeignKeyResolve, ForeignKeySubscribe
-from millstream.records import Headers
 from millstream.serde import BYTES, LONG, tuple_of
 
 _FORGET = b"forget"

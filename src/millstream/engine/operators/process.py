@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from millstream.asynchronous import ASYNC_HINT, async_method, is_async
-from millstream.durations import END_OF_TIME, Duration, show_ms, to_ms
+from millstream.core.asynchronous import ASYNC_HINT, async_method, is_async
+from millstream.core.durations import END_OF_TIME, Duration, show_ms, to_ms
+from millstream.core.records import Headers, Record, check_headers
 from millstream.engine.compile import Build, Process, operator
 from millstream.engine.context import TaskContext
 from millstream.engine.errors import FAILURES, Fatal
@@ -14,9 +15,8 @@ from millstream.engine.punctuation import NEVER, Punctuator
 from millstream.errors import ProcessingError, StateError, suggestion
 from millstream.plan import process as plan
 from millstream.plan.functions import describe_callable
-from millstream.records import Headers, Record, check_headers
 from millstream.state.views import view_of
-from millstream.text import error_text
+from millstream.text.escaping import error_text
 
 
 class RecordMetadata(NamedTuple):

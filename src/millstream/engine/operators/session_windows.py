@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from millstream.core.records import Headers, Windowed
 from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.compile import Build, Process
 from millstream.engine.errors import FAILURES
@@ -13,7 +14,6 @@ from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
 from millstream.plan import aggregates as plan
 from millstream.plan.windows import SessionWindow
-from millstream.records import Headers, Windowed
 
 
 def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noqa: C901, PLR0915  (two closures)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.durations import later
+from millstream.core.durations import later
+from millstream.core.records import Headers, Windowed
 from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.compile import Build, Process
 from millstream.engine.errors import FAILURES
@@ -13,7 +14,6 @@ from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
 from millstream.plan import aggregates as plan
 from millstream.plan.windows import SlidingWindow
-from millstream.records import Headers, Windowed
 
 
 class _Failed(Exception):  # noqa: N818

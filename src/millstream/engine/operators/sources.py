@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.core.records import Headers
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.context import Getter
 from millstream.engine.tables import table_store, value_check
 from millstream.errors import SerdeError
 from millstream.plan import sources as plan
 from millstream.plan.process import Store
-from millstream.records import Headers
 
 
 @operator(plan.Source)

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from millstream.core.names import check_name
+from millstream.core.records import Headers
 from millstream.engine.chunks import Bulk, Chunk, results
 from millstream.engine.compile import Build, Process, in_bulk, operator
 from millstream.engine.context import OutputBatch, OutputRecord, size_of
 from millstream.engine.errors import FAILURES
 from millstream.errors import ProcessingError, ProductionError, SerializationError
-from millstream.names import check_name
 from millstream.plan import stateless as plan
 from millstream.plan.functions import Function
 from millstream.plan.node import Node
-from millstream.records import Headers
 from millstream.serde import Serde
 from millstream.serde.windowed import window_bytes
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from millstream.core.records import Headers
 from millstream.engine.compile import Build, Process, operator
 from millstream.engine.errors import FAILURES
 from millstream.engine.time import StreamClock
 from millstream.plan.joins import StreamGlobalJoin, StreamStreamJoin, StreamTableJoin
 from millstream.plan.walk import keeps_versions
-from millstream.records import Headers
 
 Joiner = Callable[[Any, Any, Any], Any]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.durations import END_OF_TIME
+from millstream.core.durations import END_OF_TIME
+from millstream.core.records import Headers, Windowed
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.context import Getter
 from millstream.engine.time import StreamClock
 from millstream.errors import ProcessingError
 from millstream.plan import tables as plan
-from millstream.records import Headers, Windowed
 
 
 @operator(plan.Suppress)

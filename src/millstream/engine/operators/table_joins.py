@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from millstream.core.records import Headers
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.context import Getter
 from millstream.engine.errors import FAILURES
 from millstream.engine.tables import table_store
 from millstream.plan.joins import TableTableJoin
-from millstream.records import Headers
 
 Joiner = Callable[[Any, Any, Any], Any]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from millstream.core.records import Headers
 from millstream.engine.chunks import Bulk
 from millstream.engine.compile import Build, Process, getter, in_bulk, operator
 from millstream.engine.context import Getter
 from millstream.engine.errors import FAILURES
 from millstream.engine.tables import table_store, value_check
 from millstream.plan import tables as plan
-from millstream.records import Headers
 
 
 @operator(plan.TableFilter)

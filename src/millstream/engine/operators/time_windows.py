@@ -6,7 +6,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from millstream.durations import END_OF_TIME, later
+from millstream.core.durations import END_OF_TIME, later
+from millstream.core.records import Headers, Windowed
 from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.chunks import Bulk, Chunk, Names
 from millstream.engine.compile import Build, Process, getter
@@ -17,7 +18,6 @@ from millstream.engine.tables import value_check
 from millstream.engine.time import StreamClock
 from millstream.plan import aggregates as plan
 from millstream.plan.windows import SessionWindow, TimeWindow, UnlimitedWindow
-from millstream.records import Headers, Windowed
 from millstream.serde.windowed import TimeWindowedSerde
 from millstream.serde.wire import window_key
 

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from millstream.core.failpoints import declare, reach
+from millstream.core.names import check_name
 from millstream.errors import CorruptLogError, FencedError, OffsetOutOfRangeError
-from millstream.failpoints import declare, reach
 from millstream.log.api import Fingerprints, Offsets, Published
 from millstream.log.embedded import groups
 from millstream.log.embedded.checksums import checksum, verify
 from millstream.log.embedded.counters import Counters, add, check
 from millstream.log.embedded.positions import Positions, decode as decode_positions, merge, named, resolve
 from millstream.log.embedded.topics import head
-from millstream.names import check_name
 from millstream.views.tables import drop_application
 
 ACQUIRE_BEFORE_COMMIT = declare("log.acquire.before-commit")

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from millstream.durations import later
+from millstream.core.durations import later
+from millstream.core.failpoints import declare, reach
 from millstream.errors import ConfigError
-from millstream.failpoints import declare, reach
 from millstream.log.api import Removed
 from millstream.log.arrays import from_integers, null_mask, to_numbers
 from millstream.log.blocks import SCHEMA, encode_batch

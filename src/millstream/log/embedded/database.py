@@ -19,8 +19,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from millstream.core.failpoints import declare, reach
 from millstream.errors import CorruptLogError, LogError
-from millstream.failpoints import declare, reach
 from millstream.log.embedded.commits import CommitNote, advance
 from millstream.log.embedded.failures import is_input_output, translate
 

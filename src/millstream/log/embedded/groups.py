@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 
+from millstream.core.failpoints import declare, reach
+from millstream.core.names import check_name
 from millstream.errors import UnknownGroupError, suggestion
-from millstream.failpoints import declare, reach
 from millstream.log.embedded.checksums import checksum, verify
 from millstream.log.embedded.counters import Counters, add, check
 from millstream.log.embedded.positions import Positions, decode, encode, merge, named
 from millstream.log.embedded.topics import StoredTopic
-from millstream.names import check_name
 
 AFTER_OFFSETS = declare("log.groups.after-offsets")
 

@@ -10,7 +10,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from millstream.failpoints import declare, reach
+from millstream.core.failpoints import declare, reach
 from millstream.log.api import (
     Append,
     ChangesOf,

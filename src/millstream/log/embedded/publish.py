@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from millstream.failpoints import declare, reach
+from millstream.core.failpoints import declare, reach
 from millstream.log.api import Publication
 from millstream.log.embedded import applications, groups
 from millstream.log.embedded.positions import merge, resolve

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from millstream.core.failpoints import declare, reach
 from millstream.errors import CorruptLogError, OffsetOutOfRangeError, RecordRefusedError
-from millstream.failpoints import declare, reach
 from millstream.log.api import SCHEMA, Append, Stored
 from millstream.log.arrays import from_integers
 from millstream.log.blocks import SCHEMA as BLOCK_SCHEMA, Block, decode, facts

@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 from collections.abc import Mapping
 
-from millstream.failpoints import declare, reach
+from millstream.core.failpoints import declare, reach
 from millstream.log.api import Offsets, Removed
 from millstream.log.embedded import applications
 from millstream.log.embedded.database import Database

@@ -11,8 +11,8 @@ import secrets
 import sqlite3
 from pathlib import Path
 
+from millstream.core.failpoints import declare, reach
 from millstream.errors import LogError, LogFormatError
-from millstream.failpoints import declare, reach
 from millstream.log.embedded import commits, counters
 from millstream.log.embedded.database import Database, connect
 from millstream.log.embedded.directory import FILE_NAME, check_directory, missing

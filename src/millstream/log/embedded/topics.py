@@ -8,13 +8,13 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from millstream.core.failpoints import declare, reach
+from millstream.core.names import check_name
 from millstream.errors import ConfigError, TopicExistsError, UnknownTopicError, suggestion
-from millstream.failpoints import declare, reach
 from millstream.log.api import Topic
 from millstream.log.embedded.checksums import checksum, verify
 from millstream.log.embedded.counters import Counters, add, check
 from millstream.log.topic_config import TopicSettings, check_config, check_partitions, settings
-from millstream.names import check_name
 
 CREATE_BEFORE_COMMIT = declare("log.topic-create.before-commit")
 DELETE_BEFORE_COMMIT = declare("log.topic-delete.before-commit")

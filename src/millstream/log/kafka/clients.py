@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from millstream.errors import AuthorizationError, BrokerError, LogError
+from millstream.log.kafka.connection_errors import Troubles
 from millstream.log.kafka.settings import check_names, refused, without_secrets
-from millstream.log.kafka.troubles import Troubles
 
 T = TypeVar("T")
 

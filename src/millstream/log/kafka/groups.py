@@ -8,11 +8,11 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from millstream.core.names import check_name
 from millstream.errors import UnknownGroupError
 from millstream.log.api import Offsets
 from millstream.log.kafka.clients import Clients, code_of
 from millstream.log.kafka.topics import all_counts
-from millstream.names import check_name
 
 _POLL = 0.05
 _NOT_YET = {

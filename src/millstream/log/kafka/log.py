@@ -18,8 +18,9 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from millstream.config.secrets import reveal
+from millstream.core.names import check_name
 from millstream.errors import BrokerError, FencedError, LogError, UnknownGroupError, UnknownTopicError
-from millstream.hidden import reveal
 from millstream.log.api import (
     Append,
     ChangesOf,
@@ -42,7 +43,6 @@ from millstream.log.kafka.transactions import Transactions
 from millstream.log.kafka.views import LocalViews
 from millstream.log.opening import Cluster, Place
 from millstream.log.producing import deal
-from millstream.names import check_name
 
 _POLL = 0.02
 _PATIENCE = 3.0

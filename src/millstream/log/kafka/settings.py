@@ -9,8 +9,8 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
+from millstream.config.secrets import reveal
 from millstream.errors import ConfigError, suggestion
-from millstream.hidden import reveal
 
 _JAVA = {
     "ssl.truststore.": "ssl.ca.location, the path of a PEM file with the certificates of the CAs",

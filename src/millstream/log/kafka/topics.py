@@ -16,11 +16,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from millstream.core.names import check_name
 from millstream.errors import ConfigError, LogError, TopicExistsError, UnknownTopicError, suggestion
 from millstream.log.api import Offsets, Topic
 from millstream.log.kafka.clients import Clients, code_of
 from millstream.log.topic_config import check_partitions
-from millstream.names import check_name
 
 _INTERNAL = ("-changelog", "-repartition", "-progress")
 _POLL = 0.02

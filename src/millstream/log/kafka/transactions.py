@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
+from millstream.core.failpoints import declare, reach
 from millstream.errors import AuthorizationError, BrokerError, LogError, RecordRefusedError
-from millstream.failpoints import declare, reach
 from millstream.log.api import Append, Offsets
 from millstream.log.blocks import decode, decode_headers
 from millstream.log.kafka import positions

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from millstream.errors import RunError
-from millstream.runtime.host.birth import birth, is_left_behind, owner_record
+from millstream.runtime.host.process_identity import birth, is_left_behind, owner_record
 from millstream.runtime.host.wire import Wire
 from millstream.runtime.messages import Fetch, HostMessage, NeedProgram, Stop
 

@@ -18,14 +18,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from millstream.core.failpoints import declare, reach
 from millstream.engine.trail import installed
 from millstream.errors import MillstreamError, RunError
-from millstream.failpoints import declare, reach
 from millstream.log.opening import open_place
-from millstream.runtime.capture import captured, log_like
-from millstream.runtime.host.birth import birth
 from millstream.runtime.host.client import remove
-from millstream.runtime.host.runner import FetchValues, TaskRunner
+from millstream.runtime.host.process_identity import birth
 from millstream.runtime.host.wire import Wire
 from millstream.runtime.messages import (
     Delivery,
@@ -43,10 +41,12 @@ from millstream.runtime.messages import (
     pack,
     unpack,
 )
-from millstream.runtime.program import Program, digest, unpack_program
-from millstream.runtime.reading import Range, Reader
-from millstream.runtime.watch import stuck
-from millstream.text import error_text
+from millstream.runtime.program.program import Program, digest, unpack_program
+from millstream.runtime.read.reader import Range, Reader
+from millstream.runtime.tasks.runner import FetchValues, TaskRunner
+from millstream.runtime.tasks.timeouts import stuck
+from millstream.runtime.tasks.user_output import captured, log_like
+from millstream.text.escaping import error_text
 
 BEFORE_RUN = declare("host.batch.before-run")
 AFTER_RUN = declare("host.batch.after-run")

@@ -17,7 +17,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from millstream.text import error_text
+from millstream.text.escaping import error_text
 
 _RECORDS = 100
 _FORGOTTEN = 90 * 24 * 3600.0

@@ -25,10 +25,10 @@ from millstream.log.api import SCHEMA as RECORDS
 from millstream.log.blocks import encode_headers
 from millstream.log.kafka.settings import for_java
 from millstream.log.opening import open_place
-from millstream.runtime.control import Control
-from millstream.runtime.planner import Planner
-from millstream.runtime.program import Program
-from millstream.runtime.reading import Range
+from millstream.runtime.batches.control import Control
+from millstream.runtime.batches.planner import Planner
+from millstream.runtime.program.program import Program
+from millstream.runtime.read.reader import Range
 from millstream.runtime.spark.source import SCHEMA, Settings, packed_rows, ranges_of, rows_for
 from millstream.runtime.spark.worker import begin_task
 

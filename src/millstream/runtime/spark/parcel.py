@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark import SparkFiles
 
 from millstream.errors import RunError
-from millstream.runtime.program import digest
+from millstream.runtime.program.program import digest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,15 +10,15 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from millstream.core.failpoints import declare, reach
 from millstream.errors import RunError
-from millstream.failpoints import declare, reach
-from millstream.runtime.control import Control
+from millstream.runtime.batches.control import Control
 from millstream.runtime.host.client import ask, connect, is_stopped
-from millstream.runtime.host.recovery import run_noting
+from millstream.runtime.host.crash_recovery import run_noting
 from millstream.runtime.host.server import TOKEN_KEY
 from millstream.runtime.host.wire import HostGone
 from millstream.runtime.messages import Done, Fetch, Fetched, HostMessage, ProgramData, Run, Written, failure_of, pack
-from millstream.runtime.reading import RESULT
+from millstream.runtime.read.reader import RESULT
 from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.state_map import StateMap
 from millstream.runtime.spark.worker import begin_task, executor

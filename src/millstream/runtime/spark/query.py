@@ -10,16 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from millstream.runtime.checkpoint import url_of
+from millstream.runtime.batches.planner import Mark
 from millstream.runtime.host.client import stop_all
-from millstream.runtime.planner import Mark
-from millstream.runtime.program import Program, pack_program
+from millstream.runtime.program.program import Program, pack_program
 from millstream.runtime.spark.failures import FailedTasks, cause_of, cause_of_java
 from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.proxy import OUTPUT, TaskProxy
 from millstream.runtime.spark.session import cores_of, executor_cores
 from millstream.runtime.spark.slots import slots
 from millstream.runtime.spark.source import Before, Settings, source_for
+from millstream.runtime.start.checkpoint import url_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

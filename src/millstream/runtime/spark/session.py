@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 from millstream.config import refuse_speculation
 from millstream.errors import SetupError
 from millstream.log.opening import Place
-from millstream.runtime.checkpoint import local_path
-from millstream.runtime.host.birth import is_left_behind, owner_record
+from millstream.runtime.host.process_identity import is_left_behind, owner_record
 from millstream.runtime.spark.archive import java_options
 from millstream.runtime.spark.interpreter import check_interpreter, check_interpreter_of
 from millstream.runtime.spark.java import check_java, keep_quiet, launch_java
+from millstream.runtime.start.checkpoint import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

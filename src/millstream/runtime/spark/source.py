@@ -14,16 +14,16 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from millstream.errors import MillstreamError, RunError
 from millstream.log.opening import open_place
-from millstream.runtime.capture import log_like
-from millstream.runtime.control import Control
+from millstream.runtime.batches.control import Control
+from millstream.runtime.batches.planner import Mark, Planner
 from millstream.runtime.host.client import start_hosts
-from millstream.runtime.host.recovery import run_noting
+from millstream.runtime.host.crash_recovery import run_noting
 from millstream.runtime.messages import ProgramData, ReadRanges, RowsRead, Written, failure_of, pack
-from millstream.runtime.planner import Mark, Planner
-from millstream.runtime.program import unpack_program
-from millstream.runtime.reading import RESULT, Range, Reader, Row
+from millstream.runtime.program.program import unpack_program
+from millstream.runtime.read.reader import RESULT, Range, Reader, Row
 from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.worker import begin_task, executor
+from millstream.runtime.tasks.user_output import log_like
 
 SCHEMA = "slot bigint, kind int, payload binary"
 _ARROW = pa.schema([("slot", pa.int64()), ("kind", pa.int32()), ("payload", pa.binary())])

@@ -12,13 +12,13 @@ import numpy as np
 from millstream.state.codec import FOREVER, Codec
 from millstream.state.paged.format import Numbers, Row, SegmentEntry, StoreEntry, decode_page, encode_page, page_key
 from millstream.state.paged.key_value import group_of
+from millstream.state.paged.page_cache import GROWN
 from millstream.state.paged.pages import Page, Segment, bucket_of
-from millstream.state.paged.residence import GROWN
 from millstream.state.paged.rows import Collected, PagedRows, merged
 from millstream.state.spec import ChangelogRecord, Changes
 
 if TYPE_CHECKING:
-    from millstream.state.paged.residence import Residence
+    from millstream.state.paged.page_cache import Residence
 
 _AT_ONCE = 256
 """How many pages are fetched at once, so that a large store does not come in one piece."""

@@ -26,9 +26,9 @@ from millstream.state.paged.format import (
 )
 from millstream.state.paged.key_value import PagedKeyValueStore
 from millstream.state.paged.log import Log
+from millstream.state.paged.page_cache import Residence
 from millstream.state.paged.pager import Pager
 from millstream.state.paged.pages import Page, Segment
-from millstream.state.paged.residence import Residence
 from millstream.state.paged.session import PagedSessionStore
 from millstream.state.paged.versioned import PagedVersionedStore
 from millstream.state.paged.window import PagedWindowStore

@@ -1,0 +1,3 @@
+"""What every layer uses: records, durations, names, partitioning, frozen classes, failpoints."""
+
+from __future__ import annotations

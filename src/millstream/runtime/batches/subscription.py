@@ -1,0 +1,72 @@
+"""The topics that an application reads: those it names, those that match its patterns, and its own."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from millstream.log.api import Log
+from millstream.plan.sources import Source
+from millstream.plan.stateless import Repartition
+from millstream.runtime.program.program import Program
+from millstream.runtime.read.reader import Dealing, Inputs
+
+
+class Subscription:
+    """What to read, brought up to date now and then if there are patterns.
+
+    Attributes:
+        topics: All topics, in a fixed order.
+        internal: The repartition topics among them.
+        globals: The topics of global tables among them.
+        restores: The changelogs among them, which are read only to rebuild stores.
+        groups: The topics whose records meet in a task, so that they must be read in step.
+    """
+
+    def __init__(self, program: Program, log: Log) -> None:
+        topology = program.topology
+        direct = program.placement.direct
+        self._log = log
+        self.internal = {topology.topic_of(n) for n in topology.plan.of_type(Repartition) if n not in direct}
+        self.globals = {table.topic for table in topology.global_tables}
+        self.restores = set(program.restores)
+        named = {topic for source in topology.plan.of_type(Source) for topic in source.topics}
+        self._named = sorted(named | self.internal | self.globals | self.restores)
+        patterns = (source.pattern for source in topology.plan.of_type(Source))
+        self._patterns = [re.compile(pattern) for pattern in patterns if pattern is not None]
+        self._program = program
+        self._checked = 0.0
+        self.topics = self._named
+        self.groups = _groups(program, self.topics)
+        self.refresh(0)
+
+    def refresh(self, age: float) -> None:
+        """Looks for new topics, unless that was done less than so many seconds ago."""
+        if not self._patterns or time.monotonic() - self._checked < age:
+            return
+        self._checked = time.monotonic()
+        matching = [
+            topic.name
+            for topic in self._log.topics()
+            if not topic.internal and any(pattern.fullmatch(topic.name) for pattern in self._patterns)
+        ]
+        topics = self._named + sorted(set(matching) - set(self._named))
+        if topics != self.topics:
+            self.topics = topics
+            self.groups = _groups(self._program, topics)
+
+
+def _groups(program: Program, topics: list[str]) -> list[set[str]]:
+    dealing = Dealing(program)
+    groups: list[set[str]] = []
+    for task in program.placement.tasks:
+        inputs = Inputs([task])
+        group = {
+            topic
+            for topic in topics
+            if any(inputs.source(name) is not None for name, _partition in dealing.places(topic, 0))
+        }
+        touching = [other for other in groups if other & group]
+        groups = [other for other in groups if not other & group]
+        groups.append(group.union(*touching))
+    return groups

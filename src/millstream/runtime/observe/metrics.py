@@ -1,0 +1,198 @@
+"""The figures of a running application."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from millstream.errors import LogError
+from millstream.runtime.batches.subscription import Subscription
+from millstream.runtime.messages import Written
+from millstream.state.paged import StoreSize
+
+if TYPE_CHECKING:
+    from millstream.runtime.start.application import Application
+
+_WINDOW = 10.0
+
+_NOT_MISSED = {"duplicate", "stale answer"}
+"""Reasons for which records are dropped as they are meant to be."""
+
+
+class Metrics:
+    """Counts what batches did. Read from any thread."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._lock = threading.Lock()
+        self._read: Counter[str] = Counter()
+        self._written: Counter[str] = Counter()
+        self._dropped: Counter[tuple[str, str]] = Counter()
+        self._changed: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()
+        self._tasks: dict[int, tuple[dict[str, float], dict[str, StoreSize]]] = {}
+        self._phases: dict[str, float] = {}
+        self._recent: deque[tuple[float, int, int]] = deque()
+        self._restores = set(application.program.restores)
+        self._lag: dict[str, int] = {}
+        self.batches = 0
+        self.last_batch = -1
+        self.last_seconds = 0.0
+        self.last_work = 0.0
+        self.last_bytes = 0
+        self._last_end = time.monotonic()
+        self.last_records = 0
+        self.waiting = 0
+        published = application.log.published(application.program.topology.application_id)
+        first: dict[str, list[int]] = application.first["offsets"]
+        positions = {(topic, part): offset for topic, row in first.items() for part, offset in enumerate(row)}
+        positions |= {} if published is None else dict(published.offsets)
+        # Neither what is read no more, nor changelogs, which are read once if at all, have a lag.
+        topics = set(Subscription(application.program, application.log).topics) - self._restores
+        self._positions = {place: offset for place, offset in positions.items() if place[0] in topics}
+
+    def position(self, topic: str, partition: int) -> int:
+        """How far a partition has been read."""
+        return self._positions.get((topic, partition), 0)
+
+    def add(self, batch: int, results: list[Written], seconds: float, commit: float, cores: int) -> None:
+        """Takes note of a batch: what its tasks did, how long they and the commit took, how many run at once."""
+        with self._lock:
+            self.batches += 1
+            self.last_batch = batch
+            read = written = 0
+            for result in results:
+                for topic, partition, begin, end in result.offsets:
+                    if topic not in self._restores:
+                        self._positions[topic, partition] = end
+                    self._read[topic] += end - begin
+                    read += end - begin
+                for block in result.blocks:
+                    self._written[block.topic] += block.count
+                    written += block.count
+                for drop in result.drops:
+                    self._dropped[drop.operator, drop.reason] += drop.count
+                for change in result.changes:
+                    self._changed[change.store] += len(change.keys)
+                self._taken.update(result.taken)
+            tasks = [result for result in results if result.origin[0] == 1]
+            self.waiting = sum(result.waiting for result in tasks)
+            self.last_records = read
+            self._tasks.update({result.origin[2]: (_state(result), result.stores) for result in tasks})
+            reading = _spread([result.figures.get("read", 0.0) for result in results], cores)
+            engine = _spread([result.figures.get("engine", 0.0) for result in tasks], cores)
+            self._phases = {"spark": seconds, "read": reading, "engine": engine, "commit": commit}
+            now = time.monotonic()
+            planned = max((r.figures["planned"] for r in results if "planned" in r.figures), default=math.inf)
+            # A batch that is run again was planned long ago.
+            self.last_seconds = max(seconds + commit, min(now - self._last_end, time.time() - planned))
+            self.last_work = reading + engine + commit
+            self.last_bytes = int(sum(result.figures.get("bytes", 0.0) for result in results))
+            self._last_end = now
+            self._recent.append((now, read, written))
+            while self._recent and self._recent[0][0] < now - _WINDOW:
+                self._recent.popleft()
+
+    def rates(self) -> tuple[float, float]:
+        """Records per second, in and out, of the last seconds."""
+        with self._lock:
+            now = time.monotonic()
+            recent = [one for one in self._recent if one[0] >= now - _WINDOW]
+            if not recent:
+                return 0.0, 0.0
+            span = max(1.0, now - recent[0][0])
+            return sum(one[1] for one in recent) / span, sum(one[2] for one in recent) / span
+
+    def lag(self) -> dict[str, int]:
+        """By topic, how many records have not been read yet."""
+        with self._lock:
+            positions = dict(self._positions)
+        try:
+            ends = self._application.log.ends(sorted({topic for topic, _ in positions}))
+        except LogError:  # the application has ended: what was known last
+            return dict(self._lag)
+        self._lag = {
+            topic: sum(max(0, end - positions.get((topic, partition), 0)) for partition, end in enumerate(ends[topic]))
+            for topic in ends
+        }
+        return dict(self._lag)
+
+    @property
+    def state_bytes(self) -> float:
+        """How large the state is."""
+        with self._lock:
+            state = _sum(state for state, _stores in self._tasks.values())
+        return state.get("state.stored-bytes", 0.0) + state.get("state.log-weight", 0.0)
+
+    @property
+    def dropped(self) -> int:
+        """How many records were dropped, without those that were meant to be."""
+        with self._lock:
+            return sum(count for (_, reason), count in self._dropped.items() if reason not in _NOT_MISSED)
+
+    def read(self) -> dict[str, Any]:
+        """All figures."""
+        lag = self.lag()
+        rate_in, rate_out = self.rates()
+        with self._lock:
+            changes = {name: {"changes": count} for name, count in self._changed.items()}
+            state = _sum(state for state, _stores in self._tasks.values())
+            stores = _by_store(stores for _state, stores in self._tasks.values())
+            return {
+                "batches": self.batches,
+                "last_batch": self.last_batch,
+                "last_batch_seconds": self.last_seconds,
+                "records_per_second": {"in": rate_in, "out": rate_out},
+                "sources": {topic: {"read": self._read[topic], "lag": lag[topic]} for topic in lag},
+                "sinks": dict(self._written),
+                "dropped": {f"{operator}: {reason}": count for (operator, reason), count in self._dropped.items()},
+                "operators": _by_operator(self._dropped, self._taken),
+                "subtopologies": self._by_subtopology(),
+                "stores": {
+                    name: {**changes.get(name, {}), **stores.get(name, {})}
+                    for name in sorted(changes.keys() | stores.keys())
+                },
+                "state_size": {name.removeprefix("state."): value for name, value in state.items()},
+                "phases": dict(self._phases),
+                "waiting": self.waiting,
+            }
+
+    def _by_subtopology(self) -> dict[str, dict[str, int]]:
+        parts = self._application.program.topology.parts
+        return {str(part.index): {"taken": sum(self._taken[one.name] for one in part.sources)} for part in parts}
+
+
+def _state(result: Written) -> dict[str, float]:
+    return {name: value for name, value in result.figures.items() if name.startswith("state.")}
+
+
+def _spread(seconds: list[float], cores: int) -> float:
+    """How long tasks take together, at least, if so many run at once."""
+    return max(max(seconds, default=0.0), sum(seconds) / cores)
+
+
+def _sum(figures: Iterable[dict[str, float]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for each in figures:
+        for name, value in each.items():
+            total[name] = total.get(name, 0.0) + value
+    return total
+
+
+def _by_store(tasks: Iterable[dict[str, StoreSize]]) -> dict[str, Counter[str]]:
+    totals: dict[str, Counter[str]] = {}
+    for stores in tasks:
+        for name, (rows, memory, stored) in stores.items():
+            totals.setdefault(name, Counter()).update({"rows": rows, "memory": memory, "stored-bytes": stored})
+    return totals
+
+
+def _by_operator(dropped: Counter[tuple[str, str]], taken: Counter[str]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {name: {"taken": count, "dropped": {}} for name, count in taken.items()}
+    for (operator, reason), count in dropped.items():
+        found.setdefault(operator, {"dropped": {}})["dropped"][reason] = count
+    return found

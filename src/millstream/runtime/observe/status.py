@@ -1,0 +1,252 @@
+"""What a running application shows: a live line, lines of text or JSON lines, and what user code printed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+from millstream.errors import MillstreamError
+from millstream.runtime.lifecycle import State
+from millstream.runtime.messages import Written
+from millstream.runtime.observe.metrics import Metrics
+from millstream.text.escaping import printable, readable
+from millstream.text.sizes import show_bytes
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from millstream.dsl.app import App
+
+_JSON_EVERY = 1.0
+_TEXT_EVERY = 30.0
+_CHOOSE = f"(figures every {_TEXT_EVERY:g} s at most; status=json has them each second, status=none not at all)"
+_SPOKEN = {"line", "plain"}
+"""The forms in which problems are told in words, without states and figures of their own."""
+
+
+class Status:
+    """Shows what goes on: figures on stderr, what user code prints on stdout."""
+
+    def __init__(self, app: App, metrics: Metrics) -> None:
+        self.name = app.id
+        self._metrics = metrics
+        how = app.config["status"]
+        self._how = _automatic() if how == "auto" else how
+        self._said = -math.inf
+        self._state = State.CREATED
+        self._since = time.monotonic()
+        self._waiting: tuple[str, float] | None = None
+        self._trouble: str | None = None
+        self.error: MillstreamError | None = None
+        """What the application has failed of."""
+
+    def __enter__(self) -> Self:
+        if self._how == "line":
+            _board.add(self)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._how == "line":
+            _board.remove(self)
+
+    def state_changed(self, state: State, _before: State) -> None:
+        """Says so."""
+        self._state, self._since = state, time.monotonic()
+        if self._how == "json":
+            failed = {} if self.error is None else {"error": self.error.message, "code": self.error.code}
+            self._json({"state": state.value, **(self._metrics.read() if state.is_over else {}), **failed})
+        elif self._how == "text" and state is not State.PENDING_ERROR:
+            self._text(f"{state.value}{self._details(state)}")
+
+    def _details(self, state: State) -> str:
+        """What the text line of a state says beside its name."""
+        if state is State.STARTING:
+            return f"  {_CHOOSE}"
+        if state is State.ERROR and self.error is not None:
+            return f"  {self.error.message}"
+        if not state.is_over:
+            return ""
+        figures = self._metrics.read()
+        read = sum(source["read"] for source in figures["sources"].values())
+        written = sum(figures["sinks"].values())
+        return f"  batches {figures['batches']}  read {read}  written {written}  dropped {self._metrics.dropped}"
+
+    def failed(self, error: MillstreamError, pause: float) -> None:
+        """Says why the application starts again."""
+        if self._how == "json":
+            self._json({"error": error.message, "code": error.code, "restart_in_seconds": pause})
+        elif self._how == "text":
+            self._text(f"{error.message}\n  starting again in {pause:g} s")
+        elif self._how in _SPOKEN:
+            _board.print(f"{self.name}: {error.message}\n  starting again in {pause:g} s", error=True)
+
+    def retrying(self, what: str) -> None:
+        """Says what failed and is run again."""
+        if self._how == "json":
+            self._json({"retry": what})
+        elif self._how == "text":
+            self._text(what)
+        elif self._how in _SPOKEN:
+            _board.print(f"{self.name}: {what}", error=True)
+
+    def lost(self, stores: list[str]) -> None:
+        """Says which stores the topology has no more: what is in them is given up."""
+        told = f"the topology has these stores no more, what is in them is lost: {', '.join(stores)}"
+        if self._how == "json":
+            self._json({"lost_stores": stores})
+        elif self._how == "text":
+            self._text(told)
+        elif self._how in _SPOKEN:
+            _board.print(f"{self.name}: {told}")
+
+    def trouble(self, what: str | None) -> None:
+        """Says what keeps the application from going on, for as long as it does."""
+        if what != self._trouble:
+            self._trouble = what
+            self._since = time.monotonic()
+            if self._how == "json":
+                self._json({"trouble": what})
+            elif self._how == "text":
+                self._text(readable(what) if what else "goes on")
+            elif self._how == "plain" and what is not None:
+                _board.print(f"{self.name}: {what}", error=True)
+
+    @contextlib.contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Says what is waited for, and for how long."""
+        self._waiting = (what, time.monotonic())
+        if self._how == "json":
+            self._json({"waiting": what})
+        elif self._how == "text":
+            self._text(what)
+        try:
+            yield
+        finally:
+            self._waiting = None
+
+    def batch(self, results: list[Written]) -> None:
+        """Shows what a batch printed, and, now and then, the figures."""
+        for line in (line for written in results for line in written.printed):
+            if self._how == "line":
+                _board.print(line)
+            else:
+                print(line, flush=True)  # noqa: T201  (the user's own words)
+        now = time.monotonic()
+        if self._how == "json" and now - self._said >= _JSON_EVERY:
+            self._said = now
+            self._json({"state": self._state.value, **self._metrics.read()})
+        elif self._how == "text" and now - self._said >= _TEXT_EVERY:
+            self._said = now
+            self._text(self._figures())
+
+    def line(self) -> str:
+        """The live line."""
+        if self._state is State.PENDING_SHUTDOWN and (self._waiting is not None or not self._metrics.batches):
+            return f"{self.name}  stopping … {time.monotonic() - self._since:.0f} s"
+        if self._waiting is not None:
+            what, since = self._waiting
+            return f"{self.name}  {what} … {time.monotonic() - since:.0f} s"
+        if self._trouble is not None:
+            return f"{self.name}  {printable(self._trouble)} … {time.monotonic() - self._since:.0f} s"
+        if not self._metrics.batches:
+            return f"{self.name}  {self._state.value}  the first batch … {time.monotonic() - self._since:.0f} s"
+        state = "" if self._state is State.RUNNING else f"{self._state.value}  "
+        return f"{self.name}  {state}{self._figures()}"
+
+    def _figures(self) -> str:
+        rate_in, rate_out = self._metrics.rates()
+        try:
+            lag = sum(self._metrics.lag().values())
+        except MillstreamError:
+            lag = 0
+        return (
+            f"in {_short(rate_in)}/s  out {_short(rate_out)}/s  lag {_short(lag)}  "
+            f"batch {self._metrics.last_seconds * 1000:.0f} ms  state {show_bytes(self._metrics.state_bytes)}  "
+            f"dropped {_short(self._metrics.dropped)}"
+        )
+
+    def _text(self, text: str) -> None:
+        moment = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        print(f"{moment} {self.name}  {text}", file=sys.stderr, flush=True)  # noqa: T201
+
+    def _json(self, figures: dict[str, Any]) -> None:
+        text = json.dumps({"application": self.name, "time": int(time.time() * 1000), **figures})
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _automatic() -> str:
+    """How to show the status if nobody has said how.
+
+    A notebook keeps all that is written to it, so problems alone are told there; the handle shows the figures.
+    """
+    if _is_notebook():
+        return "plain"
+    return "line" if sys.stderr.isatty() else "text"
+
+
+def _is_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
+
+
+class _Board:
+    """The live lines of all applications of this process, at the bottom of the terminal."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._shown: list[Status] = []
+        self._live: Live | None = None
+
+    def add(self, status: Status) -> None:
+        from rich.console import Console  # noqa: PLC0415  (only a terminal needs it)
+        from rich.live import Live  # noqa: PLC0415
+
+        with self._lock:
+            self._shown.append(status)
+            if self._live is None:
+                console = Console(file=sys.stderr, highlight=False)
+                self._live = Live(get_renderable=self._text, console=console, refresh_per_second=4, transient=True)
+                self._live.start()
+
+    def remove(self, status: Status) -> None:
+        with self._lock:
+            self._shown.remove(status)
+            if not self._shown and self._live is not None:
+                self._live.stop()
+                self._live = None
+
+    def print(self, text: str, *, error: bool = False) -> None:
+        live = self._live
+        if live is None:
+            print(text, file=sys.stderr if error else sys.stdout, flush=True)
+        else:
+            live.console.print(text, markup=False, soft_wrap=True, style="red" if error else None)
+
+    def _text(self) -> Any:
+        from rich.text import Text  # noqa: PLC0415
+
+        return Text("\n".join(status.line() for status in list(self._shown)), no_wrap=True, overflow="ellipsis")
+
+
+_board = _Board()
+
+
+def _short(number: float) -> str:
+    """A number in few characters.
+
+    >>> _short(7), _short(1234), _short(45_600_000)
+    ('7', '1.2k', '46M')
+    """
+    for unit in ("", "k", "M"):
+        if number < 999.5:
+            return f"{number:.1f}{unit}" if unit and number < 9.95 else f"{number:.0f}{unit}"
+        number /= 1000
+    return f"{number:.1f}G"

@@ -1,0 +1,3 @@
+"""The read stage: reads ranges of offsets, runs stateless operators, and routes records to tasks."""
+
+from __future__ import annotations

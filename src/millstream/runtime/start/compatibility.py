@@ -1,0 +1,190 @@
+"""Whether a topology can go on with what an earlier one of the application has left behind.
+
+Plans tell most of it. What they do not tell is whether Spark has a checkpoint that it could use, and whether there are
+records on their way through a topic that is read no more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from millstream.log.api import Log, Published
+from millstream.plan.compare import Change, Comparison, compare
+from millstream.plan.fingerprint import PlainPlan, essence, to_dict
+from millstream.plan.side import BEGIN_AGAIN
+from millstream.plan.stateless import Repartition
+from millstream.runtime.start.checkpoint import local_path
+from millstream.stages import Topology
+from millstream.stages.placement import needs_tasks, place
+
+STATEFUL = "stateful"
+"""Under this name the log knows whether the application that last ran has tasks: b"1" or b"0"."""
+
+RAN = "ran"
+"""Under this name it knows the topology that last ran, which is not always the one that was last started."""
+
+WHOLE = "whole"
+"""Under this name it knows the stores whose changelogs have all of their rows."""
+
+_MIGRATE = "make a new checkpoint, with named stores rebuilt from their changelogs: millstream migrate; or "
+_READ_ON = "start the former topology once more, with run(until_caught_up=True), and then this one; or "
+
+
+def compare_with_last(topology: Topology, known: Mapping[str, bytes], log: Log, checkpoint: str) -> Comparison:
+    """Compares a topology with the one that last ran.
+
+    Args:
+        topology: The one that is to run.
+        known: What the log knows of the application: the topology that last ran, too.
+        log: The log.
+        checkpoint: Where the checkpoint of the application is.
+    """
+    published = log.published(topology.application_id)
+    old = plan_that_ran(known, published)
+    found = compare(topology.plan if old is None else old, topology.plan)
+    if old is not None and published is not None:
+        found = replace(found, topics=tuple(_with_unread(found.topics, topology, old, published, log)))
+    if not _has_begun(checkpoint, known, published):
+        return found
+    remedy = BEGIN_AGAIN if published is None else _MIGRATE + BEGIN_AGAIN
+    return replace(found, checkpoint=tuple(_other_shape(topology, had_tasks(known, published), remedy)))
+
+
+def plan_that_ran(known: Mapping[str, bytes], published: Published | None) -> PlainPlan | None:
+    """The topology that has made the state that there is; None if there is no state yet.
+
+    A later one may have been started, and have come to nothing: with its first batch, it is this one. Earlier versions
+    knew only which one was last started.
+    """
+    ran: PlainPlan | None = None if published is None else json.loads(known.get(RAN) or known["plan"])
+    return ran
+
+
+def plain(topology: Topology) -> PlainPlan:
+    """The plan of a topology as `plan_that_ran` gives it."""
+    found: PlainPlan = json.loads(json.dumps(to_dict(topology.plan)))
+    return found
+
+
+def same_plan(one: PlainPlan, other: PlainPlan) -> bool:
+    """Whether two plans are the same, but for the code of Python functions."""
+    return essence(one) == essence(other)
+
+
+def stateful(topology: Topology) -> bytes:
+    """What `STATEFUL` is for a topology."""
+    return b"0" if needs_tasks(topology) is None else b"1"
+
+
+def record(topology: Topology, whole: Iterable[str]) -> dict[str, bytes]:
+    """What the log is to remember of an application with its first batch; *whole* is what `WHOLE` is then."""
+    return {
+        RAN: json.dumps(plain(topology)).encode(),
+        STATEFUL: stateful(topology),
+        WHOLE: json.dumps(sorted(whole)).encode(),
+    }
+
+
+def whole_changelogs(logged: Iterable[str], known: Mapping[str, bytes], ran: PlainPlan | None) -> frozenset[str]:
+    """Of the stores that have a changelog, those whose changelog has all of their rows.
+
+    One that was switched off for a while lacks what changed then, and nobody can tell what that was. Earlier versions
+    did not write down which ones were.
+
+    Args:
+        logged: The stores that have a changelog.
+        known: What the log knows of the application.
+        ran: The topology that last ran, if any has.
+    """
+    if ran is None or WHOLE not in known:
+        return frozenset(logged)
+    before = json.loads(known[WHOLE])
+    return frozenset(name for name in logged if name in before or name not in ran["stores"])
+
+
+def had_tasks(known: Mapping[str, bytes], published: Published | None) -> bool | None:
+    """Whether the application that last ran had tasks; None if nobody can tell any more.
+
+    Earlier versions did not write it down. Then what tasks remembered tells, unless a migration came after it.
+    """
+    if STATEFUL in known:
+        return known[STATEFUL] == b"1"
+    if published is None:
+        return None
+    remembered = any(name.startswith("cells.") for name in known)
+    return None if remembered and "base" in known else remembered
+
+
+def last_batch(folder: Path) -> int:
+    """The greatest number of a batch in a folder of a checkpoint; -1 if there is none."""
+    return max((int(path.name) for path in folder.glob("*") if path.name.isdigit()), default=-1)
+
+
+def _has_begun(checkpoint: str, known: Mapping[str, bytes], published: Published | None) -> bool:
+    """Whether Spark has begun a batch with a checkpoint; of one on no disk of this machine, only results tell."""
+    local = local_path(checkpoint)
+    if local is not None:
+        return last_batch(local / "offsets") >= 0
+    return published is not None and published.batch >= int(known.get("base", b"0"))
+
+
+def _with_unread(
+    topics: Iterable[Change], topology: Topology, old: PlainPlan, published: Published, log: Log
+) -> Iterator[Change]:
+    """A repartition that is dealt at once now, or is gone, may have left records in its topic.
+
+    They stand in the way if what they were meant for is still there: the repartition, an operator right below it, or
+    the store of one. Else nobody misses them.
+    """
+    direct = place(topology).direct
+    read = {topology.topic_of(node) for node in topology.plan.of_type(Repartition) if node not in direct}
+    there = {topic.name for topic in log.topics()} - read
+    new = to_dict(topology.plan)
+    for change in topics:
+        name = f"{topology.application_id}-{change.name}-repartition"
+        reader = _reader_of(change.name, old, new) if name in there else None
+        ends = enumerate(log.ends([name])[name] if reader is not None else [])
+        unread = sum(max(0, end - published.offsets.get((name, partition), 0)) for partition, end in ends)
+        if reader is None or not unread:
+            yield change
+            continue
+        reasons = (*change.reasons, f"the topic {name} has {unread} records that were not read, and is read no more")
+        yield Change(change.name, "incompatible", reader, reasons, remedy=_READ_ON + BEGIN_AGAIN)
+
+
+def _reader_of(topic: str, old: PlainPlan, new: PlainPlan) -> str | None:
+    """The operator that is still there of those which the records of a repartition were meant for; None if none is."""
+    operators, stores = old["operators"], old["stores"]
+    meant = _below(topic, operators)
+    kept = [n for n, store in stores.items() if store["operator"] in meant and n in new["stores"]]
+    topics = {o["options"].get("topic") for n, o in operators.items() if n in meant and o["kind"] == "sink"}
+    sinks = [n for n, o in new["operators"].items() if o["kind"] == "sink" and o["options"].get("topic") in topics]
+    there = [n for n in meant if n in new["operators"]]
+    return next(iter([*there, *(new["stores"][n]["operator"] for n in kept), *sinks]), None)
+
+
+def _below(topic: str, operators: Mapping[str, Any]) -> list[str]:
+    """A repartition, and all that its records reach before they come to another topic, in the order of the plan."""
+    found: list[str] = []
+    for name, operator in operators.items():
+        if operator["kind"] == "repartition":
+            if operator["options"]["topic"] == topic:
+                found.append(name)
+        elif any(parent in found for parent in operator["parents"]):
+            found.append(name)
+    return found
+
+
+def _other_shape(topology: Topology, had: bool | None, remedy: str) -> Iterator[Change]:
+    """Spark's query has a stateful operator only if there are tasks. A checkpoint is of such a query, or of another."""
+    node = needs_tasks(topology)
+    if had is False and node is not None:
+        reason = f"no operator needed state so far, and {node.name} ({node.at}) needs it"
+        yield Change("checkpoint", "incompatible", node.name, (reason,), remedy=remedy)
+    if had is True and node is None:
+        reason = "operators needed state so far, and none does any more"
+        yield Change("checkpoint", "incompatible", "", (reason,), remedy=remedy)

@@ -1,0 +1,90 @@
+"""Makes views from changelogs, if they are damaged, or not on this machine: the application ran elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from millstream.log.api import Log
+from millstream.runtime.program.program import Program
+from millstream.runtime.queries import stores_of
+from millstream.state.codec import split_session_key, split_window_key
+from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
+from millstream.views.changes import ViewChange, change_of
+
+_AT_ONCE = 8 << 20
+_NO_TIME = -1
+
+
+def rebuild_views(program: Program, log: Log, tell: Callable[[str], None], *, again: bool) -> None:
+    """Makes the views of an application, unless those that are here are sound and have all that it has published.
+
+    In the view of a store without a changelog, or of one that lacks rows, they come back as they change.
+
+    Args:
+        program: The application.
+        log: Its log.
+        tell: Told if views are made.
+        again: The last batch that was published will be run again.
+    """
+    application = program.topology.application_id
+    viewed = [spec for spec in stores_of(program.topology) if program.has_view(spec)]
+    whole = [spec for spec in viewed if spec.name in program.whole]
+    known = [(spec, topic) for spec in whole if (topic := program.changelog_of(spec)) is not None]
+
+    def changes(damaged: Collection[str] | None) -> Iterator[ViewChange]:
+        if damaged is None:
+            tell(f"the views of application {application!r} are not on this machine: making them from its changelogs")
+            return _changes(log, known)
+        found = [(spec, topic) for spec, topic in known if spec.name in damaged]
+        rebuilt = [spec.name for spec, _topic in found]
+        if rebuilt:
+            tell(f"damaged views of application {application!r} are made anew from changelogs: {', '.join(rebuilt)}")
+        lost = sorted(set(damaged).difference(rebuilt))
+        if lost:
+            tell(f"damaged views without a whole changelog begin empty, rows come as they change: {', '.join(lost)}")
+        return _changes(log, found)
+
+    if viewed:
+        log.complete_views(application, changes, again=again)
+
+
+def forget_rows(program: Program, log: Log, stores: Iterable[StoreSpec]) -> None:
+    """Deletes what views and changelogs have of stores that begin empty.
+
+    It is of an earlier life: queries would see it, and a migration would bring it back.
+    """
+    stores = list(stores)
+    changelogs = {program.changelog_of(spec) for spec in stores} & {topic.name for topic in log.topics()}
+    for topic in sorted(filter(None, changelogs)):
+        if log.starts([topic]) != log.ends([topic]):
+            log.delete_topic(topic)
+    log.drop_views(program.topology.application_id, [spec.name for spec in stores])
+
+
+def _changes(log: Log, stores: list[tuple[StoreSpec, str]]) -> Iterator[ViewChange]:
+    topics = [topic for _, topic in stores]
+    starts, ends = log.starts(topics), log.ends(topics)
+    for spec, topic in stores:
+        for partition, (start, end) in enumerate(zip(starts[topic], ends[topic], strict=False)):
+            yield from _of_partition(log, spec, topic, partition, start, end)
+
+
+def _of_partition(log: Log, spec: StoreSpec, topic: str, partition: int, start: int, end: int) -> Iterator[ViewChange]:
+    time = None if spec.kind == "key-value" else _NO_TIME
+    timed = spec.timestamped or spec.kind != "key-value"
+    yield change_of(spec, partition, [], time)
+    while start < end:
+        table = log.read(topic, partition, start, end, max_bytes=_AT_ONCE)
+        keys, values, stamps = (table[name].to_pylist() for name in ("key", "value", "timestamp"))
+        times = stamps if timed else [NO_TIMESTAMP] * len(stamps)
+        records = list(map(ChangelogRecord, keys, values, times))
+        if time is not None:
+            time = max([time, *(_time_of(spec, record) for record in records)])
+        yield change_of(spec, partition, records, time)
+        start = table["offset"][-1].as_py() + 1 if len(table) else end
+
+
+def _time_of(spec: StoreSpec, record: ChangelogRecord) -> int:
+    if spec.kind == "window":
+        return split_window_key(record.key)[1]
+    return split_session_key(record.key)[2] if spec.kind == "session" else record.timestamp
