@@ -37,7 +37,7 @@ from millstream.expr.catalog import CATALOG
 from millstream.serde import Serde
 
 PACKAGE = "millstream"
-NAMESPACES = ("millstream", "millstream.testing", "millstream.state.views", "millstream.serde", "millstream.log")
+NAMESPACES = ("millstream", "millstream.testing", "millstream.state.stores", "millstream.serde", "millstream.log")
 MET = (
     ("millstream.engine.errors", "ErrorContext"),
     ("millstream.engine.context", "DroppedRecord"),

@@ -36,8 +36,8 @@ from millstream.errors import (
 )
 from millstream.log import ProducerRecord
 from millstream.log.kafka import KafkaLog
-from millstream.runtime.start import application
 from millstream.runtime.admin import reset
+from millstream.runtime.start import application
 from millstream.views.checksums import checksum
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]

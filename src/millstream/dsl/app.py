@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from millstream.runtime.lifecycle import Listener
     from millstream.stages import Topology
     from millstream.stages.describe import Format
-    from millstream.state.views import KeyValueView
+    from millstream.state.stores import ReadOnlyKeyValueStore
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -406,9 +406,9 @@ class App:
         return Handle(self, until_caught_up=until_caught_up, on_state_change=on_state_change).start()
 
     @overload
-    def store(self, name: Table[K, V]) -> KeyValueView[K, V]: ...
+    def store(self, name: Table[K, V]) -> ReadOnlyKeyValueStore[K, V]: ...
     @overload
-    def store(self, name: GlobalTable[K, V]) -> KeyValueView[K, V]: ...
+    def store(self, name: GlobalTable[K, V]) -> ReadOnlyKeyValueStore[K, V]: ...
     @overload
     def store(self, name: str, *, timestamped: bool = False) -> Any: ...
     def store(self, name: str | Table[Any, Any] | GlobalTable[Any, Any], *, timestamped: bool = False) -> Any:

@@ -46,7 +46,7 @@ from millstream.runtime.spark.session import (
     where_to_look,
 )
 from millstream.runtime.start.application import Application
-from millstream.state.views import KeyValueView
+from millstream.state.stores import ReadOnlyKeyValueStore
 from millstream.text.escaping import error_text
 from millstream.text.html import facts
 from millstream.text.suggestions import suggesting_attributes
@@ -211,9 +211,9 @@ class Handle:
         return {"state": self.state.value, **self._metrics.read()}
 
     @overload
-    def store(self, name: Table[K, V]) -> KeyValueView[K, V]: ...
+    def store(self, name: Table[K, V]) -> ReadOnlyKeyValueStore[K, V]: ...
     @overload
-    def store(self, name: GlobalTable[K, V]) -> KeyValueView[K, V]: ...
+    def store(self, name: GlobalTable[K, V]) -> ReadOnlyKeyValueStore[K, V]: ...
     @overload
     def store(self, name: str, *, timestamped: bool = False) -> Any: ...
     def store(self, name: str | Table[Any, Any] | GlobalTable[Any, Any], *, timestamped: bool = False) -> Any:

@@ -1,6 +1,11 @@
-"""State stores: what a task remembers, by key, by window, by session, by version, and until later.
+"""State stores of tasks: key-value, window, session and versioned stores, and buffers.
 
-`spec` says what a store is, `memory` opens it, `api` has the protocols that the engine uses, and `views` has what
-processors and tests see. `paged` keeps stores beyond the life of a process, in a remote map, and in memory only what
-fits. Nothing outside this package knows how they are kept.
+| module | contents |
+| --- | --- |
+| `spec` | `StoreSpec`, the definition of a store, and `ChangelogRecord` |
+| `api` | the protocols that operators use |
+| `memory` | stores whose rows are all in memory; `open_store` |
+| `paged` | stores whose rows are in pages of a remote map, with a page cache in memory |
+| `coded` | a layer that holds keys or values as bytes, where they are mutable |
+| `stores` | the interfaces that processors, tests and queries use, named as in Kafka Streams |
 """

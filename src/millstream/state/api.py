@@ -16,10 +16,10 @@ Key: TypeAlias = Any
 Row: TypeAlias = Any
 
 LATEST = -1
-"""What ``VersionedStore.put`` returns if the version is now the latest one."""
+"""What ``VersionedRowStore.put`` returns if the version is now the latest one."""
 
 NOT_PUT = -(2**63)
-"""What ``VersionedStore.put`` returns if the version is older than the history that the store keeps."""
+"""What ``VersionedRowStore.put`` returns if the version is older than the history that the store keeps."""
 
 
 class Store(Protocol):
@@ -41,7 +41,7 @@ class Store(Protocol):
         """Applies records of the store's changelog, without recording them as changes."""
 
 
-class KeyValueStore(Store, Protocol):
+class KeyValueRowStore(Store, Protocol):
     """Rows by key."""
 
     def get(self, key: Key, /) -> Row | None:
@@ -57,7 +57,7 @@ class KeyValueStore(Store, Protocol):
         """Returns the rows whose key bytes start with ``prefix``."""
 
 
-class WindowStore(Store, Protocol):
+class WindowRowStore(Store, Protocol):
     """Rows by key and window start, forgotten as the time of the store passes.
 
     ``time`` is the greatest start ever put, -1 at first. A row is visible while ``start > time - retention``; in a
@@ -103,7 +103,7 @@ class WindowStore(Store, Protocol):
         """
 
 
-class SessionStore(Store, Protocol):
+class SessionRowStore(Store, Protocol):
     """Rows by key, session start and session end, forgotten as the time of the store passes.
 
     ``time`` is the greatest end ever put or removed, -1 at first; a row is visible while ``end > time - retention``.
@@ -156,7 +156,7 @@ class SessionStore(Store, Protocol):
         """
 
 
-class VersionedStore(Store, Protocol):
+class VersionedRowStore(Store, Protocol):
     """Values by key and time: each version is valid from its timestamp to that of the next one.
 
     ``time`` is the greatest timestamp ever put, -1 at first. Former versions can be looked up as of

@@ -9,8 +9,6 @@ from typing import Any
 
 from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, Changes, StoreSpec
 
-_WINDOW = Struct(">qi")
-_SESSION = Struct(">qq")
 _TIME = Struct(">q")
 
 FOREVER = 1 << 63
@@ -27,51 +25,14 @@ def discard() -> Callable[[Any], Any]:
     return deque[Any](maxlen=0).append
 
 
-def segment_width(retention: int) -> int:
-    """Returns the width of a segment, which shows in the order of listings of window and session stores."""
+def segment_interval(retention: int) -> int:
+    """Returns the length of a segment of Kafka Streams: listings of window and session stores are ordered by it."""
     return max(retention // 2, 60_000)
 
 
 def expiry_width(retention: int) -> int:
     """Returns by how much time must grow before rows are dropped again: each row is then looked at a few times only."""
     return max(retention // 8, 1)
-
-
-def window_key(key: bytes, start: int, sequence: int = 0) -> bytes:
-    """Returns the changelog key of a row of a window store.
-
-    >>> window_key(b"k", 1, 2).hex()
-    '6b000000000000000100000002'
-    """
-    return key + _WINDOW.pack(start, sequence)
-
-
-def split_window_key(data: bytes) -> tuple[bytes, int, int]:
-    """Returns key, start and sequence number of a changelog key.
-
-    >>> split_window_key(window_key(b"k", 1, 2))
-    (b'k', 1, 2)
-    """
-    return data[:-12], *_WINDOW.unpack_from(data, len(data) - 12)
-
-
-def session_key(key: bytes, start: int, end: int) -> bytes:
-    """Returns the changelog key of a session: the end comes before the start.
-
-    >>> session_key(b"k", 1, 2).hex()
-    '6b00000000000000020000000000000001'
-    """
-    return key + _SESSION.pack(end, start)
-
-
-def split_session_key(data: bytes) -> tuple[bytes, int, int]:
-    """Returns key, start and end of a changelog key.
-
-    >>> split_session_key(session_key(b"k", 1, 2))
-    (b'k', 1, 2)
-    """
-    end, start = _SESSION.unpack_from(data, len(data) - 16)
-    return data[:-16], start, end
 
 
 def buffer_key(time: int, order: bytes) -> bytes:

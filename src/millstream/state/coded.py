@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from millstream.state.api import BufferStore, KeyValueStore, SessionStore, Store, VersionedStore, WindowStore
+from millstream.state.api import (
+    BufferStore,
+    KeyValueRowStore,
+    SessionRowStore,
+    Store,
+    VersionedRowStore,
+    WindowRowStore,
+)
 from millstream.state.codec import same
 from millstream.state.spec import StoreSpec
 
@@ -42,9 +49,9 @@ class CodedKeyValueStore(_Coded):
     """A key-value store over one that keeps bytes."""
 
     __slots__ = ()
-    _store: KeyValueStore
+    _store: KeyValueRowStore
 
-    def __init__(self, spec: StoreSpec, store: KeyValueStore) -> None:
+    def __init__(self, spec: StoreSpec, store: KeyValueRowStore) -> None:
         super().__init__(spec, store)
         self._store = store
 
@@ -72,9 +79,9 @@ class _Timed(_Coded):
     """What window and session stores share."""
 
     __slots__ = ("release",)
-    _store: WindowStore | SessionStore
+    _store: WindowRowStore | SessionRowStore
 
-    def __init__(self, spec: StoreSpec, store: WindowStore | SessionStore) -> None:
+    def __init__(self, spec: StoreSpec, store: WindowRowStore | SessionRowStore) -> None:
         super().__init__(spec, store)
         self._store = store
         self.release = store.release
@@ -95,7 +102,7 @@ class CodedWindowStore(_Timed):
     """A window store over one that keeps bytes."""
 
     __slots__ = ()
-    _store: WindowStore
+    _store: WindowRowStore
 
     def get(self, key: Any, start: int, /) -> Any:
         return self._to_row(self._store.get(self._key(key), start))
@@ -128,7 +135,7 @@ class CodedSessionStore(_Timed):
     """A session store over one that keeps bytes."""
 
     __slots__ = ()
-    _store: SessionStore
+    _store: SessionRowStore
 
     def get(self, key: Any, start: int, end: int, /) -> Any:
         return self._to_row(self._store.get(self._key(key), start, end))
@@ -174,9 +181,9 @@ class CodedVersionedStore(_Coded):
     """A versioned store over one that keeps bytes."""
 
     __slots__ = ()
-    _store: VersionedStore
+    _store: VersionedRowStore
 
-    def __init__(self, spec: StoreSpec, store: VersionedStore) -> None:
+    def __init__(self, spec: StoreSpec, store: VersionedRowStore) -> None:
         super().__init__(spec, store)
         self._store = store
 

@@ -32,7 +32,7 @@ from millstream.plan.topics import free_writer, reader_of, topics_read, topics_w
 from millstream.serde import BYTES, Serde, serde_for
 from millstream.stages import Topology, cut
 from millstream.state.spec import ChangelogRecord, StoreSpec
-from millstream.state.views import KeyValueView
+from millstream.state.stores import ReadOnlyKeyValueStore
 from millstream.testing.stores import read_store
 from millstream.testing.topics import TestInput, TestOutput
 
@@ -249,9 +249,9 @@ class TestDriver:
     # ----- what can be looked at -------------------------------------------------------------------------------
 
     @overload
-    def store(self, name: Table[K, V]) -> KeyValueView[K, V]: ...
+    def store(self, name: Table[K, V]) -> ReadOnlyKeyValueStore[K, V]: ...
     @overload
-    def store(self, name: GlobalTable[K, V]) -> KeyValueView[K, V]: ...
+    def store(self, name: GlobalTable[K, V]) -> ReadOnlyKeyValueStore[K, V]: ...
     @overload
     def store(self, name: str, *, timestamped: bool = False) -> Any: ...
     def store(self, name: str | Table[Any, Any] | GlobalTable[Any, Any], *, timestamped: bool = False) -> Any:

@@ -7,28 +7,28 @@ from typing import Any
 
 from millstream.core.records import Windowed
 from millstream.state.spec import StoreSpec
-from millstream.state.views import view_of
+from millstream.state.stores import user_store
 
 
 def read_store(spec: StoreSpec, stores: list[Any], *, timestamped: bool = False) -> Any:
-    """Returns a read-only view of a store, over the parts of it that the tasks have."""
-    views = [view_of(store, read_only=True, timestamped=timestamped) for store in stores]
-    return views[0] if len(views) == 1 else AllPartitions(spec, views)
+    """Returns a read-only store over the partitions of a store that the tasks have."""
+    partitions = [user_store(store, read_only=True, timestamped=timestamped) for store in stores]
+    return partitions[0] if len(partitions) == 1 else AllPartitions(spec, partitions)
 
 
 class AllPartitions:
     """The parts of a store that several tasks have, read as one.
 
-    Every method of a view can be called: one that gives a value asks the parts in turn until one has it, one that
+    Every method of a store can be called: one that gives a value asks the parts in turn until one has it, one that
     gives entries gives those of all parts, ordered by the bytes of their keys.
     """
 
-    def __init__(self, spec: StoreSpec, views: list[Any]) -> None:
+    def __init__(self, spec: StoreSpec, partitions: list[Any]) -> None:
         self._spec = spec
-        self._views = views
+        self._partitions = partitions
 
     def __getattr__(self, name: str) -> Any:
-        members = [getattr(view, name) for view in self._views]
+        members = [getattr(store, name) for store in self._partitions]
         if not callable(members[0]):
             return members[0]
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from millstream.errors import StateError
 from millstream.state.spec import StoreSpec
-from millstream.state.views import VersionedRecord, VersionedView, view_of
+from millstream.state.stores import VersionedKeyValueStore, VersionedRecord, user_store
 from millstream.views.database import ViewDatabase
 from millstream.views.stores import ViewKeyValueStore, ViewSessionStore, ViewVersionedStore, ViewWindowStore
 
@@ -52,18 +52,18 @@ def open_view(
     if spec.kind not in _STORES:
         raise StateError(f"store {spec.name!r} is a {spec.kind} store, which has no view")
     database = source if isinstance(source, ViewDatabase) else ViewDatabase(source)
-    store = _STORES[spec.kind](database, application, spec)
-    if isinstance(store, ViewVersionedStore):
-        return _VersionedView(store, read_only=True)
-    return view_of(store, read_only=True, timestamped=timestamped)
+    rows = _STORES[spec.kind](database, application, spec)
+    if isinstance(rows, ViewVersionedStore):
+        return _SnapshotVersionedStore(rows, read_only=True)
+    return user_store(rows, read_only=True, timestamped=timestamped)
 
 
-class _VersionedView(VersionedView[K, V]):
-    """A view that reads a version and its end at one batch."""
+class _SnapshotVersionedStore(VersionedKeyValueStore[K, V]):
+    """A versioned store that reads a version and its end from the same snapshot."""
 
     __slots__ = ()
-    _store: Any
+    _rows: Any
 
     def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
-        with self._store.snapshot():
+        with self._rows.snapshot():
             return super().get(key, as_of)

@@ -14,7 +14,7 @@ from sqlite3 import Connection, Cursor
 from typing import Any, ClassVar, TypeAlias
 
 from millstream.errors import StateError
-from millstream.state.codec import FOREVER, segment_width
+from millstream.state.codec import FOREVER, segment_interval
 from millstream.state.ordered import after_prefix
 from millstream.state.spec import StoreSpec
 from millstream.views.checksums import NOT_A_ROW, RowChecksum, damaged, row_checksum, verify, version_numbers
@@ -154,7 +154,7 @@ class _TimedStore(_ViewStore):
 
     def __init__(self, database: ViewDatabase, application: str, spec: StoreSpec) -> None:
         super().__init__(database, application, spec)
-        self._segment = segment_width(FOREVER if spec.retention_ms is None else spec.retention_ms)
+        self._segment = segment_interval(FOREVER if spec.retention_ms is None else spec.retention_ms)
 
     def _of_key(self, key: Any, from_: int, to: int) -> list[list[_Entry]]:
         """The visible rows of a key from one time to another, in the order of the table, by partition."""

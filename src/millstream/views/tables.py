@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from millstream.core.names import check_name
 from millstream.errors import StateError
-from millstream.state.codec import FOREVER, expiry_width, split_session_key, split_window_key
+from millstream.serde.wire import split_session_key, split_store_window_key
+from millstream.state.codec import FOREVER, expiry_width
 from millstream.state.spec import ChangelogRecord, StoreKind
 from millstream.views.changes import ViewChange
 from millstream.views.checksums import checksum, damaged, row_checksum, verify
@@ -276,7 +277,7 @@ def _write_windows(connection: Connection, store: StoreEntry, change: ViewChange
     deletes: list[Any] = []
     for data, value, timestamp in _latest(change):
         if change.kind == "window":
-            key, time, rank = split_window_key(data)
+            key, time, rank = split_store_window_key(data)
         else:
             key, rank, time = split_session_key(data)
         if time <= horizon:

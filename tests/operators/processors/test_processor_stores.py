@@ -9,7 +9,7 @@ import pytest
 
 from millstream import App, Processor, Record, TestDriver, TopologyError, Windowed
 from millstream.errors import ProcessingError, StateError, UnknownStoreError
-from millstream.state.views import ValueAndTimestamp
+from millstream.state.stores import ValueAndTimestamp
 
 
 def with_store(work: Callable[[Any, Record[Any, Any]], Any], *args: Any, **options: Any) -> App:

@@ -20,9 +20,9 @@ from tests.runtime.local import LocalRun
 from millstream import App
 from millstream.errors import LogError, RunError
 from millstream.log import ProducerRecord, open_log
-from millstream.runtime.observe import status as module
 from millstream.runtime.lifecycle import State
 from millstream.runtime.messages import Drop, Written
+from millstream.runtime.observe import status as module
 from millstream.runtime.observe.metrics import Metrics
 from millstream.runtime.observe.status import Status
 

@@ -13,7 +13,7 @@ from millstream.serde import JSON, STRING
 from millstream.state.api import LATEST, NOT_PUT
 from millstream.state.memory import open_store
 from millstream.state.spec import StoreSpec
-from millstream.state.views import view_of
+from millstream.state.stores import user_store
 
 CASES = [json.loads(line) for line in Path(__file__).with_name("store_commands.jsonl").read_text().splitlines()]
 KINDS = {"kv": "key-value", "window": "window", "session": "session", "versioned": "versioned"}
@@ -131,9 +131,9 @@ def test_commands(case: dict[str, Any], serde: Any, restarted: bool) -> None:
     for step, (key, value, expected) in enumerate(case["steps"]):
         if value is None:
             continue
-        assert RUN[case["kind"]](view_of(store), key, *value.split(":")) == expected, (step, value)
+        assert RUN[case["kind"]](user_store(store), key, *value.split(":")) == expected, (step, value)
         if restarted:
             log += store.changes()
             store = open_store(spec)
             store.restore(log)
-    assert rows(case["kind"], view_of(store), case) == case["rows"]
+    assert rows(case["kind"], user_store(store), case) == case["rows"]

@@ -22,7 +22,7 @@ from millstream import (
     until_time_limit,
     until_window_closes,
 )
-from millstream.state.views import ValueAndTimestamp
+from millstream.state.stores import ValueAndTimestamp
 
 
 class Remember(Processor[str, int, str, int]):

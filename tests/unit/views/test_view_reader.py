@@ -15,7 +15,7 @@ from tests.unit.views.harness import APPLICATION, Tasks, connect, database, key_
 from millstream.errors import StateError, UnknownStoreError
 from millstream.serde import LONG, STRING
 from millstream.state.spec import ChangelogRecord, StoreSpec
-from millstream.state.views import ValueAndTimestamp
+from millstream.state.stores import ValueAndTimestamp
 from millstream.views.changes import change_of
 from millstream.views.reader import ViewDatabase, open_view
 

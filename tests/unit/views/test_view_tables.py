@@ -10,7 +10,7 @@ from tests.unit.views.harness import APPLICATION, Tasks, database, key_value, op
 from millstream.core.frozen import replace
 from millstream.errors import InvalidNameError, StateError, UnknownStoreError
 from millstream.serde import STRING
-from millstream.state.codec import window_key
+from millstream.serde.wire import store_window_key
 from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.views.changes import ViewChange, change_of
 from millstream.views.reader import ViewDatabase, open_view
@@ -194,7 +194,7 @@ def test_a_store_of_another_kind_starts_anew(views: tuple[sqlite3.Connection, Vi
     publish(connection, change_of(key_value(), 0, [ChangelogRecord(b"k", b"v", 0)]))
     former = open_(reader, key_value())
     spec = replace(key_value(), kind="window")
-    publish(connection, change_of(spec, 0, [ChangelogRecord(window_key(b"k", 5), b"w", 5)], 5))
+    publish(connection, change_of(spec, 0, [ChangelogRecord(store_window_key(b"k", 5), b"w", 5)], 5))
     assert open_(reader, spec).fetch("k", 5) == "w"
     with pytest.raises(StateError, match="'counts' of application 'app' is a window store, not a key-value store"):
         former.get("k")

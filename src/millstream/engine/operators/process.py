@@ -15,7 +15,7 @@ from millstream.engine.punctuation import NEVER, Punctuator
 from millstream.errors import ProcessingError, StateError, suggestion
 from millstream.plan import process as plan
 from millstream.plan.functions import describe_callable
-from millstream.state.views import view_of
+from millstream.state.stores import user_store
 from millstream.text.escaping import error_text
 
 
@@ -130,7 +130,7 @@ class ProcessorContext:
     def store(self, name: str) -> Any:
         """Returns a store that the processor is connected with."""
         found = self._task.store_named(name, self._node.uses, self._node.name)
-        return view_of(found, timestamped=found.spec.timestamped)
+        return user_store(found, timestamped=found.spec.timestamped)
 
     def schedule(
         self, interval: Duration, clock: str, callback: Callable[[int], object], *, start: int | None = None

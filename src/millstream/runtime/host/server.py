@@ -46,13 +46,13 @@ from millstream.runtime.read.reader import Range, Reader
 from millstream.runtime.tasks.runner import FetchValues, TaskRunner
 from millstream.runtime.tasks.timeouts import stuck
 from millstream.runtime.tasks.user_output import captured, log_like
+from millstream.state.paged import MANIFEST_KEY
 from millstream.text.escaping import error_text
 
 BEFORE_RUN = declare("host.batch.before-run")
 AFTER_RUN = declare("host.batch.after-run")
 
 TOKEN_KEY = b"t"
-MANIFEST_KEY = b"m"
 _IDLE = 600.0
 _COLLECT_AFTER = (100_000, 20, 10)
 """How often cyclic garbage is looked for: a batch makes very many objects, which nearly all live on or have no cycles.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from millstream.log.api import Log
 from millstream.runtime.program.program import Program
 from millstream.runtime.queries import stores_of
-from millstream.state.codec import split_session_key, split_window_key
+from millstream.serde.wire import split_session_key, split_store_window_key
 from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
 from millstream.views.changes import ViewChange, change_of
 
@@ -86,5 +86,5 @@ def _of_partition(log: Log, spec: StoreSpec, topic: str, partition: int, start: 
 
 def _time_of(spec: StoreSpec, record: ChangelogRecord) -> int:
     if spec.kind == "window":
-        return split_window_key(record.key)[1]
+        return split_store_window_key(record.key)[1]
     return split_session_key(record.key)[2] if spec.kind == "session" else record.timestamp

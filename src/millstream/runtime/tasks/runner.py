@@ -34,7 +34,7 @@ from millstream.runtime.program.program import Program
 from millstream.runtime.publish.output_blocks import block, blocks_of
 from millstream.runtime.read.columns import columns_of, finder
 from millstream.runtime.tasks.ordering import Input, merge
-from millstream.state.codec import split_session_key, split_window_key
+from millstream.serde.wire import split_session_key, split_store_window_key
 from millstream.state.paged import PagedState, StoreSize
 from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
 
@@ -231,7 +231,7 @@ class TaskRunner:
             if spec.kind == "key-value":
                 store.put(key_in(data), row)
             elif spec.kind == "window":
-                key, start, _sequence = split_window_key(data)
+                key, start, _sequence = split_store_window_key(data)
                 store.put(key_in(key), start, row)
             elif spec.kind == "session":
                 key, start, end = split_session_key(data)

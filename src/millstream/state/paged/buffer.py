@@ -7,8 +7,8 @@ from heapq import heappush
 from typing import Any, ClassVar
 
 from millstream.state.absent import Absent
-from millstream.state.buffer import MemoryBufferStore
 from millstream.state.codec import Codec, buffer_key, split_buffer_key
+from millstream.state.memory.buffer import MemoryBufferStore
 from millstream.state.paged.format import Numbers, Row
 from millstream.state.paged.rows import Collected, Cost, Pending, Taken, merged, no_times
 from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec

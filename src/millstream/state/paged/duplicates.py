@@ -6,8 +6,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
-from millstream.state.codec import Codec, split_window_key, window_key
-from millstream.state.duplicates import MemoryDuplicatesStore
+from millstream.serde.wire import split_store_window_key, store_window_key
+from millstream.state.codec import Codec
+from millstream.state.memory.duplicates import MemoryDuplicatesStore
 from millstream.state.paged.format import Numbers, Row
 from millstream.state.paged.rows import Collected, Cost, Pending, Taken, encoded, merged, times_in
 from millstream.state.spec import ChangelogRecord, StoreSpec
@@ -44,7 +45,7 @@ class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         records = list(records)
         super().restore(records)
-        marks = [self._codec.key_in(split_window_key(record.key)[0]) for record in records]
+        marks = [self._codec.key_in(split_store_window_key(record.key)[0]) for record in records]
         self._given.append(self.taken(marks, records))
 
     def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
@@ -67,7 +68,7 @@ class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
             name = key_out(key)
             for start, sequence, row in rows[bisect_left(rows, (low,)) : bisect_left(rows, (high + 1,))]:
                 marks.append(key)
-                names.append(window_key(name, start, sequence))
+                names.append(store_window_key(name, start, sequence))
                 found.append(row)
         return Collected(self.members(marks, ()), marks, encoded(self._codec, names, found))
 
@@ -75,7 +76,7 @@ class PagedDuplicatesStore(Pending, MemoryDuplicatesStore):
         key_in, row_in, horizon = self._codec.key_in, self._codec.row_in, self._horizon
         marks: list[Any] = []
         for data, value, timestamp in merged(rows, overlay):
-            name, start, sequence = split_window_key(data)
+            name, start, sequence = split_store_window_key(data)
             if start <= horizon:
                 continue
             key = key_in(name)

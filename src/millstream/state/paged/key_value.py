@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
 from millstream.state.codec import Codec
-from millstream.state.key_value import MemoryKeyValueStore, putter
+from millstream.state.memory.key_value import MemoryKeyValueStore, putter
 from millstream.state.paged.format import Numbers, Row
 from millstream.state.paged.rows import Collected, Cost, Pending, Taken, encoded, held_rows, merged, no_times
 from millstream.state.spec import ChangelogRecord, StoreSpec

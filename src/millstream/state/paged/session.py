@@ -6,10 +6,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
-from millstream.state.codec import Codec, session_key, split_session_key
+from millstream.serde.wire import session_key, split_session_key
+from millstream.state.codec import Codec
+from millstream.state.memory.session import MemorySessionStore
 from millstream.state.paged.format import Numbers, Row
 from millstream.state.paged.rows import Collected, Cost, Pending, Taken, encoded, merged, times_in
-from millstream.state.session import MemorySessionStore
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
 

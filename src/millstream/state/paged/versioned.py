@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from millstream.state.codec import Codec, discard
+from millstream.state.memory.versioned import MemoryVersionedStore
 from millstream.state.paged.format import Numbers, Row
 from millstream.state.paged.rows import Collected, Cost, Pending, Taken, no_times
 from millstream.state.spec import ChangelogRecord, StoreSpec
-from millstream.state.versioned import MemoryVersionedStore
 
 _EVER = 1 << 64
 

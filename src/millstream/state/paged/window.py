@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from millstream.state.codec import Codec, split_window_key, window_key
+from millstream.serde.wire import split_store_window_key, store_window_key
+from millstream.state.codec import Codec
+from millstream.state.memory.window import MemoryWindowStore
 from millstream.state.paged.format import Numbers, Row
 from millstream.state.paged.rows import (
     Collected,
@@ -22,7 +24,6 @@ from millstream.state.paged.rows import (
     times_in,
 )
 from millstream.state.spec import ChangelogRecord, StoreSpec
-from millstream.state.window import MemoryWindowStore
 
 
 class PagedWindowStore(Pending, MemoryWindowStore):
@@ -62,7 +63,7 @@ class PagedWindowStore(Pending, MemoryWindowStore):
         marks: list[Any] = []
         self._note_counted()
         for record in records:
-            name, start, _ = split_window_key(record.key)
+            name, start, _ = split_store_window_key(record.key)
             key = self._codec.key_in(name)
             self._dirty.get(start, {}).pop(key, None)
             marks.append(key)
@@ -93,7 +94,7 @@ class PagedWindowStore(Pending, MemoryWindowStore):
             if held is None or start <= self._floor:
                 continue
             there, rows = held_rows(held, keys)
-            suffix = window_key(b"", start)
+            suffix = store_window_key(b"", start)
             collected += encoded(codec, [name + suffix for name in codec.keys_out(there)], rows)
             found[start] = there
         return Collected(found, [key for keys in found.values() for key in keys], collected)
@@ -102,7 +103,7 @@ class PagedWindowStore(Pending, MemoryWindowStore):
         key_in, row_in, changed, index = self._codec.key_in, self._codec.row_in, self._changed(), self._index
         members: dict[int, list[Any]] = {}
         for data, value, timestamp in merged(rows, overlay):
-            name, start, _ = split_window_key(data)
+            name, start, _ = split_store_window_key(data)
             if start <= self._floor:
                 continue
             key = key_in(name)

@@ -6,8 +6,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from millstream.serde.wire import split_store_window_key, store_window_key
 from millstream.state.absent import Absent
-from millstream.state.codec import FOREVER, Codec, discard, expiry_width, segment_width, split_window_key, window_key
+from millstream.state.codec import FOREVER, Codec, discard, expiry_width, segment_interval
 from millstream.state.ordered import TimeIndex
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
@@ -34,7 +35,7 @@ class MemoryDuplicatesStore:
         self._sequence = 0
         self._retention = retention
         self._width = expiry_width(retention)
-        self._segment = segment_width(retention)
+        self._segment = segment_interval(retention)
         self._index = TimeIndex(self._width)
         self._expire_at = -_NEVER
         self._set_time(-1)
@@ -142,7 +143,7 @@ class MemoryDuplicatesStore:
     def changes(self) -> list[ChangelogRecord]:
         codec = self._codec
         records = [
-            codec.record(window_key(codec.key_out(key), start, sequence), row, start)
+            codec.record(store_window_key(codec.key_out(key), start, sequence), row, start)
             for key, start, sequence, row in self._log
         ]
         self._log.clear()
@@ -153,7 +154,7 @@ class MemoryDuplicatesStore:
         self._mark = discard()
         try:
             for record in records:
-                key, start, sequence = split_window_key(record.key)
+                key, start, sequence = split_store_window_key(record.key)
                 self._replace(codec.key_in(key), start, sequence, codec.row(record))
                 self._sequence = max(self._sequence, sequence)
         finally:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import add
 from typing import Any, NamedTuple
 
+from millstream.serde.wire import split_store_window_key, store_window_key
 from millstream.state.absent import Absent, parts
-from millstream.state.codec import FOREVER, Codec, expiry_width, segment_width, split_window_key, window_key
-from millstream.state.counting import Counts, count
+from millstream.state.codec import FOREVER, Codec, expiry_width, segment_interval
+from millstream.state.memory.counting import Counts, count
 from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 
 _NEVER = 1 << 64
@@ -63,7 +64,7 @@ class MemoryWindowStore:
         self._counted: dict[int, Counted] = {}
         self._notes = spec.logged
         self._width = expiry_width(retention)
-        self._segment = segment_width(retention)
+        self._segment = segment_interval(retention)
         # A row is visible if start > horizon, kept if start > floor. They differ in a held store only.
         self._lag = retention + 1 if spec.held else retention
         self._released = -_NEVER
@@ -315,7 +316,7 @@ class MemoryWindowStore:
         codec = self._codec
         counted, self._counted = self._counted, {}
         for start, (keys, known, counts, times) in counted.items():
-            names, suffix = known or codec.keys_out(keys), window_key(b"", start)
+            names, suffix = known or codec.keys_out(keys), store_window_key(b"", start)
             yield Changed(start, keys, names, Changes([n + suffix for n in names], codec.values_out(counts), times))
         dirty, self._dirty = self._dirty, {}
         few: dict[int, dict[Any, Any]] = {}
@@ -326,7 +327,7 @@ class MemoryWindowStore:
             if few:
                 yield self._together(few)
                 few = {}
-            names, suffix = codec.keys_out(rows), window_key(b"", start)
+            names, suffix = codec.keys_out(rows), store_window_key(b"", start)
             yield Changed(start, list(rows), names, codec.changes([n + suffix for n in names], rows.values(), start))
         if few:
             yield self._together(few)
@@ -344,7 +345,7 @@ class MemoryWindowStore:
             keys += some
             rows += some.values()
             starts += [start] * len(some)
-            suffixes += [window_key(b"", start)] * len(some)
+            suffixes += [store_window_key(b"", start)] * len(some)
         names = self._codec.keys_out(keys)
         written = list(map(add, names, suffixes))
         return Changed(starts, keys, names, self._codec.changes(written, rows, starts))
@@ -354,7 +355,7 @@ class MemoryWindowStore:
         self._notes = False
         try:
             for record in records:
-                key, start, _ = split_window_key(record.key)
+                key, start, _ = split_store_window_key(record.key)
                 self.put(codec.key_in(key), start, codec.row(record))
         finally:
             self._notes = notes

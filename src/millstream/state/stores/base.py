@@ -1,4 +1,4 @@
-"""What the views of stores share: their results, and how a view is kept from writing."""
+"""The base class of the store interfaces, and the types of their results."""
 
 from __future__ import annotations
 
@@ -11,106 +11,106 @@ from millstream.errors import MillstreamError, StateError
 V = TypeVar("V")
 
 EARLIEST = -(2**63)
-"""The earliest timestamp that a changelog holds."""
+"""The earliest timestamp that a changelog can hold."""
 
 
 class ValueAndTimestamp(NamedTuple, Generic[V]):
-    """A value and the timestamp that is stored with it: a row of a timestamped store."""
+    """A row of a timestamped store: a value and its timestamp."""
 
     value: V
     timestamp: int
 
 
 class VersionedRecord(NamedTuple, Generic[V]):
-    """A version: a value, the time from which it is valid, and the time until which it is; None: it is the latest."""
+    """A version: a value, and the times from and until which it is valid; ``valid_to`` is None if it is the latest."""
 
     value: V
     timestamp: int
     valid_to: int | None = None
 
 
-class Frozen:
-    """A store that refuses to be changed and is otherwise the one it was made from.
+class ReadOnlyRows:
+    """Forwards reads to a store, and raises a `StateError` for writes.
 
-    A view puts it in place of the store when it is made, so that its methods need not ask each time.
+    A read-only `StateStore` holds it in place of the store, so that writable stores need no check for each write.
     """
 
-    __slots__ = ("_reason", "_store", "_hint")
+    __slots__ = ("_hint", "_reason", "_rows")
 
-    def __init__(self, store: Any, reason: str, hint: str | None = None) -> None:
-        self._store = store
+    def __init__(self, rows: Any, reason: str, hint: str | None = None) -> None:
+        self._rows = rows
         self._reason = reason
         self._hint = hint
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        return getattr(self._rows, name)
 
     def __len__(self) -> int:
-        return len(self._store)
+        return len(self._rows)
 
     def _refuse(self, *_: Any) -> NoReturn:
-        raise StateError(f"store {self._store.spec.name!r} {self._reason}", hint=self._hint)
+        raise StateError(f"store {self._rows.spec.name!r} {self._reason}", hint=self._hint)
 
     put = delete = remove = _refuse
 
 
-class View:
-    """The base of the views: which rows it shows, and whether it may write.
+class StateStore:
+    """The base class of the store interfaces.
 
-    A plain view of a timestamped store shows the values alone. It cannot write: it would not know the timestamp.
+    A plain store over timestamped rows returns the values alone. It is read-only, because a put needs a timestamp.
     """
 
-    __slots__ = ("_row", "_store")
+    __slots__ = ("_rows", "_to_value")
 
     _kind = ""
     _timestamped = False
-    _store: Any
+    _rows: Any
 
-    def __init__(self, store: Any, *, read_only: bool = False) -> None:
-        spec = store.spec
+    def __init__(self, rows: Any, *, read_only: bool = False) -> None:
+        spec = rows.spec
         if spec.kind != self._kind:
             raise StateError(f"store {spec.name!r} is a {spec.kind} store, not a {self._kind} store")
         if self._timestamped and not spec.timestamped:
-            raise StateError(f"store {spec.name!r} keeps no timestamps", hint="use the plain view of the store")
+            raise StateError(f"store {spec.name!r} has no timestamps", hint="open it without timestamps")
         if read_only:
-            store = Frozen(store, "is read-only here")
+            rows = ReadOnlyRows(rows, "is read-only here")
         elif spec.timestamped and not self._timestamped:
-            store = Frozen(store, "keeps timestamps, so a value alone cannot be put", "use its timestamped view")
-        self._store = store
-        self._row = _with_timestamp if self._timestamped else _value if spec.timestamped else _as_is
+            rows = ReadOnlyRows(rows, "has timestamps, so a value alone cannot be put", "open it with timestamps")
+        self._rows = rows
+        self._to_value = _with_timestamp if self._timestamped else _value if spec.timestamped else _as_is
 
     def _check_key(self, key: object) -> None:
         if key is None:
-            raise StateError(f"store {self._store.spec.name!r}: a row needs a key, and None is none")
+            raise StateError(f"store {self._rows.spec.name!r}: the key of a row cannot be None")
 
     def _check_row(self, row: Any, *times: int) -> None:
-        """Raises a `StateError` if a changelog cannot hold one of the times, or that of a timestamped row."""
+        """Raises a `StateError` if a changelog cannot hold one of the times, or the timestamp of a row."""
         if self._timestamped and row is not None:
             times = (*times, row[1])
         for time in times:
             if not isinstance(time, int) or not EARLIEST <= time <= END_OF_TIME:
                 raise StateError(
-                    f"store {self._store.spec.name!r}: {time!r} ({type(time).__name__}) is no timestamp",
+                    f"store {self._rows.spec.name!r}: {time!r} ({type(time).__name__}) is no timestamp",
                     hint="a timestamp is an int of at most 2**63 - 1, in milliseconds since the epoch",
                 )
 
     @property
     def name(self) -> str:
         """The name of the store."""
-        name: str = self._store.spec.name
+        name: str = self._rows.spec.name
         return name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.name!r}>"
+        return f"<{type(self).__name__} {self.name!r}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the first rows."""
+        """The first rows, for a notebook."""
         from millstream.text.html import facts, first_rows  # noqa: PLC0415  (only a notebook needs it)
 
         title = f"{self._kind} store {self.name!r}"
         try:
             header, rows = self._shown_rows()
-            return first_rows(title, header, rows, len(self._store))
+            return first_rows(title, header, rows, len(self._rows))
         except MillstreamError as error:
             return facts(title, [("", error.message)])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from millstream.state.absent import Absent, parts
 from millstream.state.codec import Codec, discard
-from millstream.state.counting import count
+from millstream.state.memory.counting import count
 from millstream.state.ordered import SortedKeys, after_prefix
 from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Literal, TypeAlias, overload
 
 from millstream.errors import StateError
-from millstream.state.api import BufferStore, KeyValueStore, SessionStore, VersionedStore, WindowStore
-from millstream.state.buffer import MemoryBufferStore
+from millstream.state.api import BufferStore, KeyValueRowStore, SessionRowStore, VersionedRowStore, WindowRowStore
 from millstream.state.codec import Codec
 from millstream.state.coded import coded
-from millstream.state.duplicates import MemoryDuplicatesStore
-from millstream.state.key_value import MemoryKeyValueStore
-from millstream.state.session import MemorySessionStore
+from millstream.state.memory.buffer import MemoryBufferStore
+from millstream.state.memory.duplicates import MemoryDuplicatesStore
+from millstream.state.memory.key_value import MemoryKeyValueStore
+from millstream.state.memory.session import MemorySessionStore
+from millstream.state.memory.versioned import MemoryVersionedStore
+from millstream.state.memory.window import MemoryWindowStore
 from millstream.state.spec import StoreSpec
-from millstream.state.versioned import MemoryVersionedStore
-from millstream.state.window import MemoryWindowStore
 
-AnyStore: TypeAlias = KeyValueStore | WindowStore | SessionStore | VersionedStore | BufferStore
+AnyStore: TypeAlias = KeyValueRowStore | WindowRowStore | SessionRowStore | VersionedRowStore | BufferStore
 
 _CLASSES = {
     "key-value": MemoryKeyValueStore,
@@ -28,13 +28,13 @@ _CLASSES = {
 
 
 @overload
-def open_store(spec: StoreSpec, kind: Literal["key-value"]) -> KeyValueStore: ...
+def open_store(spec: StoreSpec, kind: Literal["key-value"]) -> KeyValueRowStore: ...
 @overload
-def open_store(spec: StoreSpec, kind: Literal["window"]) -> WindowStore: ...
+def open_store(spec: StoreSpec, kind: Literal["window"]) -> WindowRowStore: ...
 @overload
-def open_store(spec: StoreSpec, kind: Literal["session"]) -> SessionStore: ...
+def open_store(spec: StoreSpec, kind: Literal["session"]) -> SessionRowStore: ...
 @overload
-def open_store(spec: StoreSpec, kind: Literal["versioned"]) -> VersionedStore: ...
+def open_store(spec: StoreSpec, kind: Literal["versioned"]) -> VersionedRowStore: ...
 @overload
 def open_store(spec: StoreSpec, kind: Literal["buffer"]) -> BufferStore: ...
 @overload

@@ -6,8 +6,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from millstream.serde.wire import session_key, split_session_key
 from millstream.state.absent import Absent
-from millstream.state.codec import FOREVER, Codec, expiry_width, segment_width, session_key, split_session_key
+from millstream.state.codec import FOREVER, Codec, expiry_width, segment_interval
 from millstream.state.ordered import TimeIndex
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
@@ -40,7 +41,7 @@ class MemorySessionStore:
         self._mark: Callable[[Any, Any], Any] = self._dirty.__setitem__ if spec.logged else _forget
         self._retention = retention
         self._width = expiry_width(retention)
-        self._segment = segment_width(retention)
+        self._segment = segment_interval(retention)
         self._index = TimeIndex(1 if spec.held else self._width)
         self._released = -_NEVER
         self._release_at = -_NEVER
