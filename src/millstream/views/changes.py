@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from millstream.state.spec import ChangelogRecord, StoreKind, StoreSpec
+from millstream.state.spec import StoreKind, StoreSpec
+
+RowChange: TypeAlias = tuple[bytes, bytes | None, int]
+"""Key, value and timestamp, as a `ChangelogRecord` has them; plain tuples cost less to make."""
 
 
 class ViewChange(NamedTuple):
@@ -26,14 +29,12 @@ class ViewChange(NamedTuple):
     store: str
     kind: StoreKind
     partition: int
-    records: Sequence[ChangelogRecord]
+    records: Sequence[RowChange]
     time: int | None = None
     retention_ms: int | None = None
     held: bool = False
 
 
-def change_of(
-    spec: StoreSpec, partition: int, records: Sequence[ChangelogRecord], time: int | None = None
-) -> ViewChange:
+def change_of(spec: StoreSpec, partition: int, records: Sequence[RowChange], time: int | None = None) -> ViewChange:
     """Returns the change of a store with this specification."""
     return ViewChange(spec.name, spec.kind, partition, records, time, spec.retention_ms, spec.held)

@@ -18,10 +18,10 @@ from millstream.core.names import check_name
 from millstream.errors import StateError
 from millstream.serde.wire import split_session_key, split_store_window_key
 from millstream.state.codec import FOREVER, expiry_width
-from millstream.state.spec import ChangelogRecord, StoreKind
-from millstream.views.changes import ViewChange
+from millstream.state.spec import StoreKind
+from millstream.views.changes import RowChange, ViewChange
 from millstream.views.checksums import checksum, damaged, row_checksum, verify
-from millstream.views.counts import count, put_rows, statements
+from millstream.views.counts import count, put_rows, statements, write_rows
 from millstream.views.versions import write_versions
 
 NO_HORIZON = -(2**63)
@@ -235,10 +235,10 @@ def _move_to_buckets(connection: Connection, store: StoreEntry) -> None:
         bucket = time // store.width
         numbers = (bucket, key, time, rank, value, timestamp)
         moved.append((store.id, partition, *numbers, given(key, value, bucket, time, rank, timestamp)))
-    connection.executemany(_WINDOWS.replace, moved)
+    write_rows(connection, _WINDOWS.replace, _WINDOWS.columns, moved)
 
 
-def _latest(change: ViewChange) -> Iterator[ChangelogRecord]:
+def _latest(change: ViewChange) -> Iterator[RowChange]:
     """The last record of each key, by key: neighbours in the table are then written one after the other."""
     records = {record[0]: record for record in change.records}
     return map(records.__getitem__, sorted(records))
@@ -247,13 +247,13 @@ def _latest(change: ViewChange) -> Iterator[ChangelogRecord]:
 def _write_rows(connection: Connection, store: int, change: ViewChange) -> None:
     partition = change.partition
     given = row_checksum(store, partition, 1)
-    puts: list[Any] = []
-    deletes: list[Any] = []
-    for key, value, timestamp in _latest(change):
-        if value is None:
-            deletes.append((store, key, partition))
-        else:
-            puts.append((store, key, partition, value, timestamp, given(key, value, timestamp)))
+    latest = list(_latest(change))
+    puts = [
+        (store, key, partition, value, timestamp, given(key, value, timestamp))
+        for key, value, timestamp in latest
+        if value is not None
+    ]
+    deletes = [(store, key, partition) for key, value, _timestamp in latest if value is None]
     put_rows(connection, _ROWS, store, puts, deletes)
 
 

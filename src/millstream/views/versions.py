@@ -8,7 +8,7 @@ from itertools import pairwise
 from sqlite3 import Connection
 from typing import Any
 
-from millstream.state.spec import ChangelogRecord
+from millstream.views.changes import RowChange
 from millstream.views.checksums import row_checksum, verify, version_numbers
 from millstream.views.counts import put_rows, statements
 
@@ -23,7 +23,7 @@ _VERSIONS = statements(
 )
 
 
-def write_versions(connection: Connection, store: int, partition: int, records: Iterable[ChangelogRecord]) -> None:
+def write_versions(connection: Connection, store: int, partition: int, records: Iterable[RowChange]) -> None:
     """Repeats the puts of a task, in order, on the versions in the view."""
     puts: dict[bytes, list[tuple[int, bytes | None]]] = {}
     for key, value, timestamp in records:

@@ -21,7 +21,7 @@ from millstream.runtime.program.program import Program
 from millstream.runtime.publish.output_blocks import UNKNOWN, blocks_of, merged
 from millstream.runtime.queries import stores_of
 from millstream.runtime.start.compatibility import record
-from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.state.spec import StoreSpec
 from millstream.views.changes import ViewChange, change_of
 
 RECEIVED = declare("driver.batch.received")
@@ -146,7 +146,7 @@ class Committer:
         """What changes in the views; with the first batch, stores in which nothing has changed are made known."""
         found = []
         for change in changes:
-            records = list(map(ChangelogRecord, change.keys, change.values, change.timestamps))
+            records = list(zip(change.keys, change.values, change.timestamps, strict=True))
             found.append(change_of(self._specs[change.store], change.partition, records, change.time))
         for spec in self._unknown:
             if all(change.store != spec.name for change in changes):
