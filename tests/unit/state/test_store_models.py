@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from millstream.serde import JSON, STRING
-from millstream.state import window
 from millstream.state.api import LATEST, NOT_PUT
-from millstream.state.memory import open_store
+from millstream.state.memory import open_store, window
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
 MANY = 10**9
