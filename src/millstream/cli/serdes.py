@@ -19,7 +19,7 @@ from millstream.core.records import Headers, Windowed
 from millstream.errors import ConfigError, DurationError, SerdeError, suggestion
 from millstream.plan.topics import free_writer, reader_of, topics_read, topics_written, writer_of
 from millstream.serde import STRING, Serde, serde_for, session_windowed, time_windowed
-from millstream.serde.messages import shorten
+from millstream.serde.error_messages import shorten
 from millstream.text.escaping import json_text, printable
 
 _NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")

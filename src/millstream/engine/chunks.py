@@ -1,8 +1,8 @@
-"""Many records at once, for operators that have nothing to do for a single one that they could not do for all.
+"""Chunks: many records go through a linear chain of operators at once, with results identical to one by one.
 
-A record goes depth first through the operators, and so do the records of a chunk, as far as anybody can tell: a chunk
-passes operators one after the other only where they form a line, from an input to a topic, in which at most one calls a
-function of the user's and nothing else reads what another one of them keeps. Errors are dealt with one by one.
+The engine processes records depth first. Whole chunks pass through the operators one after the other only where the
+order cannot be observed: the operators form a line from an input to a topic, at most one of them calls a user function,
+and no other operator reads their stores. Errors are handled one by one, in the order of the records.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ if TYPE_CHECKING:
 
 
 class Origin(NamedTuple):
-    """Where the records of a chunk come from.
+    """The input records that the records of a chunk come from.
 
     Attributes:
-        places: The place of each among all that were taken.
-        look: Makes the record of a place the one that is being processed, for whoever asks.
-        failed: What is to be done about records that failed, by place, in the turn of the others.
+        indexes: The index of each record's input record in the batch.
+        set_current: Makes the input record at an index the task's current record.
+        failures: The input records that failed, by index in ascending order, each with the call of its error handler.
     """
 
-    places: Sequence[int]
-    look: Callable[[int], None]
-    failed: deque[tuple[int, Callable[[], None]]]
+    indexes: Sequence[int]
+    set_current: Callable[[int], None]
+    failures: deque[tuple[int, Callable[[], None]]]
 
 
-class Names(NamedTuple):
-    """The keys of records as bytes, and the serde that writes them so."""
+class KeyBytes(NamedTuple):
+    """The serialized keys of records, and their serde."""
 
     serde: Serde[Any]
     data: Sequence[bytes | None]
 
 
 class Chunk:
-    """Records by column, in the order in which they are taken.
+    """Records by column, in the order of processing.
 
     Attributes:
-        values: Their values.
-        timestamps: Their times.
-        headers: Their headers; None if no record has any.
-        names: Their keys as bytes; None if those are not at hand.
-        origin: Where they come from.
+        values: The values.
+        timestamps: The timestamps.
+        headers: The headers; None if no record has any.
+        key_bytes: The serialized keys; None if they are not available.
+        origin: The input records.
     """
 
-    __slots__ = ("_keys", "headers", "names", "origin", "timestamps", "values")
+    __slots__ = ("_keys", "headers", "key_bytes", "origin", "timestamps", "values")
 
     def __init__(
         self,
@@ -62,14 +62,14 @@ class Chunk:
         values: Sequence[Any],
         timestamps: Sequence[int],
         headers: Sequence[Headers] | None,
-        names: Names | None,
+        key_bytes: KeyBytes | None,
         origin: Origin,
     ) -> None:
         self._keys = keys
         self.values = values
         self.timestamps = timestamps
         self.headers = headers
-        self.names = names
+        self.key_bytes = key_bytes
         self.origin = origin
 
     def __len__(self) -> int:
@@ -77,113 +77,120 @@ class Chunk:
 
     @property
     def keys(self) -> Sequence[Any]:
-        """Their keys, which are made when somebody asks for them."""
+        """The keys, created on first use."""
         if callable(self._keys):
             self._keys = self._keys()
         return self._keys
 
-    def names_for(self, serde: Serde[Any]) -> Sequence[bytes | None]:
-        """The bytes of the keys."""
-        if self.names is not None and serde == self.names.serde:
-            return self.names.data
+    def serialized_keys(self, serde: Serde[Any]) -> Sequence[bytes | None]:
+        """Returns the keys as bytes."""
+        if self.key_bytes is not None and serde == self.key_bytes.serde:
+            return self.key_bytes.data
         return serde.serialize_all(self.keys)
 
-    def record(self, number: int) -> tuple[Any, Any, int, Headers]:
-        """One of the records."""
-        headers = () if self.headers is None else self.headers[number]
-        return self.keys[number], self.values[number], self.timestamps[number], headers
+    def record(self, row: int) -> tuple[Any, Any, int, Headers]:
+        """Returns a record of the chunk."""
+        headers = () if self.headers is None else self.headers[row]
+        return self.keys[row], self.values[row], self.timestamps[row], headers
 
-    def fail(self, number: int, handle: Callable[..., None], error: BaseException) -> None:
-        """Notes that an operator failed for a record."""
-        self.origin.failed.append((self.origin.places[number], partial(handle, error, *self.record(number))))
+    def fail(self, row: int, handle: Callable[..., None], error: BaseException) -> None:
+        """Records that an operator failed for a record; `handle_failures` calls the handler in the record's turn."""
+        self.origin.failures.append((self.origin.indexes[row], partial(handle, error, *self.record(row))))
 
-    def settle(self, before: int | None = None) -> None:
-        """Deals with the records that failed: all, or those before a place."""
-        failed = self.origin.failed
-        while failed and (before is None or failed[0][0] < before):
-            place, handle = failed.popleft()
-            self.origin.look(place)
+    def handle_failures(self, before: int | None = None) -> None:
+        """Calls the error handlers of the records that failed: of all, or of those before an index."""
+        failures = self.origin.failures
+        while failures and (before is None or failures[0][0] < before):
+            index, handle = failures.popleft()
+            self.origin.set_current(index)
             handle()
 
     def one_by_one(self, process: Callable[..., None]) -> None:
-        """Gives each record to an operator that takes them singly."""
+        """Processes each record by itself."""
         headers = self.headers or repeat((), len(self))
         records = zip(self.keys, self.values, self.timestamps, headers, strict=True)
-        look, failed = self.origin.look, self.origin.failed
-        for place, record in zip(self.origin.places, records, strict=True):
-            if failed:
-                self.settle(place)
-            look(place)
+        set_current, failures = self.origin.set_current, self.origin.failures
+        for index, record in zip(self.origin.indexes, records, strict=True):
+            if failures:
+                self.handle_failures(index)
+            set_current(index)
             process(*record)
 
     def with_values(self, values: Sequence[Any]) -> Chunk:
-        """The same records with other values."""
-        return Chunk(self._keys, values, self.timestamps, self.headers, self.names, self.origin)
+        """Returns the records with other values."""
+        return Chunk(self._keys, values, self.timestamps, self.headers, self.key_bytes, self.origin)
 
-    def counted(self, counts: Sequence[int], timestamps: Sequence[int]) -> Chunk:
-        """The same records as counts of their keys."""
-        return Chunk(self._keys, counts, timestamps, self.headers, self.names, self.origin)
+    def with_counts(self, counts: Sequence[int], timestamps: Sequence[int]) -> Chunk:
+        """Returns the records with the counts of their keys as values, and other timestamps."""
+        return Chunk(self._keys, counts, timestamps, self.headers, self.key_bytes, self.origin)
 
-    def with_keys(self, keys: Callable[[], Sequence[Any]], names: Names) -> Chunk:
-        """The same records with other keys."""
-        return Chunk(keys, self.values, self.timestamps, self.headers, names, self.origin)
+    def with_keys(self, keys: Callable[[], Sequence[Any]], key_bytes: KeyBytes) -> Chunk:
+        """Returns the records with other keys."""
+        return Chunk(keys, self.values, self.timestamps, self.headers, key_bytes, self.origin)
 
-    def where(self, chosen: Sequence[Any]) -> Chunk:
-        """Those of the records that are chosen; what is behind the last choice is not."""
+    def where(self, selected: Sequence[Any]) -> Chunk:
+        """Returns the selected records. Records after the end of ``selected`` are not selected."""
 
-        def those(column: Sequence[Any]) -> list[Any]:
-            return list(compress(column, chosen))
+        def select(column: Sequence[Any]) -> list[Any]:
+            return list(compress(column, selected))
 
         return Chunk(
-            those(self.keys),
-            those(self.values),
-            those(self.timestamps),
-            None if self.headers is None else those(self.headers),
-            None if self.names is None else Names(self.names.serde, those(self.names.data)),
-            self.origin._replace(places=those(self.origin.places)),
+            select(self.keys),
+            select(self.values),
+            select(self.timestamps),
+            None if self.headers is None else select(self.headers),
+            None if self.key_bytes is None else KeyBytes(self.key_bytes.serde, select(self.key_bytes.data)),
+            self.origin._replace(indexes=select(self.origin.indexes)),
         )
 
 
 def read_chunk(
-    inputs: Sequence[tuple[Queue, Columns]], order: Sequence[int] | None, look: Callable[[Queue, int, int], None]
+    inputs: Sequence[tuple[Queue, Columns]],
+    order: Sequence[int] | None,
+    set_current: Callable[[Queue, int, int], None],
 ) -> Chunk | None:
-    """Reads the records of several inputs of one source, in an order that says for each which input it is of.
+    """Deserializes the records of several inputs of one source.
+
+    Args:
+        inputs: The records of each input.
+        order: For each record, the index of its input. None: one input after the other.
+        set_current: Makes a record the task's current one: queue, timestamp, offset.
 
     Returns:
-        None if not all of them can be read, and have a valid time.
+        The chunk; None if a record cannot be read, or has no valid time.
     """
     used = [(queue, columns) for queue, columns in inputs if columns.offsets]
     read = []
     for queue, columns in used:
-        found = queue.read_all(columns)
-        if found is None:
+        keys_and_values = queue.read_all(columns)
+        if keys_and_values is None:
             return None
-        read.append(found)
+        read.append(keys_and_values)
     keys, values = _joined([keys for keys, _ in read]), _joined([values for _, values in read])
     timestamps = _joined([columns.timestamps for _queue, columns in used])
-    names = _joined([columns.keys for _queue, columns in used])
+    key_bytes = _joined([columns.keys for _queue, columns in used])
     headers = None
     if any(isinstance(columns.headers, list) for _queue, columns in used):
         headers = _joined([list(islice(columns.headers, len(columns.keys))) for _queue, columns in used])
     starts = [0, *accumulate(len(columns.offsets) for _queue, columns in inputs)]
-    taken: Sequence[int] = range(starts[-1])
+    rows: Sequence[int] = range(starts[-1])  # the row of each record in the joined columns
     if order is not None and len(used) > 1:
         following = [iter(range(start, end)) for start, end in pairwise(starts)]
-        taken = [next(following[number]) for number in order]
-        keys, values, timestamps, names = (
-            [column[one] for one in taken] for column in (keys, values, timestamps, names)
+        rows = [next(following[number]) for number in order]
+        keys, values, timestamps, key_bytes = (
+            [column[row] for row in rows] for column in (keys, values, timestamps, key_bytes)
         )
-        headers = None if headers is None else [headers[one] for one in taken]
+        headers = None if headers is None else [headers[row] for row in rows]
 
-    def look_at(place: int) -> None:
-        number = bisect_right(starts, taken[place]) - 1
+    def set_current_index(index: int) -> None:
+        number = bisect_right(starts, rows[index]) - 1
         queue, columns = inputs[number]
-        within = taken[place] - starts[number]
-        look(queue, columns.timestamps[within], columns.offsets[within])
+        row = rows[index] - starts[number]
+        set_current(queue, columns.timestamps[row], columns.offsets[row])
 
     serde = used[0][0].node.key
-    known = Names(serde, names) if serde.exact else None
-    return Chunk(keys, values, timestamps, headers, known, Origin(range(len(taken)), look_at, deque()))
+    reusable = KeyBytes(serde, key_bytes) if serde.exact else None
+    return Chunk(keys, values, timestamps, headers, reusable, Origin(range(len(rows)), set_current_index, deque()))
 
 
 def _joined(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
@@ -191,12 +198,12 @@ def _joined(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
 
 
 class Bulk(NamedTuple):
-    """What an operator, and those below it, do with a chunk.
+    """Processes chunks with an operator and all operators below it.
 
     Attributes:
-        take: Takes a chunk.
-        calls: One of them calls a function of the user's.
-        copies: Nothing that is done to a value later, by whoever gave it, changes what becomes of it.
+        take: Processes a chunk.
+        calls: One of the operators calls a user function.
+        copies: The operators serialize or copy values at once, so later changes in place do not affect the result.
     """
 
     take: Callable[[Chunk], None]
@@ -212,26 +219,26 @@ def results(
     *,
     goes_on: bool,
 ) -> tuple[Chunk, list[Any]]:
-    """Calls a function of the user's for each record, once and in their order; until it fails, unless it goes on.
+    """Calls a user function once for each record, in order. Stops at the first error unless ``goes_on`` is set.
 
     Returns:
-        The records for which it did not fail, and what it gave.
+        The records for which the function did not fail, and its results.
     """
-    found: list[Any] = []
-    wrong: list[int] = []
-    append = found.append
-    for given in zip(*columns, strict=True):
+    values: list[Any] = []
+    failed: list[int] = []
+    append = values.append
+    for arguments in zip(*columns, strict=True):
         try:
-            append(function(*given))
+            append(function(*arguments))
         except FAILURES as error:
-            wrong.append(len(found))
-            chunk.fail(len(found), fail, error)
+            failed.append(len(values))
+            chunk.fail(len(values), fail, error)
             append(None)
             if not goes_on:
                 break
-    if not wrong:
-        return chunk, found
-    chosen = [True] * len(found)
-    for number in wrong:
-        chosen[number] = False
-    return chunk.where(chosen), list(compress(found, chosen))
+    if not failed:
+        return chunk, values
+    selected = [True] * len(values)
+    for row in failed:
+        selected[row] = False
+    return chunk.where(selected), list(compress(values, selected))

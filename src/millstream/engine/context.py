@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from millstream.config import Config
 from millstream.core.records import Headers
+from millstream.engine.call_trace import installed_trace
 from millstream.engine.errors import STACK_TRACE, ErrorContext, ErrorHandlers, Fatal, Phase, check_interrupt, failure
 from millstream.engine.punctuation import Punctuators
 from millstream.engine.queues import InputRecord
-from millstream.engine.trail import installed
 from millstream.errors import RunError, UnknownStoreError, suggestion
 from millstream.plan.functions import Function
 from millstream.plan.node import Node
@@ -18,10 +18,6 @@ from millstream.stages import Topology
 from millstream.state.memory import open_store
 from millstream.state.spec import StoreSpec
 
-StreamEdge: TypeAlias = Callable[[Any, Any, int, Headers], None]
-"""Takes a record of a stream: key, value, timestamp, headers."""
-TableEdge: TypeAlias = Callable[[Any, Any, Any, int, Headers, bool], None]
-"""Takes a change of a table: key, new value, old value, timestamp, headers, and whether it is the latest version."""
 Getter: TypeAlias = Callable[[Any], tuple[Any, int] | None]
 """Looks up a row of a table: (value, timestamp)."""
 Failure: TypeAlias = Callable[[BaseException, Any, Any, int, Headers], None]
@@ -84,7 +80,7 @@ class TaskContext:
         source: Topic and partition of the record that is being processed; None in a punctuator.
         current: Gives that record: (timestamp, key, value, headers, offset, raw).
         partition_counts: Tells how many partitions a topic has.
-        trail: Notes what the task does; None if it does not.
+        call_trace: The call trace of the process; None if there is none.
         largest: How many bytes of a record the log takes, as `size_of` counts them; None if there is no limit.
         dropped: How many records were dropped, by operator and reason.
         on_drop: Told of each dropped record, if somebody wants to know more than how many.
@@ -115,7 +111,7 @@ class TaskContext:
         self.now = 0
         self.source: Any = None
         self.current: Callable[[], Any] = lambda: None
-        self.trail = installed()
+        self.call_trace = installed_trace()
         self.punctuators = Punctuators(self)
         self.partition_counts: Callable[[str], int] = lambda _topic: 1
         self.largest: int | None = None
@@ -123,8 +119,9 @@ class TaskContext:
 
     @property
     def task_id(self) -> str:
-        """Number of the first sub-topology and of the partition."""
-        return f"0_{self.partition}"
+        """The number of the sub-topology and of the partition; of a whole topology, that of its first one."""
+        parts = self.topology.parts
+        return f"{parts[0].index if parts else 0}_{self.partition}"
 
     def store(self, spec: StoreSpec) -> Any:
         """Returns a store, which is opened when it is first asked for."""
@@ -209,9 +206,9 @@ class TaskContext:
         record: InputRecord | None = entry[5]
         return source.find(entry[4]) if record is None and source.find is not None else record
 
-    def watched(self, node: Node, call: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of the user's; its calls are noted if there is a trail."""
-        return call if self.trail is None else self.trail.watched(node.name, call)
+    def traced(self, node: Node, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a user function, traced if the process has a call trace."""
+        return call if self.call_trace is None else self.call_trace.traced(node.name, call)
 
     def _error_context(self, operator: str, function: str | None, phase: Phase, timestamp: int) -> ErrorContext:
         source, entry, raw = self.source, self.current(), self.source_record()

@@ -10,7 +10,7 @@ from millstream.engine.heap import JavaHeap
 
 if TYPE_CHECKING:
     from millstream.engine.context import TaskContext
-    from millstream.engine.time import StreamClock
+    from millstream.engine.stream_clock import StreamClock
 
 
 NEVER = END_OF_TIME + 1

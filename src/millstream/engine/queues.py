@@ -1,7 +1,7 @@
-"""The inputs of a task: one queue for each topic partition, and the order in which their records are taken.
+"""The inputs of a task: one queue for each topic partition.
 
-The record with the lowest timestamp at the head of its queue comes first; of equal ones, the order is that of Kafka
-Streams (see `millstream.engine.heap`).
+A task takes the record with the lowest timestamp at the head of its queue first; equal timestamps are ordered as in
+Kafka Streams (see `millstream.engine.heap`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from millstream.engine.context import TaskContext
 
 Entry: TypeAlias = tuple[int, Any, Any, Any, int, "InputRecord | None"]
-"""Timestamp, key, value, headers, offset, and the record as it came, if it is at hand."""
+"""Timestamp, key, value, headers, offset, and the serialized record, if the queue has it."""
 
 
 class InputRecord(NamedTuple):
-    """A record of a topic partition, as a task is given it."""
+    """A record of a topic partition, serialized, as it goes into a task."""
 
     offset: int
     timestamp: int
@@ -37,7 +37,7 @@ class InputRecord(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Records of a topic partition, by column; `repeat(())` will do for headers that nobody has."""
+    """Records of a topic partition, by column; ``headers`` may be `repeat(())` if no record has headers."""
 
     offsets: Sequence[int]
     timestamps: Sequence[int]
@@ -47,11 +47,12 @@ class Columns(NamedTuple):
 
 
 class Queue:
-    """The records of one topic partition that a task has been given and has not taken yet.
+    """The queued records of one topic partition.
 
     Attributes:
-        process: Takes a record.
-        find: Gives the record of an offset as it came, for a host that reads whole columns.
+        process: Processes a record.
+        find: Returns the serialized record of an offset, for a host that gives columns to `Task.take`.
+        end: The offset after the last record that was added or taken; None before the first.
     """
 
     __slots__ = (
@@ -60,6 +61,7 @@ class Queue:
         "_plain_time",
         "_read_key",
         "_read_value",
+        "end",
         "entries",
         "find",
         "node",
@@ -78,10 +80,11 @@ class Queue:
     ) -> None:
         self.topic = topic
         self.partition = partition
-        trail = context.trail
-        self.process = process if trail is None else trail.following(self, context, process)
+        trace = context.call_trace
+        self.process = process if trace is None else trace.trace_processing(self, context, process)
         self.entries: deque[Entry] = deque()
         self.find: Callable[[int], InputRecord] | None = None
+        self.end: int | None = None
         self.node = node
         self._context = context
         self._read_key = node.key.deserialize
@@ -90,38 +93,41 @@ class Queue:
         self._plain_time = timestamps.source == "record" and timestamps.on_invalid != "partition_time"
         partition_time = [-1]
         if timestamps.source == "function" or timestamps.on_invalid == "partition_time":
-            # Only where something asks for it: a task may read thousands of partitions, and cells are kept.
+            # Only where it is used: a task may read thousands of partitions, and each cell is stored with the state.
             partition_time = context.cell(node, f"partition-time.{topic}.{partition}", -1)
         self._extract = _extractor(timestamps, partition_time, context)
 
     def add(self, records: Iterable[InputRecord]) -> None:
-        """Reads records and appends them; those that cannot be read go to the error handler."""
-        trail = self._context.trail
-        for record in records if trail is None else trail.reading(self, records):
+        """Deserializes records and appends them; records that cannot be read go to the error handler."""
+        trace = self._context.call_trace
+        record: InputRecord | None = None
+        for record in records if trace is None else trace.trace_reading(self, records):
             try:
                 _check_readable(record)
                 key, value = self._read_key(record.key), self._read_value(record.value)
             except FAILURES as error:
                 self._context.read_failure(self.node.name, self.topic, self.partition, record, error)
                 continue
-            self.append(record, key, value)
+            self._append(record, key, value)
+        if record is not None:
+            self.end = record.offset + 1
 
     def read(self, columns: Columns) -> tuple[Iterable[Entry], dict[int, Process]]:
-        """Reads records that a host has as columns.
+        """Deserializes columns of records.
 
         Returns:
-            An entry for each of them, and, by position, what is to be done with those that cannot be read or have no
-            valid time: such a record is dealt with when its turn comes, not before those that come first.
+            An entry for each record, and, by index, the process of each record that cannot be read or has no valid
+            time: its error is handled in its turn, after the records before it.
         """
         offsets, timestamps, keys, values, headers = columns
-        trail = self._context.trail
-        read = self.read_all(columns) if trail is None else None
+        trace = self._context.call_trace
+        read = self.read_all(columns) if trace is None else None
         if read is not None:
             return list(zip(timestamps, *read, headers, offsets, repeat(None))), {}
         entries: list[Entry] = []
-        wrong: dict[int, Process] = {}
+        failures: dict[int, Process] = {}
         records: Iterable[InputRecord] = map(InputRecord, offsets, timestamps, keys, values, headers)
-        for record in records if trail is None else trail.reading(self, records):
+        for record in records if trace is None else trace.trace_reading(self, records):
             failed: Process | None = None
             key = value = time = None
             try:
@@ -134,12 +140,12 @@ class Queue:
                 if time is None or time < 0:
                     failed = self._untimed(record, time)
             if failed is not None:
-                wrong[len(entries)] = failed
+                failures[len(entries)] = failed
             entries.append((time or 0, key, value, record.headers, record.offset, record))
-        return entries, wrong
+        return entries, failures
 
     def read_all(self, columns: Columns) -> tuple[Sequence[Any], Sequence[Any]] | None:
-        """The keys and the values, if all of them can be read and all records have a valid time of their own."""
+        """Returns the keys and the values; None if a record cannot be read, or has no valid time of its own."""
         if not self._plain_time or (columns.timestamps and min(columns.timestamps) < 0):
             return None
         if isinstance(columns.headers, list) and UnreadableHeaders in set(map(type, columns.headers)):
@@ -165,8 +171,8 @@ class Queue:
 
         return process
 
-    def append(self, record: InputRecord, key: Any, value: Any) -> None:
-        """Appends a record that has been read; one without a valid time is dropped, or an error."""
+    def _append(self, record: InputRecord, key: Any, value: Any) -> None:
+        """Appends a deserialized record; a record without a valid time is dropped, or an error."""
         try:
             time = self._extract(record.timestamp, key, value)
         except FAILURES as error:
@@ -188,9 +194,9 @@ def _check_readable(record: InputRecord) -> None:
 def _extractor(
     timestamps: Timestamps, partition_time: list[int], context: TaskContext
 ) -> Callable[[int, Any, Any], int | None]:
-    """Makes the function that gives a record its time: None drops the record, a negative time is an error.
+    """Returns the function that extracts the time of a record: None drops the record, a negative time is an error.
 
-    The partition time is the greatest time of the records before; it is kept only where something asks for it.
+    The partition time is the greatest time of the records before; it is maintained only where it is used.
     """
     if timestamps.source == "wall_clock":
         return lambda _time, _key, _value: context.now
@@ -211,16 +217,16 @@ def _extractor(
     function, count = timestamps.function.full(), len(timestamps.function.roles)
 
     def computed(time: int, key: Any, value: Any) -> int | None:
-        found = function(*(key, value, time, partition_time[0])[:count])
-        if found is None or found < 0:
+        extracted = function(*(key, value, time, partition_time[0])[:count])
+        if extracted is None or extracted < 0:
             return None
-        if found > END_OF_TIME:
+        if extracted > END_OF_TIME:
             raise DeserializationError(
-                f"the timestamp function gave {found!r}, which is no timestamp",
+                f"the timestamp function returned {extracted!r}, which is not a timestamp",
                 hint="a timestamp is an int from 0 to 2**63 - 1, in milliseconds since the epoch",
             )
-        partition_time[0] = max(partition_time[0], int(found))
-        return int(found)
+        partition_time[0] = max(partition_time[0], int(extracted))
+        return int(extracted)
 
     return computed
 

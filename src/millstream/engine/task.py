@@ -1,4 +1,4 @@
-"""A task: one partition of a topology, with its state. Records in, records out."""
+"""A task: one partition of a sub-topology, with its state. Records in, records out."""
 
 from __future__ import annotations
 
@@ -27,18 +27,23 @@ __all__ = ["DroppedRecord", "InputRecord", "OutputRecord", "Task"]
 
 
 class Task:
-    """Runs the sub-topologies of one partition number, record by record, depth first.
+    """One task of an application, (sub-topology, partition): processes records one by one, depth first.
 
-    A host gives it records with `add`, lets it work with `run` or `step`, takes what it wrote with `take_outputs`, and
-    keeps its state: `changes` and `cells`. A task knows nothing of where its records come from or go to.
+    The host of a task reads and writes the log, and sets the clock; the task has none of its own. There are two ways
+    to process records. Either the host queues records with `add`, and `run` or `step` take them in the order of
+    timestamps; or the host decides the order, and gives columns of records to `take`. The outputs are in
+    `take_outputs`. The state of a task is `changes` (of its stores), `cells`, and `positions` (of its inputs).
+
+    The topology usually has one sub-topology. A task of a whole topology, as the test driver creates it, runs the
+    partitions of the same number of all sub-topologies; the host routes the records of repartition topics.
 
     Args:
-        topology: What to run.
+        topology: The topology to run.
         config: The application's configuration.
         partition: The partition number.
         now: The wall clock, in milliseconds.
-        state: Changelogs by store, and cells, of an earlier task of this partition, from which to go on.
-        raw: Values go in and come out as they are, without serdes.
+        state: Changelogs by store, and cells, of an earlier task of this partition, which this one continues.
+        raw: Keys and values go in and come out as Python objects, without serdes.
         open_store: Opens the stores.
     """
 
@@ -68,8 +73,8 @@ class Task:
             self._restore(*state)
         try:
             self._build = Build(self.context)
-            for part in topology.parts:
-                for source in part.sources:
+            for subtopology in topology.parts:
+                for source in subtopology.sources:
                     self._connect(source)
             for table in topology.global_tables:
                 self._globals[table.topic] = Queue(
@@ -83,18 +88,17 @@ class Task:
 
     def queue(self, topic: str) -> Queue | None:
         """The queue of a topic, or None if the task does not read it."""
-        found = self._queues.get(topic) or self._globals.get(topic)
-        if found is None:
+        queue = self._queues.get(topic) or self._globals.get(topic)
+        if queue is None:
             for pattern, source in self._patterns:
                 if pattern.fullmatch(topic):
-                    found = self._queues[topic] = Queue(
-                        source, topic, self.partition, self._build.forward(source), self.context
-                    )
+                    process = self._build.forward(source)
+                    queue = self._queues[topic] = Queue(source, topic, self.partition, process, self.context)
                     break
-        return found
+        return queue
 
     def add(self, topic: str, records: Iterable[InputRecord]) -> None:
-        """Gives the task records of its partition of a topic. Those of global tables take effect at once."""
+        """Queues records of the task's partition of a topic. Records of global tables are processed at once."""
         queue = self.queue(topic)
         if queue is None:
             return
@@ -110,33 +114,35 @@ class Task:
             self._drain_global(queue)
 
     def input(self, topic: str, partition: int) -> Queue:
-        """The queue of a partition of a topic, for a host that gives records of several with `take`."""
-        found = self._inputs.get((topic, partition))
-        if found is None:
+        """The queue of any partition of a topic, for `take`. The task must read the topic."""
+        queue = self._inputs.get((topic, partition))
+        if queue is None:
             queue = self.queue(topic)
             assert queue is not None, topic
             if partition != queue.partition:
                 queue = Queue(queue.node, topic, partition, queue.process, self.context)
-            found = self._inputs[topic, partition] = queue
-        return found
+            self._inputs[topic, partition] = queue
+        return queue
 
     def add_decoded(self, topic: str, entries: Iterable[Any]) -> None:
-        """Gives the task records that have been read already: (timestamp, key, value, headers, offset, raw record)."""
+        """Queues deserialized records: (timestamp, key, value, headers, offset, raw record)."""
         queue = self._queues[topic]
         was_empty = not queue.entries
         queue.entries.extend(entries)
-        if was_empty and queue.entries:
-            self._heap.offer(queue.entries[0][0], queue)
+        if queue.entries:
+            queue.end = queue.entries[-1][4] + 1
+            if was_empty:
+                self._heap.offer(queue.entries[0][0], queue)
 
     # ----- work ------------------------------------------------------------------------------------------------
 
     def step(self, more: Callable[[str], bool] | None = None) -> bool:
-        """Takes one record, and runs the stream-time punctuators that are due; returns whether there was one.
+        """Processes one record, and runs the stream-time punctuators that are due; returns whether there was one.
 
         Args:
-            more: Says whether more records of a topic are there to be given. The task does not take the last record of
-                such a topic, because it could not know what to take next; so the order in which records are taken
-                does not depend on how they were cut into batches.
+            more: Whether the log has more records of a topic than were queued. The task does not take the last queued
+                record of such a topic: the next record of the topic may come before those of other topics. So the order
+                in which records are taken does not depend on batch boundaries.
         """
         if not len(self._heap):
             return False
@@ -146,7 +152,7 @@ class Task:
         return True
 
     def run(self, more: Callable[[str], bool] | None = None) -> None:
-        """Takes all records that it has been given, or as many as it may; see `step`."""
+        """Processes all queued records, or as many as `more` allows; see `step`."""
         if more is not None:
             while self.step(more):
                 pass
@@ -165,7 +171,7 @@ class Task:
                 self._take_next()
 
     def _take_next(self) -> None:
-        """Takes the record that is next in time, and runs the stream-time punctuators that are then due."""
+        """Processes the record with the lowest timestamp, then runs the stream-time punctuators that are due."""
         context, heap = self.context, self._heap
         queue = heap.poll()
         entries = queue.entries
@@ -180,43 +186,46 @@ class Task:
         context.punctuators.run("stream", context.stream_time)
 
     def _take_all(self, queue: Queue, entries: Iterable[Any]) -> None:
-        """The loop for a single input: nothing is done per record but what the operators do."""
+        """Processes the records of a single input, with no work per record besides the operators' own."""
         context, process = self.context, queue.process
         entry: Any = None
         usual, context.current = context.current, lambda: entry
         context.source = queue
         latest = context.stream_time
-        watched = bool(context.processors)  # which may ask for the time
+        has_processors = bool(context.processors)  # they can read the stream time
         try:
             for entry in entries:
                 timestamp, key, value, headers, _offset, _raw = entry
                 if timestamp > latest:
                     latest = timestamp
-                    if watched:
+                    if has_processors:
                         context.stream_time = latest
                 process(key, value, timestamp, headers)
         finally:
             context.stream_time, context.current = latest, usual
 
     def take(self, inputs: list[tuple[Queue, Columns]], order: Sequence[int] | None = None) -> None:
-        """Takes records of several inputs at once, in an order that the host has decided.
+        """Processes the records of several inputs at once, in an order that the host decides.
 
         Args:
-            inputs: The records of each input, in their order.
-            order: For each record, the input that it is of. None: one input after the other.
+            inputs: The queue of each input, from `input`, and its records in the order of offsets.
+            order: For each record to process, the index of its input. None: one input after the other.
         """
         self._guard(self._take, inputs, order)
+        for queue, columns in inputs:
+            if columns.offsets:
+                queue.end = columns.offsets[-1] + 1
 
     def _take(self, inputs: list[tuple[Queue, Columns]], order: Sequence[int] | None) -> None:
         if self._take_chunk(inputs, order):
             return
         read = [(queue, *queue.read(columns)) for queue, columns in inputs]
         simple = not self.context.punctuators.any("stream")
-        if simple and (order is None or len(read) == 1) and not any(wrong for _, _, wrong in read):
-            for queue, entries, _wrong in read:
+        if simple and (order is None or len(read) == 1) and not any(failures for _, _, failures in read):
+            for queue, entries, _failures in read:
                 self._take_all(queue, entries)
             return
-        sources = [self._in_turn(*each) for each in read]
+        sources = [self._with_processes(*input_) for input_ in read]
         if order is None:
             order = [number for number, (_, entries, _) in enumerate(read) for _ in entries]
         context = self.context
@@ -231,71 +240,91 @@ class Task:
                 context.punctuators.run("stream", context.stream_time)
 
     def _take_chunk(self, inputs: list[tuple[Queue, Columns]], order: Sequence[int] | None) -> bool:
-        """Takes all records at once, if they are of one source whose operators can; returns whether they could."""
+        """Processes all records as one chunk; returns False if their operators need single records."""
         context = self.context
         sources = {queue.node for queue, columns in inputs if columns.offsets}
-        if len(sources) != 1 or context.punctuators.any("stream") or context.trail is not None:
+        if len(sources) != 1 or context.punctuators.any("stream") or context.call_trace is not None:
             return False
         bulk = self._build.bulk(sources.pop())
-        chunk = None if bulk is None else read_chunk(inputs, order, self._look)
+        chunk = None if bulk is None else read_chunk(inputs, order, self._set_current)
         if bulk is None or chunk is None:
             return False
         bulk.take(chunk)
-        chunk.settle()
+        chunk.handle_failures()
         latest = max(chunk.timestamps)
         if latest > context.stream_time:
             context.stream_time = latest
         return True
 
-    def _look(self, queue: Queue, timestamp: int, offset: int) -> None:
-        """Makes a record the current one, whose key and value nobody asks for."""
+    def _set_current(self, queue: Queue, timestamp: int, offset: int) -> None:
+        """Makes a record of a chunk the current one. Only its position and timestamp are needed."""
         self.context.source = queue
         self._entry = (timestamp, None, None, (), offset, None)
 
     @staticmethod
-    def _in_turn(queue: Queue, entries: Iterable[Any], wrong: dict[int, Any]) -> Iterator[tuple[Queue, Any, Any]]:
+    def _with_processes(
+        queue: Queue, entries: Iterable[Any], failures: dict[int, Any]
+    ) -> Iterator[tuple[Queue, Any, Any]]:
+        """Yields the entries of a queue, each with its process: the queue's, or the error handler of a bad record."""
         process = queue.process
-        if not wrong:
+        if not failures:
             return zip(repeat(queue), entries, repeat(process))
-        return ((queue, entry, wrong.get(place, process)) for place, entry in enumerate(entries))
+        return ((queue, entry, failures.get(index, process)) for index, entry in enumerate(entries))
 
     def advance_wall_clock(self, now: int, *, is_quiet: bool = True) -> None:
         """Sets the wall clock, and runs the wall-clock punctuators that are due, each once.
 
         Args:
             now: The time, in milliseconds.
-            is_quiet: There are no records that the task has not seen: stream times may move without one.
+            is_quiet: The task has taken all records in the log. Otherwise idle stream clocks do not advance.
         """
         self.context.now = now
         self._guard(lambda: self.context.punctuators.run("wall", now, is_quiet=is_quiet))
 
-    # ----- what comes out --------------------------------------------------------------------------------------
+    # ----- outputs and state -----------------------------------------------------------------------------------
 
     def take_outputs(self) -> list[Any]:
-        """Returns what was written since the last call, in order: `OutputRecord`, after `take` also `OutputBatch`."""
+        """Returns the outputs since the last call, in order: `OutputRecord`, after `take` also `OutputBatch`."""
         outputs = self.context.outputs[:]
         self.context.outputs.clear()
         return outputs
 
     def changes(self) -> dict[str, list[ChangelogRecord]]:
-        """Returns what changed in the stores since the last call, by store."""
-        found: dict[str, list[ChangelogRecord]] = {}
+        """Returns the changelog records since the last call, by store."""
+        changes: dict[str, list[ChangelogRecord]] = {}
         for name, store in self.context.stores.items():
             try:
                 records = store.changes()
             except SerdeError as error:
                 owner, _spec = self.topology.plan.store(name)
                 raise ProductionError(
-                    f"production failed in operator {owner.name!r}: its store {name!r} cannot keep what it was given: "
+                    f"production failed in operator {owner.name!r}: a row of its store {name!r} cannot be serialized: "
                     f"{error.message}",
                     hint=error.hint,
                 ) from error
             if records:
-                found[name] = records
-        return found
+                changes[name] = records
+        return changes
+
+    @property
+    def stream_time(self) -> int:
+        """The greatest timestamp that the task has taken; -1 before the first record."""
+        return self.context.stream_time
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """The offset of the next record to take, by topic and partition, of each input that has had records.
+
+        Topics of global tables are not included: their host reads all partitions of them for every task.
+        """
+        queues = {**{(queue.topic, queue.partition): queue for queue in self._queues.values()}, **self._inputs}
+        return {
+            source: queue.entries[0][4] if queue.entries else queue.end
+            for source, queue in queues.items()
+            if queue.end is not None
+        }
 
     def cells(self) -> dict[str, Any]:
-        """The small facts that operators remember, stream time among them; with the stores, all of the state."""
+        """Returns the small values that operators keep, the stream time included: the state besides the stores."""
         times = {f"store.{name}": store.time for name, store in self.context.stores.items() if hasattr(store, "time")}
         own = {name: cell[0] for name, cell in self.context.cells.items()}
         return {**own, **times, "task.stream-time": self.context.stream_time}
@@ -308,7 +337,7 @@ class Task:
             except FAILURES as error:
                 raise self.context.start_failure(node, describe_callable(processor.close), error) from error
 
-    # ----- inside ----------------------------------------------------------------------------------------------
+    # ----- internals -------------------------------------------------------------------------------------------
 
     def _connect(self, source: Source | Repartition) -> None:
         if isinstance(source, Repartition):
@@ -327,7 +356,7 @@ class Task:
             if init is None:
                 continue
             try:
-                self.context.watched(node, init)()
+                self.context.traced(node, init)()
             except FAILURES as error:
                 raise Fatal(self.context.start_failure(node, describe_callable(init), error)) from error
 

@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from millstream.expr.arithmetic import WIDE
-from millstream.expr.moments import timestamp_of_text, timestamp_text
+from millstream.expr.datetimes import timestamp_of_text, timestamp_text
 from millstream.expr.types import (
     ANY,
     BOOLEAN,

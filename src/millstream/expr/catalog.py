@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from millstream.errors import ExpressionError, suggestion
-from millstream.expr import arithmetic, containers, logic, moments, signature, strings, values
+from millstream.expr import arithmetic, containers, datetimes, logic, signature, strings, values
 from millstream.expr.signature import Function, Rule, first, parse_signature
 from millstream.expr.types import (
     ANY,
@@ -185,23 +185,23 @@ def _numbers() -> None:
 
 
 def _moments() -> None:
-    unit = {0: moments.check_unit}
-    zone = {2: moments.zone_of}
-    _row("date_trunc(unit: string, ts: timestamp)", TIMESTAMP, moments.date_trunc,
+    unit = {0: datetimes.check_unit}
+    zone = {2: datetimes.zone_of}
+    _row("date_trunc(unit: string, ts: timestamp)", TIMESTAMP, datetimes.date_trunc,
          "The begin of the second, minute, hour, day, week, month, quarter or year, in UTC.",
          "date_trunc('hour', 3_600_001) -> 3600000", constants=unit)  # fmt: skip
-    _row("timestamp_add(unit: string, count: integer, ts: timestamp)", TIMESTAMP, moments.timestamp_add,
+    _row("timestamp_add(unit: string, count: integer, ts: timestamp)", TIMESTAMP, datetimes.timestamp_add,
          "Later by a number of units.", "timestamp_add('day', 1, 0) -> 86400000", constants=unit)  # fmt: skip
-    _row("extract(part: string, moment: moment)", INT, moments.extract,
+    _row("extract(part: string, moment: moment)", INT, datetimes.extract,
          "A part of a timestamp or date, in UTC; dow counts from Sunday as 0, isodow from Monday as 1.",
-         "extract('year', 0) -> 1970", constants={0: moments.check_part})  # fmt: skip
-    _row("format_timestamp(ts: timestamp, pattern: string, zone: string?)", STRING, moments.format_timestamp,
+         "extract('year', 0) -> 1970", constants={0: datetimes.check_part})  # fmt: skip
+    _row("format_timestamp(ts: timestamp, pattern: string, zone: string?)", STRING, datetimes.format_timestamp,
          "The text by a pattern of strftime codes.", "format_timestamp(0, '%Y-%m-%d') -> '1970-01-01'",
          constants=zone)  # fmt: skip
-    _row("parse_timestamp(text: string, pattern: string, zone: string?)", TIMESTAMP, moments.parse_timestamp,
+    _row("parse_timestamp(text: string, pattern: string, zone: string?)", TIMESTAMP, datetimes.parse_timestamp,
          "The timestamp in a text, by a pattern of strptime codes.",
          "parse_timestamp('02/01/1970', '%d/%m/%Y') -> 86400000", constants=zone)  # fmt: skip
-    _row("unix_timestamp(ts: timestamp)", BIGINT, moments.unix_timestamp, "Milliseconds since 1970, as a number.",
+    _row("unix_timestamp(ts: timestamp)", BIGINT, datetimes.unix_timestamp, "Milliseconds since 1970, as a number.",
          "unix_timestamp(5) -> 5")  # fmt: skip
 
 

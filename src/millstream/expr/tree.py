@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 from millstream.core.frozen import Frozen
 from millstream.errors import ExpressionError, suggestion
 from millstream.expr.catalog import lookup
-from millstream.expr.moments import timestamp_text
+from millstream.expr.datetimes import timestamp_text
 from millstream.expr.schema import as_type
 from millstream.expr.types import DATE, TIME, TIMESTAMP, DataType
 from millstream.expr.values import to_millis
@@ -50,7 +50,7 @@ class Expr(Frozen):
         return json.dumps(to_dict(self)) == json.dumps(to_dict(other))  # as texts: True == 1 in Python, not in JSON
 
     def __str__(self) -> str:
-        from millstream.expr.text import to_text
+        from millstream.expr.sql_text import to_text
 
         return to_text(self)
 

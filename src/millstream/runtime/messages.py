@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 import pyarrow as pa
 
-from millstream.engine.trail import Place
+from millstream.engine.call_trace import CallPosition
 from millstream.errors import LogError, MillstreamError
 from millstream.state.paged import StoreSize
 from millstream.text.escaping import trace_text
@@ -228,13 +228,13 @@ class RowsRead(Message, tag=True, array_like=True, frozen=True):
 
 
 class RunNoting(Message, tag=True, array_like=True, frozen=True):
-    """Asks a process of its own to run something, and to note where it is; see `millstream.engine.trail`.
+    """Asks a process of its own to run something, and to note where it is; see `millstream.engine.call_trace`.
 
     ``refused`` has the places at which a function is not to be called, and why.
     """
 
     request: Run | ReadRanges
-    refused: list[tuple[Place, str]]
+    refused: list[tuple[CallPosition, str]]
 
 
 class Stop(Message, tag=True, array_like=True, frozen=True):

@@ -7,8 +7,8 @@ from struct import Struct, error as StructError  # noqa: N812
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from millstream.serde.api import Serde
+from millstream.serde.error_messages import cannot_read, cannot_write, wrong_length
 from millstream.serde.lookup import serde_for
-from millstream.serde.messages import cannot_read, cannot_write, wrong_length
 
 V = TypeVar("V")
 

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar, overload
 
 from millstream.errors import ConfigError
 from millstream.serde.api import Serde
+from millstream.serde.error_messages import cannot_read, cannot_write
 from millstream.serde.json_codec import as_python, codec_for
-from millstream.serde.messages import cannot_read, cannot_write
 from millstream.text.escaping import plain_text
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from struct import Struct, error as StructError, pack, unpack_from  # noqa: N812
 from typing import Any, Generic, TypeVar
 
 from millstream.serde.api import Serde
+from millstream.serde.error_messages import cannot_read, cannot_write
 from millstream.serde.lookup import serde_for
-from millstream.serde.messages import cannot_read, cannot_write
 from millstream.serde.primitives import DOUBLE, FLOAT, INT, LONG, SHORT, UUID
 
 T = TypeVar("T")

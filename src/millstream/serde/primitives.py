@@ -13,7 +13,7 @@ from struct import Struct, error as StructError, unpack  # noqa: N812
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from millstream.serde.api import Serde
-from millstream.serde.messages import cannot_read, cannot_write, wrong_length
+from millstream.serde.error_messages import cannot_read, cannot_write, wrong_length
 
 if TYPE_CHECKING:
     import uuid

@@ -10,9 +10,9 @@ from millstream.core.durations import END_OF_TIME, later
 from millstream.core.records import Windowed
 from millstream.errors import ConfigError
 from millstream.serde.api import Serde
+from millstream.serde.error_messages import cannot_read, cannot_write
+from millstream.serde.key_layouts import session_key, split_session_key, split_window_key, window_key
 from millstream.serde.lookup import serde_for
-from millstream.serde.messages import cannot_read, cannot_write
-from millstream.serde.wire import session_key, split_session_key, split_window_key, window_key
 
 K = TypeVar("K")
 

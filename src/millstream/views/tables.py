@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from millstream.core.names import check_name
 from millstream.errors import StateError
-from millstream.serde.wire import split_session_key, split_store_window_key
+from millstream.serde.key_layouts import split_session_key, split_store_window_key
 from millstream.state.codec import FOREVER, expiry_width
 from millstream.state.spec import StoreKind
 from millstream.views.changes import RowChange, ViewChange

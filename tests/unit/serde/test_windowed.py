@@ -9,14 +9,12 @@ from hypothesis import given, strategies as st
 from millstream.core.records import Windowed
 from millstream.errors import ConfigError, DeserializationError, SerializationError
 from millstream.serde import DOUBLE, JSON, STRING, session_windowed, time_windowed
-from millstream.serde.wire import (
+from millstream.serde.key_layouts import (
     session_key,
     split_session_key,
     split_store_window_key,
-    split_timestamped_value,
     split_window_key,
     store_window_key,
-    timestamped_value,
     window_key,
 )
 
@@ -153,45 +151,34 @@ def test_what_cannot_be_read() -> None:
         time_windowed(str, 5).deserialize(b"k" + b"\xff" * 8)
 
 
-def test_store_window_key_is_key_and_start_and_number() -> None:
+def test_a_store_window_key_is_key_start_and_sequence() -> None:
     data = b"key\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x02"
     assert store_window_key(b"key", 256, 2) == data
     assert split_store_window_key(data) == (b"key", 256, 2)
     assert store_window_key(b"key", 256) == store_window_key(b"key", 256, 0)
 
 
-def test_timestamped_value_is_timestamp_and_value() -> None:
-    data = b"\x00\x00\x00\x00\x00\x00\x01\x00value"
-    assert timestamped_value(256, b"value") == data
-    assert split_timestamped_value(data) == (256, b"value")
-    assert split_timestamped_value(timestamped_value(-1, b"")) == (-1, b"")
-
-
 @given(st.binary(), LONGS, LONGS, st.integers(-(2**31), 2**31 - 1))
-def test_layouts_round_trip(data: bytes, one: int, other: int, number: int) -> None:
-    assert split_window_key(window_key(data, one)) == (data, one)
-    assert split_session_key(session_key(data, one, other)) == (data, one, other)
-    assert split_store_window_key(store_window_key(data, one, number)) == (data, one, number)
-    assert split_timestamped_value(timestamped_value(one, data)) == (one, data)
+def test_key_layouts_round_trip(data: bytes, start: int, end: int, sequence: int) -> None:
+    assert split_window_key(window_key(data, start)) == (data, start)
+    assert split_session_key(session_key(data, start, end)) == (data, start, end)
+    assert split_store_window_key(store_window_key(data, start, sequence)) == (data, start, sequence)
 
 
 @pytest.mark.parametrize(
-    ("split", "least"),
-    [(split_window_key, 8), (split_session_key, 16), (split_store_window_key, 12), (split_timestamped_value, 8)],
+    ("split", "least"), [(split_window_key, 8), (split_session_key, 16), (split_store_window_key, 12)]
 )
-def test_layouts_that_are_too_short(split: Any, least: int) -> None:
+def test_a_key_that_is_too_short_is_refused(split: Any, least: int) -> None:
     split(bytes(least))
     with pytest.raises(DeserializationError, match=f"expected at least {least} bytes, found {least - 1}"):
         split(bytes(least - 1))
 
 
-def test_numbers_that_have_no_room() -> None:
-    no_room = pytest.raises(SerializationError, match="not whole numbers of the size")
-    with no_room:
+def test_a_number_that_does_not_fit_its_field_is_refused() -> None:
+    too_large = pytest.raises(SerializationError, match="not an integer of the size of its field")
+    with too_large:
         window_key(b"", 2**63)
-    with no_room:
+    with too_large:
         session_key(b"", 0, 2**63)
-    with no_room:
+    with too_large:
         store_window_key(b"", 0, 2**31)
-    with no_room:
-        timestamped_value(2**63, b"")

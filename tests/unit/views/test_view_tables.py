@@ -10,7 +10,7 @@ from tests.unit.views.harness import APPLICATION, Tasks, database, key_value, op
 from millstream.core.frozen import replace
 from millstream.errors import InvalidNameError, StateError, UnknownStoreError
 from millstream.serde import STRING
-from millstream.serde.wire import store_window_key
+from millstream.serde.key_layouts import store_window_key
 from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.views.changes import ViewChange, change_of
 from millstream.views.reader import ViewDatabase, open_view

@@ -7,6 +7,7 @@ from millstream.engine.operators import (  # noqa: F401
     foreign_keys,
     process,
     session_windows,
+    sinks,
     sliding_windows,
     sources,
     stateless,

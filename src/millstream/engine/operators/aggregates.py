@@ -10,7 +10,7 @@ from millstream.engine.chunks import Bulk, Chunk
 from millstream.engine.compile import Build, Process, getter, in_bulk, operator
 from millstream.engine.context import Getter
 from millstream.engine.errors import FAILURES
-from millstream.engine.tables import table_store, value_check
+from millstream.engine.table_stores import table_store, value_check
 from millstream.errors import ProcessingError
 from millstream.plan import aggregates as plan
 
@@ -125,7 +125,7 @@ def count_all(node: plan.Aggregate, build: Build) -> Bulk | None:
         if None in chunk.keys or any(value is None for value in chunk.values):
             chunk.one_by_one(process)
             return
-        below.take(chunk.counted(*store.count_all(chunk.keys, chunk.timestamps)))
+        below.take(chunk.with_counts(*store.count_all(chunk.keys, chunk.timestamps)))
 
     return Bulk(take, calls=below.calls)
 

@@ -32,7 +32,7 @@ def process(node: plan.Process, build: Build) -> Process:
     """Gives each record to the user's processor."""
     context = ProcessorContext(node, build)
     try:
-        processor = build.context.watched(node, node.supplier)()
+        processor = build.context.traced(node, node.supplier)()
     except FAILURES as error:
         raise Fatal(
             ProcessingError(
@@ -64,7 +64,7 @@ def process(node: plan.Process, build: Build) -> Process:
         )
     processor.context = context
     build.context.processors.insert(0, (node, processor))  # they are made from the last to the first
-    handle = build.context.watched(node, processor.process)
+    handle = build.context.traced(node, processor.process)
     fail = build.context.failure(node, describe_callable(handle))
 
     if node.keeps_key:
@@ -151,7 +151,7 @@ class ProcessorContext:
         if is_async(callback):
             raise ProcessingError(f"schedule: {describe_callable(callback)} is asynchronous", hint=ASYNC_HINT)
         fail = self._task.failure(self._node, describe_callable(callback))
-        punctuate = self._task.watched(self._node, callback)
+        punctuate = self._task.traced(self._node, callback)
 
         def call(now: int) -> None:
             self.key = _ANY

@@ -10,8 +10,8 @@ from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.compile import Build, Process
 from millstream.engine.errors import FAILURES
 from millstream.engine.operators.time_windows import close_windows, unemitted
-from millstream.engine.tables import value_check
-from millstream.engine.time import StreamClock
+from millstream.engine.stream_clock import StreamClock
+from millstream.engine.table_stores import value_check
 from millstream.plan import aggregates as plan
 from millstream.plan.windows import SlidingWindow
 

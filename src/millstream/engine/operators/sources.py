@@ -7,7 +7,7 @@ from typing import Any
 from millstream.core.records import Headers
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.context import Getter
-from millstream.engine.tables import table_store, value_check
+from millstream.engine.table_stores import table_store, value_check
 from millstream.errors import SerdeError
 from millstream.plan import sources as plan
 from millstream.plan.process import Store

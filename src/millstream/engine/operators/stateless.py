@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
-from millstream.core.names import check_name
 from millstream.core.records import Headers
 from millstream.engine.chunks import Bulk, Chunk, results
 from millstream.engine.compile import Build, Process, in_bulk, operator
-from millstream.engine.context import OutputBatch, OutputRecord, size_of
 from millstream.engine.errors import FAILURES
-from millstream.errors import ProcessingError, ProductionError, SerializationError
+from millstream.errors import ProcessingError
 from millstream.plan import stateless as plan
 from millstream.plan.functions import Function
 from millstream.plan.node import Node
-from millstream.serde import Serde
-from millstream.serde.windowed import window_bytes
 
 
 @operator(plan.Filter)
@@ -300,191 +295,3 @@ def branch(node: plan.Branch, build: Build) -> Process:
 def pass_on(node: Node, build: Build) -> Process:
     """Passes records on as they are."""
     return build.forward(node)
-
-
-@operator(plan.Sink)
-def sink(node: plan.Sink, build: Build) -> Process:
-    """Writes each record to a topic."""
-    if isinstance(node.topic, Function):
-        return _dynamic_sink(node, node.topic, build)
-    return _writer(node, build, node.topic, node.key, node.value, node.partitioner)
-
-
-@in_bulk(plan.Sink)
-def write_all(node: plan.Sink, build: Build) -> Bulk | None:
-    """Writes records to a topic; what cannot be written is found by writing them singly."""
-    dead = build.context.config["errors.dead.letter.queue.topic.name"]
-    if isinstance(node.topic, Function) or node.partitioner is not None or node.topic == dead:
-        return None
-    topic, key_serde, value_serde = node.topic, node.key, node.value
-    write = _writer(node, build, topic, key_serde, value_serde, None)
-    context, partition = build.context, -window_bytes(key_serde) or None
-
-    def take(chunk: Chunk) -> None:
-        try:
-            names, values = chunk.names_for(key_serde), value_serde.serialize_all(chunk.values)
-            for serde, column in ((key_serde, names), (value_serde, values)):
-                if not _is_own(serde):
-                    _check_bytes(serde, *column)
-        except FAILURES:
-            chunk.one_by_one(write)
-            return
-        largest = context.largest
-        if largest is not None and (chunk.headers is not None or _longest(names) + _longest(values) > largest):
-            chunk.one_by_one(write)
-        else:
-            context.outputs.append(OutputBatch(topic, names, values, chunk.timestamps, chunk.headers, partition))
-
-    return Bulk(take, copies=value_serde.immutable)
-
-
-def _is_own(serde: Serde[Any]) -> bool:
-    """Whether a serde is one of Millstream's, which give bytes or None, or one that a user has written."""
-    return type(serde).__module__.startswith("millstream.")
-
-
-def _serializer(serde: Serde[Any]) -> Callable[[Any], bytes | None]:
-    if _is_own(serde):
-        return serde.serialize
-
-    def serialize(value: Any) -> bytes | None:
-        data = serde.serialize(value)
-        _check_bytes(serde, data)
-        return data
-
-    return serialize
-
-
-def _check_bytes(serde: Serde[Any], *serialized: Any) -> None:
-    for data in serialized:
-        if not isinstance(data, bytes | None):
-            raise SerializationError(f"serialize() of serde {serde.name!r} gave {type(data).__name__}, not bytes")
-
-
-def _longest(data: Sequence[bytes | None]) -> int:
-    return max([len(one) for one in data if one is not None], default=0)
-
-
-@operator(plan.Repartition)
-def repartition(node: plan.Repartition, build: Build) -> Process:
-    """Writes each record to an internal topic; its other end is a source."""
-    topic = build.context.topology.topic_of(node)
-    if node.changes:
-        return _change_writer(node, build, topic)
-    write = _writer(node, build, topic, node.key, node.value, node.partitioner)
-    if node in build.facts.null_keys or not _carries_records(node):
-        return write
-    drop = build.drop(node, "null key before repartition")
-
-    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        if key is None:
-            drop(key, value, timestamp, headers)
-        else:
-            write(key, value, timestamp, headers)
-
-    return process
-
-
-def _carries_records(node: plan.Repartition) -> bool:
-    """Whether the user's records go through, and not the messages of a foreign-key join, whose key may be null."""
-    return not type(node.parent).__name__.startswith("ForeignKey")
-
-
-def _change_writer(node: plan.Repartition, build: Build, topic: str) -> Process:
-    write = _writer(node, build, topic, node.key, node.value, None)
-
-    def process(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, _latest: bool) -> None:
-        write(key, (new, old), timestamp, headers)
-
-    return process
-
-
-def _writer(
-    node: Node, build: Build, topic: str, key_serde: Serde[Any], value_serde: Serde[Any], partitioner: Function | None
-) -> Process:
-    """Makes the function that turns a record into bytes and hands it over."""
-    context = build.context
-    outputs = context.outputs
-    if context.raw and partitioner is None:
-        append = outputs.append
-
-        def keep(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            append((topic, key, value, timestamp, headers))
-
-        return keep
-    fail = context.failure(node, phase="production")
-    key_bytes, value_bytes = _serializer(key_serde), _serializer(value_serde)
-    choose = None if partitioner is None else partitioner.full()
-    # In sinks, as in Kafka Streams, the key of a window decides without its time; not in repartitions.
-    is_sink = isinstance(node, plan.Sink)
-    usual = -window_bytes(key_serde) or None if is_sink else None
-    # A named tuple takes twice as long to make by its own name.
-    make, append = partial(tuple.__new__, OutputRecord), outputs.append
-
-    def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        partition = usual
-        try:
-            if choose is not None:
-                count = context.partition_counts(topic)
-                partition = _checked_partition(choose(key, value, count), count)
-            data, content = key_bytes(key), value_bytes(value)
-        except FAILURES as error:
-            fail(_of_the_key(error, key, key_serde), key, value, timestamp, headers)
-            return
-        largest = context.largest if is_sink else None
-        if largest is not None and (headers or len(data or b"") + len(content or b"") > largest):
-            size = size_of(data, content, headers)
-            if size > largest:
-                fail(_too_large(topic, size, largest), key, value, timestamp, headers)
-                return
-        append(make((topic, data, content, timestamp, headers, partition)))
-
-    return write
-
-
-def _too_large(topic: str, size: int, largest: int) -> ProductionError:
-    return ProductionError(
-        f"a record of {size:,} bytes is too large for topic {topic!r}: the producer takes {largest:,}",
-        hint="raise producer.message.max.bytes, and max.message.bytes of the topic",
-    )
-
-
-def _of_the_key(error: BaseException, key: Any, serde: Serde[Any]) -> BaseException:
-    """Says so if it is the key that cannot be written."""
-    if isinstance(error, SerializationError):
-        try:
-            serde.serialize(key)
-        except SerializationError:
-            hint = None if error.hint is None else error.hint.replace("value=", "key=")
-            return SerializationError(f"the key: {error.message}", hint=hint)
-    return error
-
-
-def _checked_partition(chosen: Any, count: int) -> int | None:
-    """Refuses what is no partition of a topic; None leaves the choice to the key."""
-    if chosen is None or (type(chosen) is int and 0 <= chosen < count):
-        return chosen
-    raise ProductionError(
-        f"the partitioner chose partition {chosen!r} of {count}",
-        hint="a partitioner gives a number from 0 to partitions - 1",
-    )
-
-
-def _dynamic_sink(node: plan.Sink, topic: Function, build: Build) -> Process:
-    fail = build.failure(node, topic)
-    name = topic.on_record()
-    writers: dict[str, Process] = {}
-
-    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        try:
-            target = name(key, value, timestamp, headers)
-            write = writers.get(target)
-            if write is None:
-                check_name(target, "topic")
-                write = writers[target] = _writer(node, build, target, node.key, node.value, node.partitioner)
-        except FAILURES as error:
-            fail(error, key, value, timestamp, headers)
-            return
-        write(key, value, timestamp, headers)
-
-    return process

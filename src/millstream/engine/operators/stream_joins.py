@@ -8,7 +8,7 @@ from typing import Any
 from millstream.core.records import Headers
 from millstream.engine.compile import Build, Process, operator
 from millstream.engine.errors import FAILURES
-from millstream.engine.time import StreamClock
+from millstream.engine.stream_clock import StreamClock
 from millstream.plan.joins import StreamGlobalJoin, StreamStreamJoin, StreamTableJoin
 from millstream.plan.walk import keeps_versions
 

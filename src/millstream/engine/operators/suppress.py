@@ -9,7 +9,7 @@ from millstream.core.durations import END_OF_TIME
 from millstream.core.records import Headers, Windowed
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.context import Getter
-from millstream.engine.time import StreamClock
+from millstream.engine.stream_clock import StreamClock
 from millstream.errors import ProcessingError
 from millstream.plan import tables as plan
 

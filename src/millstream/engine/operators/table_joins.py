@@ -9,7 +9,7 @@ from millstream.core.records import Headers
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.context import Getter
 from millstream.engine.errors import FAILURES
-from millstream.engine.tables import table_store
+from millstream.engine.table_stores import table_store
 from millstream.plan.joins import TableTableJoin
 
 Joiner = Callable[[Any, Any, Any], Any]

@@ -10,7 +10,7 @@ from millstream.engine.chunks import Bulk
 from millstream.engine.compile import Build, Process, getter, in_bulk, operator
 from millstream.engine.context import Getter
 from millstream.engine.errors import FAILURES
-from millstream.engine.tables import table_store, value_check
+from millstream.engine.table_stores import table_store, value_check
 from millstream.plan import tables as plan
 
 

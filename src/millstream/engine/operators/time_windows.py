@@ -9,17 +9,17 @@ from typing import Any
 from millstream.core.durations import END_OF_TIME, later
 from millstream.core.records import Headers, Windowed
 from millstream.engine.aggregation import compile_aggregation
-from millstream.engine.chunks import Bulk, Chunk, Names
+from millstream.engine.chunks import Bulk, Chunk, KeyBytes
 from millstream.engine.compile import Build, Process, getter
 from millstream.engine.context import Getter
 from millstream.engine.errors import FAILURES
 from millstream.engine.operators.aggregates import wants_fresh_copy
-from millstream.engine.tables import value_check
-from millstream.engine.time import StreamClock
+from millstream.engine.stream_clock import StreamClock
+from millstream.engine.table_stores import value_check
 from millstream.plan import aggregates as plan
 from millstream.plan.windows import SessionWindow, TimeWindow, UnlimitedWindow
+from millstream.serde.key_layouts import window_key
 from millstream.serde.windowed import TimeWindowedSerde
-from millstream.serde.wire import window_key
 
 _new = tuple.__new__
 
@@ -199,7 +199,7 @@ def count_tumbling(node: plan.WindowAggregate, build: Build) -> Bulk | None:
             if not len(chunk):
                 return
             edges = [0, *(np.flatnonzero(np.diff(starts)) + 1).tolist(), len(starts)]
-        keys, names = chunk.keys, chunk.names_for(key_serde)
+        keys, names = chunk.keys, chunk.serialized_keys(key_serde)
         counts: list[int] = []
         timestamps: list[int] = []
         written: list[bytes] = []
@@ -216,7 +216,7 @@ def count_tumbling(node: plan.WindowAggregate, build: Build) -> Bulk | None:
             each = zip(keys, starts.tolist(), strict=True)
             return [_new(Windowed, (key, start, start + size if start <= last else END_OF_TIME)) for key, start in each]
 
-        below.take(chunk.counted(counts, timestamps).with_keys(make, Names(windowed, written)))
+        below.take(chunk.with_counts(counts, timestamps).with_keys(make, KeyBytes(windowed, written)))
 
     return Bulk(take, calls=below.calls)
 

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from millstream.engine.trail import Place
+from millstream.engine.call_trace import CallPosition
 from millstream.errors import ProcessingError, QueryError
 from millstream.runtime.host.client import ask, environment
 from millstream.runtime.host.crash_trace import read_place
@@ -34,7 +34,7 @@ class Ending:
     """How and where a process ended."""
 
     status: int
-    place: Place | None
+    place: CallPosition | None
 
     @property
     def how(self) -> str:
@@ -58,7 +58,7 @@ def run_noting(what: str, request: Run | ReadRanges, answer: Answer, tell: Calla
         ProcessingError: The process ends whenever it comes to the same place, in no function that could be left out.
         QueryError: The process ended too often, each time elsewhere.
     """
-    refused: list[tuple[Place, str]] = []
+    refused: list[tuple[CallPosition, str]] = []
     last: Ending | None = None
     ended = 0
     while True:

@@ -1,4 +1,4 @@
-"""A process that runs one batch of a task, or one read stage, and notes where it is: see `millstream.engine.trail`.
+"""A process that runs one batch of a task, or one read stage, with a call trace: see `millstream.engine.call_trace`.
 
 ``python -m millstream.runtime.host.crash_trace SOCKET TRAIL``, both of them file descriptors that the process inherits.
 """
@@ -14,7 +14,7 @@ import threading
 
 import msgspec
 
-from millstream.engine.trail import Place, Trail, install
+from millstream.engine.call_trace import CallPosition, CallTrace, install
 from millstream.runtime.host.server import Host
 from millstream.runtime.host.wire import HostGone, Wire
 from millstream.runtime.messages import RunNoting
@@ -22,17 +22,17 @@ from millstream.runtime.messages import RunNoting
 _LENGTH_BYTES = 4
 
 
-def write_place(descriptor: int, place: Place) -> None:
+def write_place(descriptor: int, place: CallPosition) -> None:
     """Writes a place over the one before. What is written so is there when the process has ended."""
     data = msgspec.msgpack.encode(place)
     os.pwrite(descriptor, len(data).to_bytes(_LENGTH_BYTES, "big") + data, 0)
 
 
-def read_place(descriptor: int) -> Place | None:
+def read_place(descriptor: int) -> CallPosition | None:
     """The place that was written last; None if there is none."""
     length = int.from_bytes(os.pread(descriptor, _LENGTH_BYTES, 0), "big")
     try:
-        return msgspec.msgpack.decode(os.pread(descriptor, length, _LENGTH_BYTES), type=Place)
+        return msgspec.msgpack.decode(os.pread(descriptor, length, _LENGTH_BYTES), type=CallPosition)
     except msgspec.DecodeError:
         return None
 
@@ -41,7 +41,7 @@ def _serve(wire: Wire, descriptor: int) -> None:
     try:
         message = wire.receive()
         assert isinstance(message, RunNoting)
-        install(Trail(lambda place: write_place(descriptor, place), dict(message.refused)))
+        install(CallTrace(lambda place: write_place(descriptor, place), dict(message.refused)))
         wire.send(Host().answer(message.request, wire))
     except HostGone:
         pass  # the worker that asked has ended

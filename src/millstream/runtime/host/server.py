@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from millstream.core.failpoints import declare, reach
-from millstream.engine.trail import installed
+from millstream.engine.call_trace import installed_trace
 from millstream.errors import MillstreamError, RunError
 from millstream.log.opening import open_place
 from millstream.runtime.host.client import remove
@@ -156,10 +156,10 @@ class Host:
             self._tasks.clear()
             program = unpack_program(answer.data)
             log_like(program.logging)
-            trail = installed()
-            if trail is not None:
+            trace = installed_trace()
+            if trace is not None:
                 parts = (*program.placement.readers, *program.placement.tasks)
-                trail.watch(node for topology in parts for node in topology.plan.nodes)
+                trace.trace_functions(node for topology in parts for node in topology.plan.nodes)
             self._program = (name, program)
         return self._program[1]
 

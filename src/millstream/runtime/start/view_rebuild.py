@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from millstream.log.api import Log
 from millstream.runtime.program.program import Program
 from millstream.runtime.queries import stores_of
-from millstream.serde.wire import split_session_key, split_store_window_key
+from millstream.serde.key_layouts import split_session_key, split_store_window_key
 from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
 from millstream.views.changes import ViewChange, change_of
 

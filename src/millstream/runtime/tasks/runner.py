@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.engine import InputRecord, Task
-from millstream.engine.trail import installed
+from millstream.engine.call_trace import installed_trace
 from millstream.errors import MillstreamError
 from millstream.log.arrays import to_numbers
 from millstream.plan.fingerprint import kept_stores
@@ -34,7 +34,7 @@ from millstream.runtime.program.program import Program
 from millstream.runtime.publish.output_blocks import block, blocks_of
 from millstream.runtime.read.columns import columns_of, finder
 from millstream.runtime.tasks.ordering import Input, merge
-from millstream.serde.wire import split_session_key, split_store_window_key
+from millstream.serde.key_layouts import split_session_key, split_store_window_key
 from millstream.state.paged import PagedState, StoreSize
 from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
 
@@ -129,9 +129,9 @@ class TaskRunner:
         started = time.perf_counter()
         try:
             written, extra = self._run(deliveries)
-            trail = installed()
-            if trail is not None:
-                trail.step("keeping the state")
+            trace = installed_trace()
+            if trace is not None:
+                trace.enter_step("keeping the state")
             changes = self.state.changes(self._told)
             writes = self.state.commit(extra)
         except MillstreamError as error:

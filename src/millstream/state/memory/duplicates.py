@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from millstream.serde.wire import split_store_window_key, store_window_key
+from millstream.serde.key_layouts import split_store_window_key, store_window_key
 from millstream.state.absent import Absent
 from millstream.state.codec import FOREVER, Codec, discard, expiry_width, segment_interval
 from millstream.state.ordered import TimeIndex

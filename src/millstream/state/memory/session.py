@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from millstream.serde.wire import session_key, split_session_key
+from millstream.serde.key_layouts import session_key, split_session_key
 from millstream.state.absent import Absent
 from millstream.state.codec import FOREVER, Codec, expiry_width, segment_interval
 from millstream.state.ordered import TimeIndex

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import add
 from typing import Any, NamedTuple
 
-from millstream.serde.wire import split_store_window_key, store_window_key
+from millstream.serde.key_layouts import split_store_window_key, store_window_key
 from millstream.state.absent import Absent, parts
 from millstream.state.codec import FOREVER, Codec, expiry_width, segment_interval
 from millstream.state.memory.counting import Counts, count

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
-from millstream.serde.wire import split_store_window_key, store_window_key
+from millstream.serde.key_layouts import split_store_window_key, store_window_key
 from millstream.state.codec import Codec
 from millstream.state.memory.duplicates import MemoryDuplicatesStore
 from millstream.state.paged.format import Numbers, Row

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
-from millstream.serde.wire import session_key, split_session_key
+from millstream.serde.key_layouts import session_key, split_session_key
 from millstream.state.codec import Codec
 from millstream.state.memory.session import MemorySessionStore
 from millstream.state.paged.format import Numbers, Row

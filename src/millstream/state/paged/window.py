@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from millstream.serde.wire import split_store_window_key, store_window_key
+from millstream.serde.key_layouts import split_store_window_key, store_window_key
 from millstream.state.codec import Codec
 from millstream.state.memory.window import MemoryWindowStore
 from millstream.state.paged.format import Numbers, Row

@@ -1,11 +1,10 @@
-"""Kafka Streams' layouts of windowed keys and timestamped values, on bytes. All numbers are big-endian and signed.
+"""Kafka Streams' layouts of windowed keys, on bytes. All numbers are big-endian and signed.
 
-========================  ======================================
-windowed key              key, start (8 bytes)
-session key               key, end (8 bytes), start (8 bytes)
-key in a window store     key, start (8 bytes), number (4 bytes)
-timestamped value         timestamp (8 bytes), value
-========================  ======================================
+=====================  ========================================
+windowed key           key, start (8 bytes)
+session key            key, end (8 bytes), start (8 bytes)
+key in a window store  key, start (8 bytes), sequence (4 bytes)
+=====================  ========================================
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 from struct import Struct, error as StructError  # noqa: N812
 
 from millstream.errors import SerializationError
-from millstream.serde.messages import shorten, wrong_length
+from millstream.serde.error_messages import shorten, wrong_length
 
 _LONG = Struct(">q")
 _TWO_LONGS = Struct(">qq")
@@ -70,61 +69,36 @@ def split_session_key(data: bytes) -> tuple[bytes, int, int]:
     return data[:-16], start, end
 
 
-def store_window_key(key: bytes, start: int, number: int = 0) -> bytes:
-    r"""Returns the key under which a window store keeps a row.
+def store_window_key(key: bytes, start: int, sequence: int = 0) -> bytes:
+    r"""Returns the key of a row in a window store.
 
     Args:
         key: The bytes of the key.
         start: The start of the window.
-        number: Tells rows of one key and start apart in stores that keep duplicates; 0 in all others.
+        sequence: The sequence number among rows of the same key and start, in stores that retain duplicates; else 0.
 
     >>> store_window_key(b"k", 1, 2)
     b'k\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02'
     """
     try:
-        return key + _LONG_AND_INT.pack(start, number)
+        return key + _LONG_AND_INT.pack(start, sequence)
     except StructError as error:
-        raise _not_in_range("store window key", start, number) from error
+        raise _not_in_range("store window key", start, sequence) from error
 
 
 def split_store_window_key(data: bytes) -> tuple[bytes, int, int]:
-    """Returns the key, the start and the number of a window store's key.
+    """Returns the key, the start and the sequence number of a window store's key.
 
     >>> split_store_window_key(store_window_key(b"k", 1, 2))
     (b'k', 1, 2)
     """
     try:
-        start, number = _LONG_AND_INT.unpack(data[-12:])
+        start, sequence = _LONG_AND_INT.unpack(data[-12:])
     except StructError as error:
         raise wrong_length("store window key", data, 12, at_least=True) from error
-    return data[:-12], start, number
-
-
-def timestamped_value(timestamp: int, value: bytes) -> bytes:
-    r"""Returns a value with its timestamp before it. (A row that is deleted has no value, hence no timestamp.)
-
-    >>> timestamped_value(1, b"v")
-    b'\x00\x00\x00\x00\x00\x00\x00\x01v'
-    """
-    try:
-        return _LONG.pack(timestamp) + value
-    except StructError as error:
-        raise _not_in_range("timestamped value", timestamp) from error
-
-
-def split_timestamped_value(data: bytes) -> tuple[int, bytes]:
-    """Returns the timestamp and the bytes of a timestamped value.
-
-    >>> split_timestamped_value(timestamped_value(1, b"v"))
-    (1, b'v')
-    """
-    try:
-        timestamp: int = _LONG.unpack_from(data)[0]
-    except StructError as error:
-        raise wrong_length("timestamped value", data, 8, at_least=True) from error
-    return timestamp, data[8:]
+    return data[:-12], start, sequence
 
 
 def _not_in_range(layout: str, *numbers: int) -> SerializationError:
     shown = ", ".join(map(shorten, numbers))
-    return SerializationError(f"{layout}: cannot write {shown}: not whole numbers of the size that it has room for")
+    return SerializationError(f"{layout}: cannot write {shown}: not an integer of the size of its field")
