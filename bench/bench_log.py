@@ -100,7 +100,7 @@ def single(log: Log) -> tuple[float, float]:
 def publish(log: Log) -> float:
     """Milliseconds to publish a batch of 8 blocks of 1 000 records with offsets and fingerprints."""
     log.create_topic("out", 8)
-    epoch = log.acquire("bench")
+    epoch = log.applications.acquire("bench")
     data = values(1_000)
     block = encode(range(1_000), [b"key"] * 1_000, data)
     appends = [Append("out", partition, block) for partition in range(8)]
@@ -109,7 +109,7 @@ def publish(log: Log) -> float:
     for batch in range(50):
         publication = Publication("bench", epoch, batch, appends, offsets, fingerprints={"out": (8_000, b"digest")})
         started = time.perf_counter()
-        log.publish(publication)
+        log.applications.publish(publication)
         times.append(time.perf_counter() - started)
     return statistics.median(times) * 1e3
 

@@ -151,7 +151,7 @@ class Watch:
                 return progress
 
     def _done(self) -> int:
-        published = self._log.published(APPLICATION)
+        published = self._log.applications.published(APPLICATION)
         offsets = {} if published is None else published.offsets
         return sum(offset for (topic, _partition), offset in offsets.items() if topic in self._topics)
 

@@ -221,7 +221,9 @@ def test_a_reset_to_an_offset(own_shop: Run) -> None:
 
 def test_a_checkpoint_in_another_storage_is_deleted_by_hand(own_shop: Run, data: Path) -> None:
     with open_log(data) as log:
-        log.set_state("shop", {"checkpoint.location": b"s3a://bucket/shop"}, log.acquire("shop"))
+        log.applications.set_state(
+            "shop", {"checkpoint.location": b"s3a://bucket/shop"}, log.applications.acquire("shop")
+        )
     for options in ([], ["--execute", "--yes"]):
         result = own_shop("reset", "shop", *options)
         assert (result.code, result.out) == (1, "")

@@ -246,15 +246,15 @@ def test_a_replay_that_is_killed_and_run_again_puts_each_letter_back_once(
 def test_a_replay_that_another_has_shut_out_says_so_in_a_line(
     millstream: Run, failed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from millstream.log.embedded.log import EmbeddedLog
+    from millstream.log.embedded.parts import EmbeddedApplications
 
-    publish = EmbeddedLog.publish
+    publish = EmbeddedApplications.publish
 
-    def late(log: EmbeddedLog, publication: Any) -> bool:
-        log.acquire(publication.application)  # the other one begins
-        return publish(log, publication)
+    def late(applications: EmbeddedApplications, publication: Any) -> bool:
+        applications.acquire(publication.application)  # the other one begins
+        return publish(applications, publication)
 
-    monkeypatch.setattr(EmbeddedLog, "publish", late)
+    monkeypatch.setattr(EmbeddedApplications, "publish", late)
     told = millstream("dlq", "replay", "dead", "--execute", "--yes")
     assert (told.code, told.out) == (1, "")
     assert told.err.splitlines() == [

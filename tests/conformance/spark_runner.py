@@ -28,7 +28,7 @@ from millstream import App, MillstreamError, Record
 from millstream.log import open_log
 from millstream.log.api import Append, Log
 from millstream.log.blocks import Block, decode_headers, encode
-from millstream.log.opening import place_of
+from millstream.log.opening import log_location
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.batches.subscription import Subscription
 from millstream.serde import Serde, serde_for
@@ -320,7 +320,7 @@ def _unread(log: Log, application: str, topics: list[str]) -> dict[str, int]:
 
     What a batch wrote and how far it read become visible together, so if there is nothing unread, nothing is to come.
     """
-    published = log.published(application)
+    published = log.applications.published(application)
     read = {} if published is None else published.offsets
     lags = {topic: end - read.get((topic, 0), 0) for topic, (end,) in log.ends(topics).items()}
     return {topic: lag for topic, lag in lags.items() if lag > 0}
@@ -333,7 +333,7 @@ class _LocalHost:
         self._run = LocalRun(app, cold=cold)
         application = self._run.application
         self._id = app.id
-        self._views = ViewDatabase(place_of(app.config).views)
+        self._views = ViewDatabase(log_location(app.config).views)
         self._specs = {spec.name: spec for spec in application.stores()}
         self._topics = Subscription(application.program, application.log).topics
         self._random = None if seed is None else random.Random(seed)

@@ -18,7 +18,7 @@ from tests.unit.log.helpers import record, rows
 
 from millstream.dev.broker import Broker
 from millstream.log.kafka.health import topic_configs
-from millstream.log.opening import place_of
+from millstream.log.opening import log_location
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
@@ -109,7 +109,7 @@ def test_a_broker_that_was_killed_starts_again_with_its_data(millstream: Run, da
     assert millstream("dev", "kafka", "start").out.strip() == servers
     with open_kafka_log({"bootstrap.servers": servers}, data) as log:
         assert rows(log, "orders") == [(0, "k", "v")]
-    cluster = place_of({"bootstrap.servers": servers}).cluster
+    cluster = log_location({"bootstrap.servers": servers}).cluster
     assert cluster is not None
     config = topic_configs(cluster)["orders"]
     assert (config["retention.ms"], config["retention.bytes"]) == ("-1", "-1")

@@ -27,12 +27,12 @@ NOW = int(time.time() * 1000)
 def topics(log: KafkaLog) -> None:
     log.create_topic("orders", 2)
     log.create_topic("dead")
-    epoch = log.acquire("shop")
+    epoch = log.applications.acquire("shop")
     for batch, value in enumerate("abcd"):  # each in a transaction of its own
         facts = {"exception": "E" if value == "b" else "F", "topic": "orders", "partition": "1", "offset": str(batch)}
         headers = tuple((f"__streams.errors.{name}", fact.encode()) for name, fact in facts.items())
         block = encode([NOW + batch], [b"k"], [value.encode()], [(("own", b"1"), *headers)])
-        log.publish(Publication("shop", epoch, batch, [Append("dead", 0, block)]))
+        log.applications.publish(Publication("shop", epoch, batch, [Append("dead", 0, block)]))
 
 
 def values(log: KafkaLog) -> list[str]:
@@ -61,14 +61,14 @@ def test_a_replay_that_another_overtakes_is_shut_out_and_nothing_is_doubled(
     log: KafkaLog, other: KafkaLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_READ_BYTES", 1)
-    publish, overtaken = log.publish, []
+    publish, overtaken = log.applications.publish, []
 
     def late(publication: Publication) -> bool:
         if publication.batch == 1:
             overtaken.append(DeadLetters(other, "dead").replay().total)
         return publish(publication)
 
-    monkeypatch.setattr(log, "publish", late)
+    monkeypatch.setattr(log.applications, "publish", late)
     with pytest.raises(FencedError, match="another replay of topic 'dead' has taken over; this one had put back"):
         DeadLetters(log, "dead").replay()
     assert overtaken

@@ -175,8 +175,8 @@ def told(settings: Settings, directory: Path, use: Callable[[KafkaLog], object] 
 
 def publish(log: KafkaLog, application: str = "app") -> bool:
     appends = [Append("out", 0, encode([NOW], [b"k"], [b"w"]))]
-    made = Publication(application, log.acquire(application), 1, appends, {("in", 0): 1})
-    return log.publish(dataclasses.replace(made, fingerprints={"out": (1, b"w")}, state={"plan": b"1"}))
+    made = Publication(application, log.applications.acquire(application), 1, appends, {("in", 0): 1})
+    return log.applications.publish(dataclasses.replace(made, fingerprints={"out": (1, b"w")}, state={"plan": b"1"}))
 
 
 GOOD: dict[str, Callable[[Secure], Settings]] = {
@@ -198,7 +198,7 @@ def test_a_log_works_over_a_listener_that_is_secured(secure: Secure, topics: Non
         assert publish(log)
         assert rows(log, "out") == [(0, "k", "w")]
         assert log.committed("app") == {("in", 0): 1}
-        log.delete_application("app")
+        log.applications.delete("app")
 
 
 REFUSED: list[tuple[str, Callable[[Secure], Settings], type[MillstreamError], str, str]] = [
@@ -319,7 +319,7 @@ def test_topics_that_one_may_not_see(clerk: Settings, tmp_path: Path) -> None:
         "topic 'in' cannot be looked at": lambda log: log.read("in", 0, 0, 1),
         "topic 'out' cannot be looked at": lambda log: log.produce("out", [record("k", "v", NOW)]),
         "topic 'new'": lambda log: log.create_topic("new"),
-        "topic 'app-progress' cannot be looked at": lambda log: log.published("app"),
+        "topic 'app-progress' cannot be looked at": lambda log: log.applications.published("app"),
     }
     for what, use in uses.items():
         error = told(clerk, tmp_path, use)

@@ -32,7 +32,8 @@ from millstream import (
 )
 from millstream.core.durations import END_OF_TIME
 from millstream.errors import StateError
-from millstream.log import ProducerRecord, open_log
+from millstream.log import ProducerRecord
+from millstream.log.embedded import open_log
 from millstream.runtime.queries import stores_of
 from millstream.testing import driver as driver_module
 
@@ -340,7 +341,7 @@ def test_the_log_is_asked_for_times_that_it_cannot_hold(tmp_path: Path) -> None:
         log.produce("t", [ProducerRecord(b"k", b"v", END_OF_TIME), ProducerRecord(b"k", None, END_OF_TIME)])
         for time, offset in ((-(2**70), 0), (0, 0), (END_OF_TIME, 0), (2**63, 2), (2**70, 2)):
             assert log.offsets_for_times({("t", 0): time}) == {("t", 0): offset}
-        assert log.compact("t").records == 1
-        assert log.compact("t").records == 0
-        log.apply_retention()
+        assert log.cleanup.compact("t").records == 1
+        assert log.cleanup.compact("t").records == 0
+        log.cleanup.apply_retention()
         assert log.read("t", 0, 0, 2)["value"].to_pylist() == [None]

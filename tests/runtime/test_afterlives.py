@@ -182,7 +182,7 @@ def test_records_wait_for_others_while_a_new_global_table_is_read(log: Log) -> N
         produce(log, "in", ("k", f"v{n}"), at=45 + n)
     with LocalRun(build(table=False), records=10) as local:
         local.batch()
-    assert int(log.state("shop")["waiting"])
+    assert int(log.applications.state("shop")["waiting"])
     run(build(table=True), records=10)
     assert values(log, "joined") == [b"v%d r%d" % (n, 44 + n) for n in range(5)]
 
@@ -449,7 +449,8 @@ def test_what_an_application_added_is_kept_for_it_from_its_start_on(log: Log) ->
     app = shop()
     app.stream("new", key=str, value=str).to("copy")
     Handle(app)._application.close()
-    log.apply_retention()
+    assert log.cleanup is not None
+    log.cleanup.apply_retention()
     run(app)
     assert values(log, "copy") == [b"0", b"1", b"2"]
 

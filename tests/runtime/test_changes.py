@@ -48,7 +48,7 @@ def values(log: Log, topic: str) -> list[bytes]:
 
 def everything(log: Log) -> tuple[Any, Any, Any]:
     """What a refused start must leave as it is."""
-    return log.topics(), log.state("shop"), log.ends(topic.name for topic in log.topics())
+    return log.topics(), log.applications.state("shop"), log.ends(topic.name for topic in log.topics())
 
 
 # ----- global tables -----------------------------------------------------------------------------------------------
@@ -552,7 +552,7 @@ def test_records_that_wait_for_others_are_lost_with_the_checkpoint(log: Log) -> 
     app.stream("in", key=str, value=str).join(table, lambda value, _row: value).to("out")
     with LocalRun(app, records=40) as local:
         local.batch()
-        assert int(log.state("shop")["waiting"]) > 0
+        assert int(log.applications.state("shop")["waiting"]) > 0
         shutil.rmtree(local.directory)
     with pytest.raises(SetupError, match="is gone") as caught:
         LocalRun(app)

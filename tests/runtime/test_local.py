@@ -148,12 +148,12 @@ def test_an_incompatible_topology_is_refused_before_anything_is_touched(tmp_path
     fill(log)
     with LocalRun(topology(tmp_path)) as run:
         run.run()
-    before = everything(log), log.state("shop")
+    before = everything(log), log.applications.state("shop")
     app = App("shop", config={"state.dir": str(tmp_path)})
     app.stream("clicks", value=str).group_by_key().reduce(lambda a, b: a + b, store="words").to_stream().to("words")
     with pytest.raises(IncompatibleTopologyError, match=r"words \(of clicks-reduce\): incompatible"):
         LocalRun(app)
-    assert (everything(log), log.state("shop")) == before
+    assert (everything(log), log.applications.state("shop")) == before
 
 
 def test_another_number_of_tasks_is_refused(tmp_path: Path) -> None:
@@ -570,7 +570,8 @@ def test_records_before_an_offset_can_be_deleted(tmp_path: Path) -> None:
         log.produce("in", [ProducerRecord(b"k", b"%d" % number, 1)], partition=1)
     log.delete_records({("in", 1): 3})
     assert log.starts(["in"]) == {"in": [0, 3]}
-    log.hold("app", {("in", 1): 3})
+    assert log.cleanup is not None
+    log.cleanup.hold("app", {("in", 1): 3})
     log.delete_records({("in", 1): 4})
     assert log.starts(["in"]) == {"in": [0, 3]}
 
@@ -605,7 +606,7 @@ def test_a_function_of_the_read_stage_that_does_not_return_is_named(tmp_path: Pa
     )
     assert "raise task.timeout.ms" in (raised.value.hint or "")
     with open_log(tmp_path) as log:
-        assert log.published("stuck") is None
+        assert log.applications.published("stuck") is None
 
 
 # ----- checkpoints elsewhere -------------------------------------------------------------------------------------
@@ -647,7 +648,9 @@ def test_a_checkpoint_that_was_recorded_as_a_file_url_is_found(tmp_path: Path) -
     with LocalRun(topology(tmp_path)) as run:
         run.run()
     place = tmp_path / "applications" / "shop" / "checkpoint"
-    log.set_state("shop", {"checkpoint.location": f"file://{place}".encode()}, log.acquire("shop"))
+    log.applications.set_state(
+        "shop", {"checkpoint.location": f"file://{place}".encode()}, log.applications.acquire("shop")
+    )
     with LocalRun(topology(tmp_path)) as run:
         assert run.directory == place
         assert run.run() == 0
@@ -659,8 +662,8 @@ def moved(directory: Path, place: str) -> tuple[Log, dict[str, bytes]]:
     fill(log)
     with LocalRun(topology(directory)) as run:
         run.run()
-    log.set_state("shop", {"checkpoint.location": place.encode()}, log.acquire("shop"))
-    return log, log.state("shop")
+    log.applications.set_state("shop", {"checkpoint.location": place.encode()}, log.applications.acquire("shop"))
+    return log, log.applications.state("shop")
 
 
 @pytest.mark.parametrize("place", ["s3a://bucket/shop", "hdfs://name-node:8020/shop", "dbfs:/shop"])
@@ -671,10 +674,10 @@ def test_reset_refuses_where_it_cannot_delete_the_checkpoint(tmp_path: Path, pla
         with pytest.raises(SetupError, match=f"cannot be deleted from here: {place}") as raised:
             reset("shop", state_dir=str(tmp_path), dry_run=dry_run)
         assert "then reset with checkpoint_gone=True (--checkpoint-gone)" in (raised.value.hint or "")
-    assert (log.state("shop"), log.topics()) == (known, topics)
+    assert (log.applications.state("shop"), log.topics()) == (known, topics)
     said = reset("shop", state_dir=str(tmp_path), checkpoint_gone=True)
     assert f"left the checkpoint {place}, which should be gone" in said
-    assert log.state("shop").keys() == {"begin"}
+    assert log.applications.state("shop").keys() == {"begin"}
     with LocalRun(topology(tmp_path)) as run:
         assert run.run() > 0
 
@@ -686,10 +689,10 @@ def test_migrate_refuses_where_it_cannot_tell_whether_there_is_a_checkpoint(tmp_
         with pytest.raises(SetupError, match="cannot be made beside s3a://bucket/shop") as raised:
             migrate(topology(tmp_path, **config), dry_run=dry_run)
         assert "set checkpoint.location to another directory" in (raised.value.hint or "")
-    assert log.state("shop") == known
+    assert log.applications.state("shop") == known
     other = {"checkpoint.location": "s3a://bucket/another"}
     assert "the next start begins a new checkpoint s3a://bucket/another" in migrate(topology(tmp_path, **other))
-    assert log.state("shop")["checkpoint.location"] == b"s3a://bucket/another"
+    assert log.applications.state("shop")["checkpoint.location"] == b"s3a://bucket/another"
     with pytest.raises(SetupError, match="cannot be made beside s3a://bucket/shop"):
         migrate(topology(tmp_path, **config))  # the first one is still there
     with pytest.raises(SetupError, match="cannot be deleted from here: s3a://bucket/shop"):
@@ -717,7 +720,7 @@ def test_at_most_once_is_refused_where_nobody_can_tell_which_batch_was_begun(tmp
     with pytest.raises(SetupError, match="cannot be at_most_once with its checkpoint in s3a://bucket/shop") as raised:
         topology(tmp_path, **config).start()
     assert "which batch was begun is looked up there" in (raised.value.hint or "")
-    assert log.state("shop") == {}
+    assert log.applications.state("shop") == {}
     assert {topic.name for topic in log.topics()} == {"orders", "customers", "clicks"}
 
 

@@ -163,6 +163,6 @@ def test_state_of_another_format_is_refused(tmp_path: Path) -> None:
     produce(tmp_path, "in", 0, "x", 1)
     with LocalRun(counting(tmp_path)) as run:
         run.run()
-        run.log.set_state("counting", {"format": b"1"}, run.application.epoch)
+        run.log.applications.set_state("counting", {"format": b"1"}, run.application.epoch)
     with pytest.raises(SetupError, match="written by another version of Millstream"):
         LocalRun(counting(tmp_path))

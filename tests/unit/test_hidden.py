@@ -11,7 +11,7 @@ from millstream import App
 from millstream.config import Config
 from millstream.config.secrets import Secret, reveal
 from millstream.errors import ConfigError
-from millstream.log.opening import place_of
+from millstream.log.opening import log_location
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from millstream.log.opening import place_of
 )
 def test_a_secret_is_not_shown(key: str) -> None:
     config = Config({"bootstrap.servers": "kafka:9092", key: "hunter2"})
-    assert "hunter2" not in f"{dict(config)!r} {config[key]} {place_of(config)!r}"
+    assert "hunter2" not in f"{dict(config)!r} {config[key]} {log_location(config)!r}"
     assert reveal(config[key]) == "hunter2"
     assert pickle.loads(pickle.dumps(config[key])) == Secret("hunter2")
 

@@ -9,7 +9,7 @@ import pytest
 from millstream.config.profiles import from_environment, profile
 from millstream.config.secrets import Secret
 from millstream.errors import ConfigError
-from millstream.log.opening import place_of
+from millstream.log.opening import log_location
 
 TEXT = """
 [profiles.production]
@@ -48,16 +48,16 @@ def test_a_profile_has_dotted_keys_however_they_are_written() -> None:
 
 def test_the_environment_chooses_a_profile_and_the_servers(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     assert from_environment() == {}
-    assert place_of({}, folder).cluster is None
+    assert log_location({}, folder).cluster is None
     monkeypatch.setenv("MILLSTREAM_PROFILE", "production")
-    cluster = place_of({}, folder).cluster
+    cluster = log_location({}, folder).cluster
     assert cluster is not None
     assert cluster.clients["sasl.username"] == "anna"
     monkeypatch.setenv("MILLSTREAM_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     assert from_environment()["bootstrap.servers"] == "127.0.0.1:1"
     monkeypatch.delenv("MILLSTREAM_PROFILE")
     assert from_environment() == {"bootstrap.servers": "127.0.0.1:1"}
-    own = place_of({"bootstrap.servers": "127.0.0.1:2"}, folder).cluster
+    own = log_location({"bootstrap.servers": "127.0.0.1:2"}, folder).cluster
     assert own is not None
     assert own.servers == "127.0.0.1:2"
 

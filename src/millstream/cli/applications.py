@@ -131,7 +131,7 @@ def plan_diff(
     that there is, 4 if it could, but what is in some stores would be lost, else 0.
     """
     from millstream.cli.loading import lines_of_user, load
-    from millstream.log.opening import place_of
+    from millstream.log.opening import log_location
     from millstream.runtime.start.application import directory_of
     from millstream.runtime.start.checkpoint import checkpoint_of
     from millstream.runtime.start.compatibility import compare_with_last
@@ -139,9 +139,9 @@ def plan_diff(
     app = load(target, _configuration(context, config, data))
     found = None
     with open_data(app.config["state.dir"], config=app.config) as log, lines_of_user():
-        known = log.state(app.id)
+        known = log.applications.state(app.id)
         if "plan" in known:
-            checkpoint = checkpoint_of(known, app.config, directory_of(place_of(app.config), app.id))
+            checkpoint = checkpoint_of(known, app.config, directory_of(log_location(app.config), app.id))
             found = compare_with_last(app.topology(), known, log, checkpoint)
     if found is None:
         if output == "json":
@@ -250,7 +250,7 @@ def migrate(
 
     app = load(target, _configuration(context, config, data))
     with open_data(app.config["state.dir"], config=app.config) as log:
-        if log.published(app.id) is None:
+        if log.applications.published(app.id) is None:
             raise CommandError(
                 f"application {app.id!r} has nothing to migrate: it has published nothing yet",
                 hint="just run it; or, if its topology has changed since it was first started: millstream reset",

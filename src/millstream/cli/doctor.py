@@ -24,7 +24,7 @@ from millstream.text.escaping import readable
 from millstream.text.sizes import show_bytes
 
 if TYPE_CHECKING:
-    from millstream.log.opening import Cluster, Place
+    from millstream.log.opening import Cluster, LogLocation
 
 EXAMPLES = ("millstream doctor", "millstream doctor --output json", "millstream doctor --profile production --probe")
 
@@ -94,12 +94,12 @@ def checks(data: str | None, *, probe: bool = False) -> Iterator[Check]:
     yield from _retention(where)
 
 
-def _retention(where: Place) -> Iterator[Check]:
-    from millstream.log.opening import open_place
+def _retention(where: LogLocation) -> Iterator[Check]:
+    from millstream.log.opening import open_location
     from millstream.log.retention_checks import check_retention
 
     try:
-        with open_place(where, create=False) as log:
+        with open_location(where, create=False) as log:
             if where.cluster is None:
                 configs: Mapping[str, Mapping[str, str]] = {topic.name: topic.config for topic in log.topics()}
             else:

@@ -25,7 +25,7 @@ def list_(data: Data = None, output: Output = "table") -> None:
         rows = []
         for name in log.groups():
             offsets = _progress(log, name)
-            kind = "consumer" if log.published(name) is None else "application"
+            kind = "consumer" if log.applications.published(name) is None else "application"
             topics = sorted({topic for topic, *_ in offsets})
             lag = sum(row[4] for row in offsets)
             rows.append([name, kind, _listed(topics) if output == "table" else topics, lag])
@@ -51,7 +51,7 @@ def describe(
             hint = suggestion(name, known) or (f"there is: {', '.join(known)}" if known else "there are none")
             raise UnknownGroupError(f"there is no group {name!r}", hint=hint)
         rows = _progress(log, name)
-        published = log.published(name)
+        published = log.applications.published(name)
     if published is not None and output == "table":
         say(f"application {name}, last batch {published.batch}\n")
     show(["Topic", "Partition", "Offset", "End", "Lag"], rows, output)

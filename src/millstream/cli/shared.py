@@ -23,7 +23,7 @@ from millstream.text.escaping import printable, readable
 
 if TYPE_CHECKING:
     from millstream.log import Log
-    from millstream.log.opening import Place
+    from millstream.log.opening import LogLocation
 
 _PATIENCE = 10.0
 _PROFILE = "MILLSTREAM_PROFILE"
@@ -147,11 +147,11 @@ def is_typed(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def place(data: str | None, config: Mapping[str, Any] | None = None) -> Place:
+def place(data: str | None, config: Mapping[str, Any] | None = None) -> LogLocation:
     """Where the log is: as the command line says, else as an application's configuration or the environment does."""
-    from millstream.log.opening import place_of
+    from millstream.log.opening import log_location
 
-    return place_of(Config({**Config(config).given, **cluster()}), data)
+    return log_location(Config({**Config(config).given, **cluster()}), data)
 
 
 def open_data(data: str | None, *, create: bool = False, config: Mapping[str, Any] | None = None) -> Log:
@@ -160,11 +160,11 @@ def open_data(data: str | None, *, create: bool = False, config: Mapping[str, An
     Raises:
         LogError: There is none, or it cannot be used.
     """
-    from millstream.log.opening import open_place
+    from millstream.log.opening import open_location
 
     where = place(data, config)
     try:
-        log = open_place(where, create=create)
+        log = open_location(where, create=create)
         log.connect(_PATIENCE, tell)
         return log
     except LogFormatError:
@@ -184,7 +184,7 @@ def check_application(log: Log, application: str) -> dict[str, bytes]:
         CommandError: It has never run here.
     """
     check_name(application, "application")
-    state = log.state(application)
+    state = log.applications.state(application)
     if not state:
         hint = suggestion(application, log.groups()) or "millstream groups list shows the applications that have run"
         raise CommandError(f"there is no application {application!r} here", hint=hint)

@@ -20,7 +20,7 @@ from millstream.serde import BYTES, Serde, list_of, serde_for
 from millstream.state.spec import StoreSpec
 
 if TYPE_CHECKING:
-    from millstream.log.opening import Place
+    from millstream.log.opening import LogLocation
 
 stores = typer.Typer(no_args_is_help=True, help="The named stores of applications, as their last batch left them.")
 
@@ -141,7 +141,7 @@ def check(application: Application, data: Data = None, output: Output = "table")
 class _Stores:
     """The stores of an application, and what its last topology said about them."""
 
-    def __init__(self, place: Place, application: str, plan: dict[str, Any], queryable: list[str]) -> None:
+    def __init__(self, place: LogLocation, application: str, plan: dict[str, Any], queryable: list[str]) -> None:
         from millstream.views.reader import ViewDatabase
 
         self.path = place.views
@@ -198,7 +198,7 @@ class _Stores:
 def _opened(data: str | None, application: str) -> _Stores:
     with open_data(data) as log:
         state = check_application(log, application)
-        has_run = log.published(application) is not None
+        has_run = log.applications.published(application) is not None
     plan: dict[str, Any] = json.loads(state["plan"])["stores"] if "plan" in state else {}
     queryable = [name for name in json.loads(state.get("views", b"[]")) if name in plan]
     where = place(data)

@@ -135,14 +135,14 @@ def compact(name: Name, data: Data = None, output: Output = "table") -> None:
     """
     with open_data(data) as log:
         log.topic(name)
-        removed = log.compact(name)
-        by_brokers = log.cleans_itself
+        by_brokers = log.cleanup is None
+        records, size = (0, 0) if log.cleanup is None else log.cleanup.compact(name)
     if by_brokers:
         tell(f"{name}: nothing was done; the brokers of a cluster compact by themselves where cleanup.policy says so")
     if output == "json":
-        print_json({"topic": name, "removed_records": removed.records, "removed_bytes": removed.size})
+        print_json({"topic": name, "removed_records": records, "removed_bytes": size})
     elif not by_brokers:
-        say(f"{name}: {removed.records} records ({show_bytes(removed.size)}) removed")
+        say(f"{name}: {records} records ({show_bytes(size)}) removed")
 
 
 def _settings(config: Mapping[str, str]) -> str:

@@ -1,21 +1,27 @@
-"""Logs of topics: what they can do, and how they are opened."""
+"""Logs of topics: their interface, and how they are opened."""
 
 from __future__ import annotations
 
 from millstream.log.api import (
     SCHEMA,
     Append,
+    Applications,
+    Cleanup,
     Fingerprints,
+    Groups,
     Log,
     Offsets,
     Produced,
     ProducerRecord,
     Publication,
     Published,
+    Records,
     Removed,
     Stored,
     Topic,
     TopicPartition,
+    Topics,
+    ViewStorage,
 )
 from millstream.log.blocks import Block
 from millstream.log.dead_letters import DeadLetters, Replay, dead_letter_topics
@@ -25,9 +31,12 @@ from millstream.log.opening import open_log
 __all__ = [
     "SCHEMA",
     "Append",
+    "Applications",
     "Block",
+    "Cleanup",
     "DeadLetters",
     "Fingerprints",
+    "Groups",
     "Letter",
     "Log",
     "Offsets",
@@ -35,6 +44,7 @@ __all__ = [
     "ProducerRecord",
     "Publication",
     "Published",
+    "Records",
     "Removed",
     "Replay",
     "Selection",
@@ -42,6 +52,8 @@ __all__ = [
     "Stored",
     "Topic",
     "TopicPartition",
+    "Topics",
+    "ViewStorage",
     "dead_letter_topics",
     "open_log",
 ]

@@ -129,7 +129,7 @@ class DeadLetters:
             LogError: There is an application of the name that the replay would have.
             RecordRefusedError: A source topic refuses a record. Nothing of it, or after it, was put back.
         """
-        state = self._log.state(self.application)
+        state = self._log.applications.state(self.application)
         if state and _TOPIC not in state:
             message = (
                 f"application {self.application!r} is not a replay, so letters of {self.topic!r} cannot be replayed"
@@ -193,7 +193,7 @@ class DeadLetters:
 
     def _progress(self) -> list[_Progress]:
         """What there is in each partition, and what was put back of it."""
-        state = self._log.state(self.application)
+        state = self._log.applications.state(self.application)
         starts, ends = self._log.starts([self.topic])[self.topic], self._log.ends([self.topic])[self.topic]
         found = []
         for partition, (start, end) in enumerate(zip(starts, ends, strict=True)):
@@ -364,8 +364,8 @@ class _Writer:
     def begin(self) -> None:
         """Shuts out those that came before."""
         if not self._dry:
-            self._epoch = self._log.acquire(self._application)
-            last = self._log.published(self._application)
+            self._epoch = self._log.applications.acquire(self._application)
+            last = self._log.applications.published(self._application)
             self._batch = 0 if last is None else last.batch + 1
 
     def publish(self, appends: list[Append], progress: list[_Progress]) -> None:
@@ -383,7 +383,7 @@ class _Writer:
                 **{f"{_PARTITION}{each.partition}": each.encode() for each in progress},
             },
         )
-        self._log.publish(publication)
+        self._log.applications.publish(publication)
         self._batch += 1
         self.written += sum(append.block.count for append in appends)
 

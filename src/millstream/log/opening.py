@@ -51,7 +51,7 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class Place:
+class LogLocation:
     """Where a log is.
 
     Attributes:
@@ -83,7 +83,7 @@ class Place:
         return str(self.directory) if self.cluster is None else self.cluster.servers
 
 
-def place_of(config: Mapping[str, Any], directory: str | os.PathLike[str] | None = None) -> Place:
+def log_location(config: Mapping[str, Any], directory: str | os.PathLike[str] | None = None) -> LogLocation:
     """Where the log of a configuration is.
 
     Args:
@@ -93,12 +93,12 @@ def place_of(config: Mapping[str, Any], directory: str | os.PathLike[str] | None
     known = {**Config(from_environment()).given, **Config(config).given}
     data = data_directory(directory or known.get("state.dir"))
     if known.get("bootstrap.servers") is None:
-        return Place(data)
+        return LogLocation(data)
     complete = Config(known)
     topics = {key: str(value) for key, value in _below("topic.", known).items()}
     if complete["replication.factor"] > 0:
         topics["replication.factor"] = str(complete["replication.factor"])
-    return Place(
+    return LogLocation(
         data,
         Cluster(
             {
@@ -114,7 +114,7 @@ def place_of(config: Mapping[str, Any], directory: str | os.PathLike[str] | None
     )
 
 
-def open_place(place: Place, *, create: bool = True) -> Log:
+def open_location(place: LogLocation, *, create: bool = True) -> Log:
     """Opens the log at a place.
 
     Args:
@@ -157,7 +157,7 @@ def open_log(
     Raises:
         LogError: There is no log, or it cannot be used.
     """
-    return open_place(place_of(config or {}, directory), create=create)
+    return open_location(log_location(config or {}, directory), create=create)
 
 
 def _below(prefix: str, settings: Mapping[str, Any]) -> dict[str, Any]:

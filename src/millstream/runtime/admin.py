@@ -15,7 +15,7 @@ from millstream.core.names import check_name
 from millstream.dsl.app import App
 from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError, suggestion
 from millstream.log import Log, Offsets
-from millstream.log.opening import Place, open_place, place_of
+from millstream.log.opening import LogLocation, log_location, open_location
 from millstream.plan.compare import Comparison
 from millstream.plan.side import BEGIN_AGAIN
 from millstream.plan.sources import ToTable
@@ -99,15 +99,15 @@ def reset(
         raise SetupError(f"reset: cannot begin at {to!r}", hint="'earliest', 'latest' or a time in milliseconds")
     if to_offset is not None and (type(to_offset) is not int or to_offset < 0):
         raise SetupError(f"reset: cannot begin at offset {to_offset!r}", hint="the first record has offset 0")
-    place = place_of(config or {}, state_dir)
+    place = log_location(config or {}, state_dir)
     directory = directory_of(place, application_id)
     steps = []
     with contextlib.ExitStack() as stack:
-        log = stack.enter_context(open_place(place, create=False))
-        if not log.state(application_id) and not directory.exists():
+        log = stack.enter_context(open_location(place, create=False))
+        if not log.applications.state(application_id) and not directory.exists():
             raise SetupError(f"there is no application {application_id!r} in {place}")
         stack.enter_context(lock_application(directory, application_id))
-        known = log.state(application_id)
+        known = log.applications.state(application_id)
         checkpoints = [local_path(each) or each for each in all_checkpoints(known, directory)]
         elsewhere = [each for each in checkpoints if isinstance(each, str)]
         if elsewhere and not checkpoint_gone:
@@ -135,9 +135,9 @@ def reset(
         steps.append(f"begin to read at {where}")
         if not dry_run:
             (directory / "identity").unlink(missing_ok=True)
-            log.delete_application(application_id)
-            epoch = log.acquire(application_id)
-            log.set_state(application_id, {"begin": json.dumps(begin).encode()}, epoch)
+            log.applications.delete(application_id)
+            epoch = log.applications.acquire(application_id)
+            log.applications.set_state(application_id, {"begin": json.dumps(begin).encode()}, epoch)
     return steps if dry_run else _as_done(steps)
 
 
@@ -150,7 +150,9 @@ def _as_done(steps: list[str]) -> list[str]:
 def _own_topics(log: Log, application: str) -> list[str]:
     """The internal topics of an application, and not those of another whose name only begins like its own."""
     begin = f"{application}-"
-    others = [group for group in log.groups() if group.startswith(begin) and log.published(group) is not None]
+    others = [
+        group for group in log.groups() if group.startswith(begin) and log.applications.published(group) is not None
+    ]
     return [
         topic.name
         for topic in log.topics()
@@ -161,7 +163,7 @@ def _own_topics(log: Log, application: str) -> list[str]:
     ]
 
 
-def _forgotten(application: str, place: Place) -> list[str]:
+def _forgotten(application: str, place: LogLocation) -> list[str]:
     """What is deleted with an application besides its internal topics and its checkpoint."""
     if place.cluster is None:
         return ["delete its views, its committed offsets and what the log knows of it"]
@@ -172,20 +174,20 @@ def _forgotten(application: str, place: Place) -> list[str]:
     ]
 
 
-def _shut_out(log: Log, application: str, place: Place) -> None:
+def _shut_out(log: Log, application: str, place: LogLocation) -> None:
     """Sees to it that nobody else writes. Another machine's lock cannot be seen, but what it publishes can."""
     if place.cluster is None:
-        log.acquire(application)
+        log.applications.acquire(application)
         return
-    before = log.published(application)
+    before = log.applications.published(application)
     time.sleep(_LOOK_SECONDS)
-    after = log.published(application)
+    after = log.applications.published(application)
     if after is not None and after != before:
         raise AlreadyRunningError(
             f"application {application!r} is running elsewhere: it has just published batch {after.batch}",
             hint="stop that instance first",
         )
-    log.acquire(application)
+    log.applications.acquire(application)
 
 
 def migrate(app: App, *, keep: Collection[str] = (), dry_run: bool = False) -> list[str]:
@@ -210,10 +212,10 @@ def migrate(app: App, *, keep: Collection[str] = (), dry_run: bool = False) -> l
         SetupError: There is no such application, it was stopped with records that wait for others, or nobody can tell
             whether there is room for a new checkpoint (``hdfs://…``).
     """
-    place = place_of(app.config)
+    place = log_location(app.config)
     directory = directory_of(place, app.id)
-    with open_place(place, create=False) as log, lock_application(directory, app.id):
-        known, published = log.state(app.id), log.published(app.id)
+    with open_location(place, create=False) as log, lock_application(directory, app.id):
+        known, published = log.applications.state(app.id), log.applications.published(app.id)
         if published is None:
             raise SetupError(
                 f"application {app.id!r} has nothing to migrate in {place}: it has published nothing yet",
@@ -255,7 +257,7 @@ def migrate(app: App, *, keep: Collection[str] = (), dry_run: bool = False) -> l
                 **record(app.topology(), program.logged),  # what is not rebuilt begins empty, and so does its changelog
                 **{f"restored.{task}": cells.get(f"cells.{task}", b"") for task in range(int(known["tasks"]))},
             }
-            log.set_state(app.id, state, log.acquire(app.id))
+            log.applications.set_state(app.id, state, log.applications.acquire(app.id))
             forget_rows(program, log, [spec for spec in stores_of(app.topology()) if spec.name in {*empty, *added}])
     return steps if dry_run else _as_done(steps)
 
@@ -299,7 +301,7 @@ def _rebuilt(
     tables = {table.store.name for table in topology.global_tables}
     kept = {name: program.changelog_of(specs[name]) for name in comparison.names("kept") if name not in tables}
     restores = {topic: name for name, topic in kept.items() if topic is not None and topic in topics}
-    whole = whole_changelogs(kept, known, plan_that_ran(known, log.published(topology.application_id)))
+    whole = whole_changelogs(kept, known, plan_that_ran(known, log.applications.published(topology.application_id)))
     for name in (name for name in restores.values() if name not in whole):
         raise SetupError(
             f"store {name!r} cannot be rebuilt: its changelog lacks what was changed while it was switched off",

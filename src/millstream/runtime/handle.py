@@ -471,7 +471,7 @@ class Handle:
             return False
         self._looked_after = batches
         application = self._application
-        published = application.log.published(self._app.id)
+        published = application.log.applications.published(self._app.id)
         read = {} if published is None else published.offsets
 
         def reaches(bounds: dict[str, list[int]]) -> bool:

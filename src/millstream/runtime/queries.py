@@ -6,7 +6,7 @@ from typing import Any
 
 from millstream.config import Config
 from millstream.errors import CorruptLogError, LogError, StateError, UnknownStoreError, suggestion
-from millstream.log.opening import Place, open_place, place_of
+from millstream.log.opening import LogLocation, log_location, open_location
 from millstream.plan.fingerprint import kept_stores
 from millstream.stages import Topology
 from millstream.state.spec import StoreSpec
@@ -48,7 +48,7 @@ def open_store(topology: Topology, config: Config, name: str, *, timestamped: bo
     specs = {spec.name: spec for spec in stores_of(topology)}
     known = queryable(topology, config)
     if name in known:
-        place = place_of(config)
+        place = log_location(config)
         _check_log(place)
         try:
             return open_view(place.views, topology.application_id, specs[name], timestamped=timestamped)
@@ -63,11 +63,11 @@ def open_store(topology: Topology, config: Config, name: str, *, timestamped: bo
     raise UnknownStoreError(f"there is no store {name!r}", hint=hint)
 
 
-def _check_log(place: Place) -> None:
+def _check_log(place: LogLocation) -> None:
     """Raises a `CorruptLogError` if the embedded log has lost commits: its views would answer as they once were."""
     if place.cluster is None and place.views.exists():
         try:
-            open_place(place, create=False).close()
+            open_location(place, create=False).close()
         except CorruptLogError:
             raise
         except LogError:

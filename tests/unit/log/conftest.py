@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.log import Log, open_log
+from millstream.log.embedded import EmbeddedLog, open_log
 
 
 @pytest.fixture
@@ -14,6 +14,6 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def log(directory: Path) -> Iterator[Log]:
+def log(directory: Path) -> Iterator[EmbeddedLog]:
     with open_log(directory) as opened:
         yield opened

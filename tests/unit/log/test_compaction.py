@@ -11,35 +11,36 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.unit.log.helpers import record, rows
 
 from millstream.errors import ConfigError
-from millstream.log import Log, ProducerRecord, Publication, open_log
+from millstream.log import ProducerRecord, Publication
+from millstream.log.embedded import EmbeddedLog, open_log
 
 DAY = 24 * 3_600_000
 
 
-def topic(log: Log, **config: str) -> None:
+def topic(log: EmbeddedLog, **config: str) -> None:
     log.create_topic("t", 1, {"cleanup.policy": "compact"} | {key.replace("_", "."): v for key, v in config.items()})
 
 
-def test_the_last_record_of_each_key_stays_where_it_is(log: Log) -> None:
+def test_the_last_record_of_each_key_stays_where_it_is(log: EmbeddedLog) -> None:
     topic(log)
     log.produce("t", [record("a", "1", 5), record("b", "2", 6), record("a", "3", 7)])
     log.produce("t", [record("c", "4", 8), record("b", "5", 9, headers=(("h", b"x"),))])
-    assert log.compact("t").records == 2
+    assert log.cleanup.compact("t").records == 2
     assert rows(log, "t") == [(2, "a", "3"), (3, "c", "4"), (4, "b", "5")]
     table = log.read("t", 0, 0, 5)
     assert table["timestamp"].to_pylist() == [7, 8, 9]
     assert [data is None for data in table["headers"].to_pylist()] == [True, True, False]
     assert log.starts(["t"]) == {"t": [0]}
     assert log.ends(["t"]) == {"t": [5]}
-    assert log.compact("t") == (0, 0)
+    assert log.cleanup.compact("t") == (0, 0)
     log.produce("t", [record("a", "6", 9)])
     assert rows(log, "t")[-1] == (5, "a", "6")
 
 
-def test_ranges_are_exact_around_holes(log: Log) -> None:
+def test_ranges_are_exact_around_holes(log: EmbeddedLog) -> None:
     topic(log)
     log.produce("t", [record("a" if number % 3 else str(number), "v", number) for number in range(20)])
-    log.compact("t")
+    log.cleanup.compact("t")
     left = [offset for offset, _, _ in rows(log, "t")]
     assert left == [0, 3, 6, 9, 12, 15, 18, 19]
     for start in range(21):
@@ -50,93 +51,93 @@ def test_ranges_are_exact_around_holes(log: Log) -> None:
     assert log.latest_times({("t", 0): (0, 20)}) == {("t", 0): 19}
 
 
-def test_a_tombstone_stays_for_a_while_after_it_was_first_met(log: Log) -> None:
+def test_a_tombstone_stays_for_a_while_after_it_was_first_met(log: EmbeddedLog) -> None:
     topic(log, delete_retention_ms="100")
     log.produce("t", [record("a", "1", 0), record("a", None, 0), record("b", "2", 0)])
-    log.compact("t", now=1_000)
+    log.cleanup.compact("t", now=1_000)
     assert rows(log, "t") == [(1, "a", None), (2, "b", "2")]
-    log.compact("t", now=1_099)
+    log.cleanup.compact("t", now=1_099)
     assert len(rows(log, "t")) == 2
-    assert log.compact("t", now=1_100).records == 1
+    assert log.cleanup.compact("t", now=1_100).records == 1
     assert rows(log, "t") == [(2, "b", "2")]
 
 
-def test_all_may_go(log: Log) -> None:
+def test_all_may_go(log: EmbeddedLog) -> None:
     topic(log, delete_retention_ms="0")
     log.produce("t", [record("a", "1"), record("a", None)])
-    log.compact("t", now=10)
-    log.compact("t", now=10)
+    log.cleanup.compact("t", now=10)
+    log.cleanup.compact("t", now=10)
     assert rows(log, "t") == []
     assert log.ends(["t"]) == {"t": [2]}
     assert log.latest_times({("t", 0): (0, 2)}) == {}
     assert log.offsets_for_times({("t", 0): 0}) == {("t", 0): 2}
     log.produce("t", [record("a", "2")])
-    log.compact("t", now=20)
+    log.cleanup.compact("t", now=20)
     assert rows(log, "t") == [(2, "a", "2")]
 
 
-def test_records_younger_than_the_lag_stay(log: Log) -> None:
+def test_records_younger_than_the_lag_stay(log: EmbeddedLog) -> None:
     topic(log, min_compaction_lag_ms="50")
     for time in (0, 10, 60, 70):
         log.produce("t", [record("a", str(time), time)])
-    log.compact("t", now=100)
+    log.cleanup.compact("t", now=100)
     assert rows(log, "t") == [(1, "a", "10"), (2, "a", "60"), (3, "a", "70")]
-    log.compact("t", now=200)
+    log.cleanup.compact("t", now=200)
     assert rows(log, "t") == [(3, "a", "70")]
 
 
-def test_what_is_held_or_not_read_yet_is_not_touched(log: Log) -> None:
+def test_what_is_held_or_not_read_yet_is_not_touched(log: EmbeddedLog) -> None:
     topic(log)
     for number in range(10):
         log.produce("t", [record("a", str(number))])
-    log.hold("holder", {("t", 0): 8})
-    log.publish(Publication("reader", log.acquire("reader"), 1, offsets={("t", 0): 4}))
-    log.compact("t")
+    log.cleanup.hold("holder", {("t", 0): 8})
+    log.applications.publish(Publication("reader", log.applications.acquire("reader"), 1, offsets={("t", 0): 4}))
+    log.cleanup.compact("t")
     assert [offset for offset, _, _ in rows(log, "t")] == [3, 4, 5, 6, 7, 8, 9]
-    log.delete_application("reader")
-    log.compact("t")
+    log.applications.delete("reader")
+    log.cleanup.compact("t")
     assert [offset for offset, _, _ in rows(log, "t")] == [7, 8, 9]
-    log.release("holder")
-    log.compact("t")
+    log.cleanup.release("holder")
+    log.cleanup.compact("t")
     assert [offset for offset, _, _ in rows(log, "t")] == [9]
 
 
-def test_log_append_times_survive(log: Log) -> None:
+def test_log_append_times_survive(log: EmbeddedLog) -> None:
     topic(log, message_timestamp_type="LogAppendTime")
     log.produce("t", [record("a", "1", 5), record("a", "2", 5), record("b", "3", 5)])
     before = log.read("t", 0, 0, 3)["timestamp"].to_pylist()
-    log.compact("t", now=before[0] + DAY)
+    log.cleanup.compact("t", now=before[0] + DAY)
     assert log.read("t", 0, 0, 3)["timestamp"].to_pylist() == before[1:]
 
 
-def test_every_partition_is_compacted(log: Log) -> None:
+def test_every_partition_is_compacted(log: EmbeddedLog) -> None:
     log.create_topic("t", 4, {"cleanup.policy": "compact,delete"})
     for number in range(3):
         log.produce("t", [record(str(key), str(number)) for key in range(50)])
-    assert log.compact("t").records == 100
+    assert log.cleanup.compact("t").records == 100
     assert sorted(row[1:] for partition in range(4) for row in rows(log, "t", partition)) == sorted(
         (str(key), "2") for key in range(50)
     )
 
 
-def test_large_blocks_that_lose_nothing_are_left_alone(log: Log) -> None:
+def test_large_blocks_that_lose_nothing_are_left_alone(log: EmbeddedLog) -> None:
     topic(log)
     noise = [ProducerRecord(b"%d" % number, os.urandom(1_000), 0) for number in range(300)]
     log.produce("t", noise)
     log.produce("t", [record("1", "last")])
-    removed = log.compact("t")
+    removed = log.cleanup.compact("t")
     assert removed.records == 1
     log.produce("t", [record("x", "y")])
-    assert log.compact("t").records == 0
+    assert log.cleanup.compact("t").records == 0
     table = log.read("t", 0, 0, 400)
     kept = dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
     assert kept == {row.key: row.value for row in noise} | {b"1": b"last", b"x": b"y"}
 
 
-def test_only_compacted_topics_are_compacted(log: Log) -> None:
+def test_only_compacted_topics_are_compacted(log: EmbeddedLog) -> None:
     log.create_topic("t")
     with pytest.raises(ConfigError, match="topic 't' is not a compacted one"):
-        log.compact("t")
+        log.cleanup.compact("t")
 
 
 KEYS = st.sampled_from("abcde")
@@ -170,16 +171,16 @@ def test_compaction_keeps_what_a_model_says(tmp_path: Path, steps: list[Any]) ->
                 ends.append(len(written))
             elif step == "hold":
                 hold = value
-                log.hold("app", {(name, 0): value})
+                log.cleanup.hold("app", {(name, 0): value})
             elif step == "release":
                 hold = None
-                log.release("app")
+                log.cleanup.release("app")
             else:
-                log.compact(name)
+                log.cleanup.compact(name)
                 left = kept(left, ends, hold)
             assert rows(log, name) == left
         assert log.ends([name]) == {name: [len(written)]}
-        log.release("app")
+        log.cleanup.release("app")
 
 
 def kept(left: list[Any], ends: list[int], hold: int | None) -> list[Any]:

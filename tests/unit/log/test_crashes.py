@@ -14,8 +14,9 @@ import pytest
 from tests.unit.log.helpers import in_child, record, rows
 
 from millstream.core.failpoints import EXIT_STATUS, FAILPOINTS, arm
-from millstream.log import Append, Log, Publication, open_log
+from millstream.log import Append, Publication
 from millstream.log.blocks import encode
+from millstream.log.embedded import EmbeddedLog, open_log
 from millstream.state.spec import ChangelogRecord
 from millstream.views.changes import ViewChange
 from millstream.views.tables import list_stores
@@ -35,32 +36,32 @@ class Case:
     """
 
     points: tuple[str, ...]
-    prepare: Callable[[Log], object]
-    act: Callable[[Log], object]
-    look: Callable[[Log], Any]
+    prepare: Callable[[EmbeddedLog], object]
+    act: Callable[[EmbeddedLog], object]
+    look: Callable[[EmbeddedLog], Any]
 
 
-def topics(log: Log) -> None:
+def topics(log: EmbeddedLog) -> None:
     log.create_topic("t", 2)
     log.produce("t", [record("before", "0")], partition=0)
 
 
-def produce_once(log: Log) -> None:
+def produce_once(log: EmbeddedLog) -> None:
     """What a producer does that must not write twice: it looks first."""
     if log.ends(["t"])["t"] == [1, 0]:
         log.produce("t", [record("a", "1", partition=0), record("b", "2", partition=1)])
 
 
-def delete_topics(log: Log) -> None:
+def delete_topics(log: EmbeddedLog) -> None:
     for topic in log.topics():
         log.delete_topic(topic.name)
 
 
-def publish(log: Log) -> None:
+def publish(log: EmbeddedLog) -> None:
     block = encode([0], [b"k"], [b"v"])
     publication = Publication(
         "app",
-        log.acquire("app"),
+        log.applications.acquire("app"),
         1,
         appends=[Append("t", 0, block), Append("t", 1, block)],
         offsets={("t", 0): 1},
@@ -68,11 +69,17 @@ def publish(log: Log) -> None:
         fingerprints={"t": (1, b"x")},
         state={"plan": b"p"},
     )
-    log.publish(publication)
+    log.applications.publish(publication)
 
 
-def published(log: Log) -> Any:
-    return log.ends(["t"]), log.published("app"), log.committed("app"), log.state("app"), view_stores(log)
+def published(log: EmbeddedLog) -> Any:
+    return (
+        log.ends(["t"]),
+        log.applications.published("app"),
+        log.committed("app"),
+        log.applications.state("app"),
+        view_stores(log),
+    )
 
 
 def view_stores(log: Any) -> Any:
@@ -81,8 +88,8 @@ def view_stores(log: Any) -> Any:
         return [store.name for store in list_stores(connection, "app")]
 
 
-def many_blocks(config: dict[str, str]) -> Callable[[Log], object]:
-    def prepare(log: Log) -> None:
+def many_blocks(config: dict[str, str]) -> Callable[[EmbeddedLog], object]:
+    def prepare(log: EmbeddedLog) -> None:
         log.create_topic("t", 2, config)
         for number in range(6):
             log.produce("t", [record("k", str(number), number)], partition=number % 2)
@@ -125,7 +132,7 @@ def _disarmed() -> Iterator[None]:
     arm(None)
 
 
-def die_at(point: str, directory: Path, act: Callable[[Log], object]) -> int:
+def die_at(point: str, directory: Path, act: Callable[[EmbeddedLog], object]) -> int:
     def child() -> None:
         with open_log(directory) as log:
             arm(point)
@@ -162,21 +169,21 @@ def test_a_crash_leaves_all_or_nothing_and_a_retry_ends_right(name: str, point: 
 def test_a_crash_in_acquire_takes_no_epoch(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         log.create_topic("t")
-        epoch = log.acquire("app")
-    assert die_at("log.acquire.before-commit", tmp_path, lambda log: log.acquire("app")) == EXIT_STATUS
+        epoch = log.applications.acquire("app")
+    assert die_at("log.acquire.before-commit", tmp_path, lambda log: log.applications.acquire("app")) == EXIT_STATUS
     with open_log(tmp_path) as log:
-        assert log.publish(Publication("app", epoch, 1))
-        assert log.acquire("app") > epoch
+        assert log.applications.publish(Publication("app", epoch, 1))
+        assert log.applications.acquire("app") > epoch
 
 
 def test_a_crash_in_hold_leaves_the_hold_that_was(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         many_blocks({"retention.ms": "0"})(log)
-        log.hold("app", {("t", 0): 1})
+        log.cleanup.hold("app", {("t", 0): 1})
     move = {("t", 0): 2, ("t", 1): 2}
-    assert die_at("log.hold.before-commit", tmp_path, lambda log: log.hold("app", move)) == EXIT_STATUS
+    assert die_at("log.hold.before-commit", tmp_path, lambda log: log.cleanup.hold("app", move)) == EXIT_STATUS
     with open_log(tmp_path) as log:
-        log.apply_retention()
+        log.cleanup.apply_retention()
         assert log.starts(["t"]) == {"t": [1, 3]}
 
 
@@ -187,14 +194,14 @@ RETENTION = ["log.retention.after-delete", "log.retention.before-commit"]
 def test_a_crash_in_retention_leaves_whole_partitions(point: str, tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         many_blocks({"retention.ms": "0"})(log)
-    assert die_at(point, tmp_path, lambda log: log.apply_retention(now=4)) == EXIT_STATUS
+    assert die_at(point, tmp_path, lambda log: log.cleanup.apply_retention(now=4)) == EXIT_STATUS
     with open_log(tmp_path) as log:
         assert log.starts(["t"]) == {"t": [0, 0] if point.endswith("1") else [2, 0]}
         for partition in range(2):
             assert [offset for offset, _, _ in rows(log, "t", partition)] == list(
                 range(log.starts(["t"])["t"][partition], 3)
             )
-        log.apply_retention(now=4)
+        log.cleanup.apply_retention(now=4)
         assert log.starts(["t"]) == {"t": [2, 2]}
 
 
@@ -206,11 +213,11 @@ def test_a_crash_in_compaction_leaves_whole_partitions(point: str, tmp_path: Pat
     with open_log(tmp_path) as log:
         many_blocks({"cleanup.policy": "compact"})(log)
         before = [rows(log, "t", partition) for partition in range(2)]
-    assert die_at(point, tmp_path, lambda log: log.compact("t")) == EXIT_STATUS
+    assert die_at(point, tmp_path, lambda log: log.cleanup.compact("t")) == EXIT_STATUS
     with open_log(tmp_path) as log:
         left = [rows(log, "t", partition) for partition in range(2)]
         assert left == [before[0] if point.endswith("1") else before[0][-1:], before[1]]
-        log.compact("t")
+        log.cleanup.compact("t")
         assert [rows(log, "t", partition) for partition in range(2)] == [before[0][-1:], before[1][-1:]]
 
 

@@ -13,7 +13,8 @@ import pytest
 from tests.unit.log.helpers import in_child, record, rows
 
 from millstream.errors import CorruptLogError, LogError, LogFormatError, LogFullError, StateError
-from millstream.log import Log, ProducerRecord, Publication, embedded, open_log
+from millstream.log import ProducerRecord, Publication, embedded
+from millstream.log.embedded import EmbeddedLog, open_log
 from millstream.serde import STRING
 from millstream.state.memory import open_store
 from millstream.state.spec import StoreSpec
@@ -80,15 +81,17 @@ def fill(directory: Path) -> None:
             log.produce("t", [record(str(number), f"value {number} {place}", number) for place in range(20)])
             log.produce("c", [record(str(number % 5), str(number), number)])
         log.produce("t", [ProducerRecord(b"noise", random.Random(7).randbytes(60_000), 0)])
-        log.compact("c")
+        log.cleanup.compact("c")
         log.commit_offsets("group", {("t", 0): 5})
-        epoch = log.acquire("app")
+        epoch = log.applications.acquire("app")
         views = [change for spec in STORES for change in view_changes(spec)]
-        log.publish(Publication("app", epoch, 1, offsets={("t", 1): 3}, state={"plan": b"p" * 500}, views=views))
-        log.hold("app", {("t", 0): 2})
+        log.applications.publish(
+            Publication("app", epoch, 1, offsets={("t", 1): 3}, state={"plan": b"p" * 500}, views=views)
+        )
+        log.cleanup.hold("app", {("t", 0): 2})
 
 
-def everything(log: Log) -> Any:
+def everything(log: EmbeddedLog) -> Any:
     """All that can be read."""
     topics = log.topics()
     tables = [
@@ -99,7 +102,16 @@ def everything(log: Log) -> Any:
     bounds = log.latest_times({(topic.name, 0): (0, 1_000) for topic in topics})
     times = [log.offsets_for_times({("t", 0): time}) for time in range(0, 30, 5)]
     sizes = [log.sizes(topic.name) for topic in topics]
-    return topics, tables, bounds, times, sizes, log.committed("group"), log.published("app"), log.state("app")
+    return (
+        topics,
+        tables,
+        bounds,
+        times,
+        sizes,
+        log.committed("group"),
+        log.applications.published("app"),
+        log.applications.state("app"),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -342,7 +354,7 @@ def test_a_full_log_refuses_and_goes_on(directory: Path) -> None:
         assert log.ends(["t"]) == {"t": [6, 6]}
         for partition in range(2):
             assert log.read("t", partition, 0, 100)["offset"].to_pylist() == [0, 1, 2, 3, 4, 5]
-        log.apply_retention()
+        log.cleanup.apply_retention()
         assert log.produce("t", noise * 3) == [(0, 6, 6), (1, 6, 6)]
 
 

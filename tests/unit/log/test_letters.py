@@ -15,15 +15,14 @@ from millstream.errors import FencedError, LogError, OffsetOutOfRangeError, Reco
 from millstream.log import (
     Append,
     DeadLetters,
-    Log,
     ProducerRecord,
     Publication,
     Selection,
     dead_letter_topics,
     dead_letters as module,
-    open_log,
 )
 from millstream.log.blocks import decode_headers, encode
+from millstream.log.embedded import EmbeddedLog, open_log
 from millstream.log.letters import REPLAY_HEADER
 from millstream.log.spans import Spans
 
@@ -41,7 +40,7 @@ def why(topic: str = "orders", partition: int = 0, offset: int = 0, exception: s
 
 
 @pytest.fixture(autouse=True)
-def topics(log: Log) -> None:
+def topics(log: EmbeddedLog) -> None:
     log.create_topic("orders", 2)
     log.create_topic("payments")
     log.create_topic("dead")
@@ -51,17 +50,17 @@ def letter(value: str, timestamp: int = 5, own: Headers = (), **said: Any) -> Pr
     return record("k", value, timestamp, headers=(*own, *why(**said)), partition=0)
 
 
-def write(log: Log, *letters: ProducerRecord) -> None:
+def write(log: EmbeddedLog, *letters: ProducerRecord) -> None:
     """Writes each by itself, so that each can be read by itself."""
     for each in letters:
         log.produce("dead", [each])
 
 
-def values(log: Log, topic: str = "orders", partition: int = 0) -> list[str]:
+def values(log: EmbeddedLog, topic: str = "orders", partition: int = 0) -> list[str]:
     return [value for *_, value in rows(log, topic, partition)]
 
 
-def everything(log: Log, topic: str = "orders", partition: int = 0) -> list[dict[str, Any]]:
+def everything(log: EmbeddedLog, topic: str = "orders", partition: int = 0) -> list[dict[str, Any]]:
     found = log.read(topic, partition, 0, log.ends([topic])[topic][partition]).to_pylist()
     return [{**row, "headers": decode_headers(row["headers"])} for row in found]
 
@@ -72,7 +71,7 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(module, "_READ_BYTES", request.param)
 
 
-def test_a_letter_says_what_failed_and_where(log: Log) -> None:
+def test_a_letter_says_what_failed_and_where(log: EmbeddedLog) -> None:
     write(log, letter("a", own=(("trace", b"1"),), topic="orders", partition=1, offset=17), record("k", "stray"))
     found, stray = DeadLetters(log, "dead").read()
     assert (found.partition, found.offset, found.timestamp, found.key, found.value) == (0, 0, 5, b"k", b"a")
@@ -83,7 +82,7 @@ def test_a_letter_says_what_failed_and_where(log: Log) -> None:
     assert (stray.source, stray.exception, stray.pending) == (None, None, False)
 
 
-def test_a_letter_about_a_letter_speaks_of_itself(log: Log) -> None:
+def test_a_letter_about_a_letter_speaks_of_itself(log: EmbeddedLog) -> None:
     inner = why("orders", 0, 3)
     write(log, letter("a", own=inner, topic="payments", offset=9, exception="E"))
     (found,) = DeadLetters(log, "dead").read()
@@ -92,13 +91,13 @@ def test_a_letter_about_a_letter_speaks_of_itself(log: Log) -> None:
 
 
 @pytest.mark.parametrize("missing", ["topic", "partition"])
-def test_a_letter_that_does_not_say_where_it_belongs_has_no_source(log: Log, missing: str) -> None:
+def test_a_letter_that_does_not_say_where_it_belongs_has_no_source(log: EmbeddedLog, missing: str) -> None:
     headers = tuple((name, value) for name, value in why() if not name.endswith(missing))
     write(log, record("k", "a", headers=headers), record("k", "b", headers=(("__streams.errors.partition", b"x"),)))
     assert [each.source for each in DeadLetters(log, "dead").read()] == [None, None]
 
 
-def test_one_letter_by_its_place(log: Log) -> None:
+def test_one_letter_by_its_place(log: EmbeddedLog) -> None:
     write(log, letter("a"), letter("b"))
     letters = DeadLetters(log, "dead")
     assert letters.letter(0, 1).value == b"b"
@@ -111,7 +110,7 @@ def test_one_letter_by_its_place(log: Log) -> None:
 
 
 @pytest.mark.usefixtures("parts")
-def test_records_go_back_to_their_partitions_as_they_were(log: Log) -> None:
+def test_records_go_back_to_their_partitions_as_they_were(log: EmbeddedLog) -> None:
     own = (("trace", b"1"), ("empty", None))
     write(log, letter("a", 5, own), letter("b", 6, partition=1), letter("c", 7, topic="payments"), letter("d", 8))
     done = DeadLetters(log, "dead").replay()
@@ -130,7 +129,7 @@ def test_records_go_back_to_their_partitions_as_they_were(log: Log) -> None:
 
 
 @pytest.mark.usefixtures("parts")
-def test_a_second_replay_puts_back_what_is_new_only(log: Log) -> None:
+def test_a_second_replay_puts_back_what_is_new_only(log: EmbeddedLog) -> None:
     write(log, letter("a"), letter("b"))
     letters = DeadLetters(log, "dead")
     assert letters.replay().total == 2
@@ -141,7 +140,7 @@ def test_a_second_replay_puts_back_what_is_new_only(log: Log) -> None:
     assert log.committed("dead-replay") == {("dead", 0): 3}
 
 
-def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(log: Log) -> None:
+def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(log: EmbeddedLog) -> None:
     write(log, letter("a"), record("k", "stray"))
     done = DeadLetters(log, "dead").replay(dry_run=True)
     assert (done.letters, sum(done.refused.values())) == ({"orders": 1}, 1)
@@ -151,7 +150,7 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(log: Log) -> None:
 
 
 @pytest.mark.usefixtures("parts")
-def test_letters_that_were_passed_over_can_be_put_back_later(log: Log) -> None:
+def test_letters_that_were_passed_over_can_be_put_back_later(log: EmbeddedLog) -> None:
     write(
         log,
         letter("a"),
@@ -175,7 +174,7 @@ def test_letters_that_were_passed_over_can_be_put_back_later(log: Log) -> None:
 
 
 @pytest.mark.usefixtures("parts")
-def test_a_limit_takes_the_first_ones(log: Log) -> None:
+def test_a_limit_takes_the_first_ones(log: EmbeddedLog) -> None:
     write(log, *(letter(value) for value in "abcde"))
     letters = DeadLetters(log, "dead")
     assert letters.replay(limit=2).total == 2
@@ -186,7 +185,7 @@ def test_a_limit_takes_the_first_ones(log: Log) -> None:
 
 
 @pytest.mark.usefixtures("parts")
-def test_what_was_put_back_is_put_back_again_if_asked_for(log: Log) -> None:
+def test_what_was_put_back_is_put_back_again_if_asked_for(log: EmbeddedLog) -> None:
     write(log, *(letter(value) for value in "abc"))
     letters = DeadLetters(log, "dead")
     letters.replay(Selection(places=frozenset({(0, 0), (0, 1)})))
@@ -199,7 +198,7 @@ def test_what_was_put_back_is_put_back_again_if_asked_for(log: Log) -> None:
     assert letters.replay().total == 0
 
 
-def test_letters_that_cannot_be_put_back_are_counted_and_wait(log: Log) -> None:
+def test_letters_that_cannot_be_put_back_are_counted_and_wait(log: EmbeddedLog) -> None:
     log.create_topic("prices", 1, {"cleanup.policy": "compact"})
     keyless = ProducerRecord(None, b"n", 1, why("prices"))
     write(log, letter("a", topic="gone"), letter("b", partition=2), keyless, record("k", "stray"), letter("c"))
@@ -219,7 +218,7 @@ def test_letters_that_cannot_be_put_back_are_counted_and_wait(log: Log) -> None:
     assert [each.pending for each in letters.read()] == [False, False, True, False, False]
 
 
-def test_a_record_that_its_topic_refuses_stops_the_replay_and_nothing_is_lost(log: Log) -> None:
+def test_a_record_that_its_topic_refuses_stops_the_replay_and_nothing_is_lost(log: EmbeddedLog) -> None:
     log.alter_topic("payments", {"max.message.bytes": "100"})
     write(log, letter("a"), letter("b" * 200, topic="payments"), letter("c"))
     letters = DeadLetters(log, "dead")
@@ -230,13 +229,13 @@ def test_a_record_that_its_topic_refuses_stops_the_replay_and_nothing_is_lost(lo
     assert letters.replay().total == 3
 
 
-def test_the_time_of_the_replay_if_asked_for(log: Log) -> None:
+def test_the_time_of_the_replay_if_asked_for(log: EmbeddedLog) -> None:
     write(log, letter("a", 5))
     DeadLetters(log, "dead").replay(now=True)
     assert everything(log)[0]["timestamp"] > 1_600_000_000_000
 
 
-def test_a_record_that_came_back_says_how_often(log: Log) -> None:
+def test_a_record_that_came_back_says_how_often(log: EmbeddedLog) -> None:
     write(log, letter("a"))
     letters = DeadLetters(log, "dead")
     for expected in range(3):
@@ -281,10 +280,10 @@ def test_a_replay_that_is_killed_goes_on_where_it_was(
         assert values(log) == [*before, *("abc" if began else "")]
 
 
-def test_a_replay_that_was_overtaken_stops_and_says_so(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_that_was_overtaken_stops_and_says_so(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_READ_BYTES", 1)
     write(log, *(letter(value) for value in "abc"))
-    publish, calls = log.publish, []
+    publish, calls = log.applications.publish, []
 
     def overtaken(publication: Publication) -> bool:
         calls.append(publication)
@@ -292,7 +291,7 @@ def test_a_replay_that_was_overtaken_stops_and_says_so(log: Log, monkeypatch: py
             assert DeadLetters(log, "dead").replay().total == 2
         return publish(publication)
 
-    monkeypatch.setattr(log, "publish", overtaken)
+    monkeypatch.setattr(log.applications, "publish", overtaken)
     with pytest.raises(FencedError, match="another replay of topic 'dead' has taken over; this one had put back 1"):
         DeadLetters(log, "dead").replay()
     assert values(log) == ["a", "b", "c"]
@@ -325,7 +324,7 @@ def test_many_replays_at_once_put_each_letter_back_once(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("more", [0, 3], ids=["shorter", "longer"])
-def test_a_topic_that_was_made_anew_has_new_letters(log: Log, more: int) -> None:
+def test_a_topic_that_was_made_anew_has_new_letters(log: EmbeddedLog, more: int) -> None:
     write(log, letter("a"), letter("b"))
     DeadLetters(log, "dead").replay()
     log.delete_topic("dead")
@@ -335,38 +334,38 @@ def test_a_topic_that_was_made_anew_has_new_letters(log: Log, more: int) -> None
     assert values(log) == ["a", "b", "c", *["d"] * more]
 
 
-def test_what_retention_has_taken_is_neither_put_back_nor_missed(log: Log) -> None:
+def test_what_retention_has_taken_is_neither_put_back_nor_missed(log: EmbeddedLog) -> None:
     log.alter_topic("dead", {"retention.ms": "1000"})
     write(log, letter("a", 1_000), letter("b", 2_000))
     letters = DeadLetters(log, "dead")
     letters.replay()
     write(log, letter("c", 9_000))
-    log.apply_retention(4_000)
+    log.cleanup.apply_retention(4_000)
     assert log.starts(["dead"])["dead"] == [2]
     assert letters.replay().total == 1
     assert values(log) == ["a", "b", "c"]
 
 
-def test_letters_of_which_others_were_put_back_are_kept(log: Log) -> None:
+def test_letters_of_which_others_were_put_back_are_kept(log: EmbeddedLog) -> None:
     log.alter_topic("dead", {"retention.ms": "1000"})
     write(log, letter("a", 1_000), letter("b", 1_000, exception="E"))
     DeadLetters(log, "dead").replay(Selection(exception="E"))
-    log.apply_retention(9_000)
+    log.cleanup.apply_retention(9_000)
     assert DeadLetters(log, "dead").replay().total == 1
 
 
-def test_an_application_of_the_same_name_is_left_alone(log: Log) -> None:
-    epoch = log.acquire("dead-replay")
-    log.publish(
+def test_an_application_of_the_same_name_is_left_alone(log: EmbeddedLog) -> None:
+    epoch = log.applications.acquire("dead-replay")
+    log.applications.publish(
         Publication("dead-replay", epoch, 0, [Append("orders", 0, encode([1], [b"k"], [b"v"]))], state={"p": b""})
     )
     write(log, letter("a"))
     with pytest.raises(LogError, match="application 'dead-replay' is not a replay"):
         DeadLetters(log, "dead").replay()
-    assert log.publish(Publication("dead-replay", epoch, 1))
+    assert log.applications.publish(Publication("dead-replay", epoch, 1))
 
 
-def test_dead_letter_topics_are_those_that_end_in_letters_or_were_replayed(log: Log) -> None:
+def test_dead_letter_topics_are_those_that_end_in_letters_or_were_replayed(log: EmbeddedLog) -> None:
     log.create_topic("spread", 3)
     log.create_topic("inner", internal=True)
     log.produce("spread", [letter("a")._replace(partition=2)])

@@ -268,15 +268,16 @@ from millstream.log.blocks import encode
 name = sys.argv[2].encode()
 written = []
 with open_log(sys.argv[1]) as log:
-    epoch = log.acquire("app")
+    epoch = log.applications.acquire("app")
     try:
         while True:
-            last = log.published("app")
+            last = log.applications.published("app")
             batch = last.batch + 1 if last else 0
             if batch == 200:
                 break
             block = encode([batch], [name], [b"%d" % batch])
-            log.publish(Publication("app", epoch, batch, appends=[Append("t", 0, block)], offsets={("t", 0): batch}))
+            appends = [Append("t", 0, block)]
+            log.applications.publish(Publication("app", epoch, batch, appends, {("t", 0): batch}))
     except FencedError:
         print("fenced")
 """

@@ -9,12 +9,13 @@ import pytest
 from tests.unit.log.helpers import rows
 
 from millstream.errors import FencedError, InvalidNameError, NonDeterministicError, RecordRefusedError
-from millstream.log import Append, Log, Publication
+from millstream.log import Append, Publication
 from millstream.log.blocks import encode
+from millstream.log.embedded import EmbeddedLog
 
 
 @pytest.fixture(autouse=True)
-def topics(log: Log) -> None:
+def topics(log: EmbeddedLog) -> None:
     log.create_topic("in", 2)
     log.create_topic("out")
 
@@ -32,125 +33,125 @@ def publication(epoch: int, batch: int, value: bytes = b"v", **changes: Any) -> 
     return dataclasses.replace(made, **changes)
 
 
-def test_a_batch_is_written_with_all_that_belongs_to_it(log: Log) -> None:
-    epoch = log.acquire("app")
-    assert log.published("app") is None
-    assert log.publish(publication(epoch, 3))
+def test_a_batch_is_written_with_all_that_belongs_to_it(log: EmbeddedLog) -> None:
+    epoch = log.applications.acquire("app")
+    assert log.applications.published("app") is None
+    assert log.applications.publish(publication(epoch, 3))
     assert rows(log, "out") == [(0, "k", "v")]
     assert log.committed("app") == {("in", 0): 30}
-    assert log.published("app") == (3, {"out": (1, b"v")}, {("in", 0): 30})
-    assert log.state("app") == {"plan": b"3"}
+    assert log.applications.published("app") == (3, {"out": (1, b"v")}, {("in", 0): 30})
+    assert log.applications.state("app") == {"plan": b"3"}
 
 
-def test_offsets_and_state_that_a_batch_does_not_name_stay(log: Log) -> None:
-    epoch = log.acquire("app")
-    log.publish(publication(epoch, 1, state={"plan": b"1", "schema": b"s"}))
-    log.publish(publication(epoch, 2, offsets={("in", 1): 7}))
-    last = log.published("app")
+def test_offsets_and_state_that_a_batch_does_not_name_stay(log: EmbeddedLog) -> None:
+    epoch = log.applications.acquire("app")
+    log.applications.publish(publication(epoch, 1, state={"plan": b"1", "schema": b"s"}))
+    log.applications.publish(publication(epoch, 2, offsets={("in", 1): 7}))
+    last = log.applications.published("app")
     assert last is not None
     assert last.offsets == log.committed("app") == {("in", 0): 10, ("in", 1): 7}
-    assert log.state("app") == {"plan": b"2", "schema": b"s"}
+    assert log.applications.state("app") == {"plan": b"2", "schema": b"s"}
 
 
-def test_a_replay_writes_nothing(log: Log) -> None:
-    epoch = log.acquire("app")
-    log.publish(publication(epoch, 1))
-    log.publish(publication(epoch, 2))
-    assert not log.publish(publication(epoch, 2, state={"plan": b"other"}))
-    assert not log.publish(publication(epoch, 1, fingerprints={"out": (1, b"other")}))
+def test_a_replay_writes_nothing(log: EmbeddedLog) -> None:
+    epoch = log.applications.acquire("app")
+    log.applications.publish(publication(epoch, 1))
+    log.applications.publish(publication(epoch, 2))
+    assert not log.applications.publish(publication(epoch, 2, state={"plan": b"other"}))
+    assert not log.applications.publish(publication(epoch, 1, fingerprints={"out": (1, b"other")}))
     assert log.ends(["out"]) == {"out": [2]}
-    assert log.state("app") == {"plan": b"2"}
+    assert log.applications.state("app") == {"plan": b"2"}
 
 
-def test_a_replay_with_other_results_is_an_error_that_names_them(log: Log) -> None:
-    epoch = log.acquire("app")
-    log.publish(publication(epoch, 1, fingerprints={"a": (1, b"x"), "b": (2, b"y"), "c": (3, b"z")}))
+def test_a_replay_with_other_results_is_an_error_that_names_them(log: EmbeddedLog) -> None:
+    epoch = log.applications.acquire("app")
+    log.applications.publish(publication(epoch, 1, fingerprints={"a": (1, b"x"), "b": (2, b"y"), "c": (3, b"z")}))
     with pytest.raises(NonDeterministicError, match="batch 1 of application 'app'") as caught:
-        log.publish(publication(epoch, 1, fingerprints={"a": (1, b"x"), "b": (2, b"!"), "d": (1, b"w")}))
+        log.applications.publish(publication(epoch, 1, fingerprints={"a": (1, b"x"), "b": (2, b"!"), "d": (1, b"w")}))
     assert caught.value.names == ("b", "c", "d")
     assert log.ends(["out"]) == {"out": [1]}
 
 
-def test_an_older_instance_is_fenced(log: Log) -> None:
-    old = log.acquire("app")
-    log.publish(publication(old, 1))
-    new = log.acquire("app")
+def test_an_older_instance_is_fenced(log: EmbeddedLog) -> None:
+    old = log.applications.acquire("app")
+    log.applications.publish(publication(old, 1))
+    new = log.applications.acquire("app")
     assert new > old
     with pytest.raises(FencedError, match="another instance of application 'app' has taken over"):
-        log.publish(publication(old, 2))
+        log.applications.publish(publication(old, 2))
     with pytest.raises(FencedError):
-        log.publish(publication(old, 1))
+        log.applications.publish(publication(old, 1))
     with pytest.raises(FencedError):
-        log.set_state("app", {"plan": b"old"}, old)
+        log.applications.set_state("app", {"plan": b"old"}, old)
     assert log.ends(["out"]) == {"out": [1]}
-    assert log.state("app") == {"plan": b"1"}
-    assert log.publish(publication(new, 2))
+    assert log.applications.state("app") == {"plan": b"1"}
+    assert log.applications.publish(publication(new, 2))
 
 
-def test_an_application_that_nobody_acquired_cannot_publish(log: Log) -> None:
+def test_an_application_that_nobody_acquired_cannot_publish(log: EmbeddedLog) -> None:
     with pytest.raises(FencedError, match="no instance has ever acquired it"):
-        log.publish(publication(1, 1))
-    log.hold("app", {("in", 0): 0})
+        log.applications.publish(publication(1, 1))
+    log.cleanup.hold("app", {("in", 0): 0})
     for epoch in (0, 1):
         with pytest.raises(FencedError, match="no instance has ever acquired it"):
-            log.publish(publication(epoch, 1))
+            log.applications.publish(publication(epoch, 1))
 
 
-def test_an_instance_from_before_a_deletion_stays_fenced(log: Log) -> None:
-    old = log.acquire("app")
-    log.delete_application("app")
+def test_an_instance_from_before_a_deletion_stays_fenced(log: EmbeddedLog) -> None:
+    old = log.applications.acquire("app")
+    log.applications.delete("app")
     with pytest.raises(FencedError):
-        log.publish(publication(old, 1))
-    assert log.acquire("app") > old
+        log.applications.publish(publication(old, 1))
+    assert log.applications.acquire("app") > old
     with pytest.raises(FencedError):
-        log.publish(publication(old, 1))
+        log.applications.publish(publication(old, 1))
 
 
-def test_a_batch_that_cannot_be_written_leaves_nothing(log: Log) -> None:
-    epoch = log.acquire("app")
+def test_a_batch_that_cannot_be_written_leaves_nothing(log: EmbeddedLog) -> None:
+    epoch = log.applications.acquire("app")
     bad = Append("out", 0, encode([-1], [b"k"], [b"v"]))
     good = publication(epoch, 1)
     with pytest.raises(RecordRefusedError):
-        log.publish(dataclasses.replace(good, appends=[*good.appends, bad]))
+        log.applications.publish(dataclasses.replace(good, appends=[*good.appends, bad]))
     assert log.ends(["out"]) == {"out": [0]}
-    assert log.published("app") is None
+    assert log.applications.published("app") is None
     assert log.committed("app") == {}
-    assert log.publish(good)
+    assert log.applications.publish(good)
 
 
-def test_state_can_be_set_outside_of_a_batch(log: Log) -> None:
-    epoch = log.acquire("app")
-    log.set_state("app", {"plan": b"1", "other": b""}, epoch)
-    log.set_state("app", {"plan": b"2"}, epoch)
-    assert log.state("app") == {"plan": b"2", "other": b""}
-    assert log.state("unknown") == {}
+def test_state_can_be_set_outside_of_a_batch(log: EmbeddedLog) -> None:
+    epoch = log.applications.acquire("app")
+    log.applications.set_state("app", {"plan": b"1", "other": b""}, epoch)
+    log.applications.set_state("app", {"plan": b"2"}, epoch)
+    assert log.applications.state("app") == {"plan": b"2", "other": b""}
+    assert log.applications.state("unknown") == {}
 
 
-def test_applications_do_not_see_each_other(log: Log) -> None:
-    first, second = log.acquire("app"), log.acquire("other")
-    log.publish(publication(first, 5))
-    assert log.publish(publication(second, 1, application="other"))
-    log.delete_application("app")
-    assert log.published("app") is None
-    assert log.state("app") == {}
+def test_applications_do_not_see_each_other(log: EmbeddedLog) -> None:
+    first, second = log.applications.acquire("app"), log.applications.acquire("other")
+    log.applications.publish(publication(first, 5))
+    assert log.applications.publish(publication(second, 1, application="other"))
+    log.applications.delete("app")
+    assert log.applications.published("app") is None
+    assert log.applications.state("app") == {}
     assert log.groups() == ["other"]
-    last = log.published("other")
+    last = log.applications.published("other")
     assert last is not None
     assert last.batch == 1
 
 
-def test_a_topic_that_was_read_and_deleted_is_no_position_any_longer(log: Log) -> None:
-    epoch = log.acquire("app")
-    log.publish(publication(epoch, 1, offsets={("in", 0): 5, ("out", 0): 1}))
+def test_a_topic_that_was_read_and_deleted_is_no_position_any_longer(log: EmbeddedLog) -> None:
+    epoch = log.applications.acquire("app")
+    log.applications.publish(publication(epoch, 1, offsets={("in", 0): 5, ("out", 0): 1}))
     log.delete_topic("in")
     log.create_topic("in")
-    last = log.published("app")
+    last = log.applications.published("app")
     assert last is not None
     assert last.offsets == {("out", 0): 1}
 
 
-def test_bad_application_names_are_refused(log: Log) -> None:
+def test_bad_application_names_are_refused(log: EmbeddedLog) -> None:
     with pytest.raises(InvalidNameError):
-        log.acquire("no/slash")
+        log.applications.acquire("no/slash")
     with pytest.raises(InvalidNameError):
-        log.hold("no/slash", {})
+        log.cleanup.hold("no/slash", {})

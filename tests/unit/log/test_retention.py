@@ -9,83 +9,84 @@ import pytest
 from tests.unit.log.helpers import record, rows
 
 from millstream.errors import OffsetOutOfRangeError
-from millstream.log import Log, ProducerRecord, Publication, open_log
+from millstream.log import ProducerRecord, Publication
+from millstream.log.embedded import EmbeddedLog, open_log
 
 
-def fill(log: Log, config: dict[str, str], *, records: int = 10) -> None:
+def fill(log: EmbeddedLog, config: dict[str, str], *, records: int = 10) -> None:
     """A topic with one block a record, at times 0, 10, 20..."""
     log.create_topic("t", 1, config)
     for number in range(records):
         log.produce("t", [record("k", str(number), number * 10)])
 
 
-def offsets(log: Log) -> list[int]:
+def offsets(log: EmbeddedLog) -> list[int]:
     return [offset for offset, _, _ in rows(log, "t")]
 
 
-def test_what_is_older_than_the_topic_keeps_goes(log: Log) -> None:
+def test_what_is_older_than_the_topic_keeps_goes(log: EmbeddedLog) -> None:
     fill(log, {"retention.ms": "30"})
-    removed = log.apply_retention(now=75)
+    removed = log.cleanup.apply_retention(now=75)
     assert removed.records == 5
     assert removed.size > 0
     assert offsets(log) == [5, 6, 7, 8, 9]
     assert log.starts(["t"]) == {"t": [5]}
     assert log.ends(["t"]) == {"t": [10]}
-    assert log.apply_retention(now=75) == (0, 0)
+    assert log.cleanup.apply_retention(now=75) == (0, 0)
 
 
-def test_a_younger_record_in_front_keeps_those_behind_it(log: Log) -> None:
+def test_a_younger_record_in_front_keeps_those_behind_it(log: EmbeddedLog) -> None:
     log.create_topic("t", 1, {"retention.ms": "30"})
     for time in (0, 100, 0, 0):
         log.produce("t", [record("k", "v", time)])
-    log.apply_retention(now=100)
+    log.cleanup.apply_retention(now=100)
     assert offsets(log) == [1, 2, 3]
 
 
-def test_a_block_goes_when_its_youngest_record_may(log: Log) -> None:
+def test_a_block_goes_when_its_youngest_record_may(log: EmbeddedLog) -> None:
     log.create_topic("t", 1, {"retention.ms": "30"})
     log.produce("t", [record("k", "v", 0), record("k", "v", 50)])
-    log.apply_retention(now=80)
+    log.cleanup.apply_retention(now=80)
     assert offsets(log) == [0, 1]
-    log.apply_retention(now=81)
+    log.cleanup.apply_retention(now=81)
     assert offsets(log) == []
     assert log.starts(["t"]) == log.ends(["t"]) == {"t": [2]}
     log.produce("t", [record("k", "v", 90)])
     assert offsets(log) == [2]
 
 
-def test_what_is_more_than_the_topic_keeps_goes(log: Log) -> None:
+def test_what_is_more_than_the_topic_keeps_goes(log: EmbeddedLog) -> None:
     log.create_topic("t", 1, {"retention.ms": "-1", "retention.bytes": "0"})
     log.produce("t", [record("k", "v", 0)])
-    size = log.apply_retention(now=0).size
+    size = log.cleanup.apply_retention(now=0).size
     assert offsets(log) == []
     log.alter_topic("t", {"retention.bytes": str(size * 5)})
     for _ in range(10):
         log.produce("t", [record("k", "v", 0)])
-    assert log.apply_retention(now=0).records == 5
+    assert log.cleanup.apply_retention(now=0).records == 5
     assert offsets(log) == [6, 7, 8, 9, 10]
 
 
-def test_a_topic_keeps_everything_unless_it_is_told_otherwise(log: Log) -> None:
+def test_a_topic_keeps_everything_unless_it_is_told_otherwise(log: EmbeddedLog) -> None:
     fill(log, {})
-    log.apply_retention(now=2**62)
+    log.cleanup.apply_retention(now=2**62)
     assert len(offsets(log)) == 10
     week = 7 * 24 * 3_600_000
     log.alter_topic("t", {"retention.ms": str(week)})
-    log.apply_retention(now=week + 20)
+    log.cleanup.apply_retention(now=week + 20)
     assert offsets(log) == [2, 3, 4, 5, 6, 7, 8, 9]
 
 
-def test_a_compacted_topic_is_left_alone_unless_it_deletes_too(log: Log) -> None:
+def test_a_compacted_topic_is_left_alone_unless_it_deletes_too(log: EmbeddedLog) -> None:
     fill(log, {"cleanup.policy": "compact", "retention.ms": "1"})
-    assert log.apply_retention() == (0, 0)
+    assert log.cleanup.apply_retention() == (0, 0)
     log.alter_topic("t", {"cleanup.policy": "compact,delete"})
-    assert log.apply_retention().records == 10
+    assert log.cleanup.apply_retention().records == 10
 
 
-def test_reading_what_is_gone_says_so(log: Log) -> None:
+def test_reading_what_is_gone_says_so(log: EmbeddedLog) -> None:
     fill(log, {"retention.ms": "30"})
-    log.apply_retention(now=75)
+    log.cleanup.apply_retention(now=75)
     with pytest.raises(OffsetOutOfRangeError) as caught:
         log.read("t", 0, 2, 8)
     assert caught.value.message == "topic 't', partition 0: the records of offsets 2 to 4 are deleted"
@@ -93,59 +94,59 @@ def test_reading_what_is_gone_says_so(log: Log) -> None:
     assert log.read("t", 0, 5, 8)["offset"].to_pylist() == [5, 6, 7]
 
 
-def test_what_an_application_holds_stays(log: Log) -> None:
+def test_what_an_application_holds_stays(log: EmbeddedLog) -> None:
     fill(log, {"retention.ms": "0"})
-    log.hold("app", {("t", 0): 4})
-    log.hold("other", {("t", 0): 6})
-    log.apply_retention(now=1_000)
+    log.cleanup.hold("app", {("t", 0): 4})
+    log.cleanup.hold("other", {("t", 0): 6})
+    log.cleanup.apply_retention(now=1_000)
     assert offsets(log) == [4, 5, 6, 7, 8, 9]
-    log.hold("app", {("t", 0): 8})
-    log.apply_retention(now=1_000)
+    log.cleanup.hold("app", {("t", 0): 8})
+    log.cleanup.apply_retention(now=1_000)
     assert offsets(log) == [6, 7, 8, 9]
-    log.release("other")
-    log.apply_retention(now=1_000)
+    log.cleanup.release("other")
+    log.cleanup.apply_retention(now=1_000)
     assert offsets(log) == [8, 9]
-    log.release("app")
-    log.apply_retention(now=1_000)
+    log.cleanup.release("app")
+    log.cleanup.apply_retention(now=1_000)
     assert offsets(log) == []
 
 
-def test_a_block_of_which_one_record_is_held_stays(log: Log) -> None:
+def test_a_block_of_which_one_record_is_held_stays(log: EmbeddedLog) -> None:
     log.create_topic("t", 1, {"retention.ms": "0"})
     log.produce("t", [record("k", "v", 0)] * 5)
-    log.hold("app", {("t", 0): 4})
-    assert log.apply_retention(now=1_000) == (0, 0)
+    log.cleanup.hold("app", {("t", 0): 4})
+    assert log.cleanup.apply_retention(now=1_000) == (0, 0)
 
 
-def test_what_an_application_has_not_read_yet_stays(log: Log) -> None:
+def test_what_an_application_has_not_read_yet_stays(log: EmbeddedLog) -> None:
     fill(log, {"retention.ms": "0"})
-    epoch = log.acquire("app")
-    log.publish(Publication("app", epoch, 1, offsets={("t", 0): 7}))
-    log.hold("app", {("t", 0): 9})
-    log.apply_retention(now=1_000)
+    epoch = log.applications.acquire("app")
+    log.applications.publish(Publication("app", epoch, 1, offsets={("t", 0): 7}))
+    log.cleanup.hold("app", {("t", 0): 9})
+    log.cleanup.apply_retention(now=1_000)
     assert offsets(log) == [7, 8, 9]
-    log.delete_application("app")
-    log.apply_retention(now=1_000)
+    log.applications.delete("app")
+    log.cleanup.apply_retention(now=1_000)
     assert offsets(log) == []
 
 
-def test_the_offsets_of_a_plain_group_hold_nothing(log: Log) -> None:
+def test_the_offsets_of_a_plain_group_hold_nothing(log: EmbeddedLog) -> None:
     fill(log, {"retention.ms": "0"})
     log.commit_offsets("group", {("t", 0): 2})
-    assert log.apply_retention(now=1_000).records == 10
+    assert log.cleanup.apply_retention(now=1_000).records == 10
 
 
-def test_nobody_can_hold_what_is_gone(log: Log) -> None:
+def test_nobody_can_hold_what_is_gone(log: EmbeddedLog) -> None:
     fill(log, {"retention.ms": "0"})
-    log.hold("app", {("t", 0): 5})
-    log.apply_retention(now=1_000)
+    log.cleanup.hold("app", {("t", 0): 5})
+    log.cleanup.apply_retention(now=1_000)
     with pytest.raises(OffsetOutOfRangeError, match="the records before offset 5 are deleted"):
-        log.hold("app", {("t", 0): 4})
-    log.apply_retention(now=1_000)
+        log.cleanup.hold("app", {("t", 0): 4})
+    log.cleanup.apply_retention(now=1_000)
     assert offsets(log) == [5, 6, 7, 8, 9]
 
 
-def test_the_file_shrinks_when_most_of_it_is_unused(log: Log, directory: Path) -> None:
+def test_the_file_shrinks_when_most_of_it_is_unused(log: EmbeddedLog, directory: Path) -> None:
     log.create_topic("t", 1, {"retention.bytes": "0"})
     for _ in range(12):
         log.produce("t", [ProducerRecord(None, random.randbytes(500_000), 0)])
@@ -153,5 +154,5 @@ def test_the_file_shrinks_when_most_of_it_is_unused(log: Log, directory: Path) -
     before = (directory / "log.db").stat().st_size
     assert before > 5_000_000
     with open_log(directory) as again:
-        again.apply_retention()
+        again.cleanup.apply_retention()
     assert (directory / "log.db").stat().st_size < before / 2

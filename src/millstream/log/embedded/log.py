@@ -13,23 +13,16 @@ import pyarrow as pa
 from millstream.core.failpoints import declare, reach
 from millstream.log.api import (
     Append,
-    ChangesOf,
     Offsets,
     Produced,
     ProducerRecord,
-    Publication,
-    Published,
     Ranges,
-    Removed,
     Stored,
     Topic,
 )
 from millstream.log.embedded import (
-    applications,
-    compaction,
     groups,
     positions,
-    publish,
     records as stored_records,
     retention,
     times as stored_times,
@@ -38,16 +31,13 @@ from millstream.log.embedded import (
 )
 from millstream.log.embedded.database import Database, now_ms
 from millstream.log.embedded.directory import data_directory
+from millstream.log.embedded.parts import EmbeddedApplications, EmbeddedCleanup, EmbeddedViews
 from millstream.log.embedded.schema import open_database
 from millstream.log.producing import deal
-from millstream.views.integrity import begin_rebuild, end_rebuild, find_damaged
-from millstream.views.tables import apply_changes, drop_store
 
 APPEND_BEFORE_BEGIN = declare("log.append.before-begin")
 APPEND_BEFORE_COMMIT = declare("log.append.before-commit")
 APPEND_AFTER_COMMIT = declare("log.append.after-commit")
-PUBLISH_BEFORE_COMMIT = declare("log.publish.before-commit")
-PUBLISH_AFTER_COMMIT = declare("log.publish.after-commit")
 
 
 def open_log(
@@ -76,13 +66,21 @@ def open_log(
 
 
 class EmbeddedLog:
-    """A `Log` in a SQLite database. `open_log` makes it.
+    """A `Log` in a SQLite database, which `open_log` opens.
 
-    Objects may be shared by threads, and by a process and the children that it forks.
+    An object may be shared by threads, and by a process and its forked children.
+
+    Attributes:
+        applications: Publications and recorded state of applications.
+        views: The views of stores.
+        cleanup: Retention and compaction.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.applications = EmbeddedApplications(database)
+        self.views = EmbeddedViews(database)
+        self.cleanup = EmbeddedCleanup(database)
         self._calls = itertools.count()
 
     def connect(self, seconds: float, tell: Callable[[str], None]) -> None:
@@ -219,86 +217,9 @@ class EmbeddedLog:
         with self._database.write() as connection:
             groups.delete(connection, group)
 
-    def acquire(self, application: str) -> int:
-        """Makes the caller the one instance of an application, and returns its epoch."""
-        with self._database.write() as connection:
-            return applications.acquire(connection, application)
-
-    def publish(self, publication: Publication) -> bool:
-        """Writes all that a batch changes, once. Returns whether it was written by this call."""
-        with self._database.write() as connection:
-            written = publish.publish(connection, publication, now_ms())
-            reach(PUBLISH_BEFORE_COMMIT)
-        reach(PUBLISH_AFTER_COMMIT)
-        return written
-
-    def published(self, application: str) -> Published | None:
-        """Returns the last batch that an application published, if any."""
-        with self._database.read() as connection:
-            return applications.published(connection, application)
-
-    def state(self, application: str) -> dict[str, bytes]:
-        """Returns the small things that an application remembers, by name."""
-        with self._database.read() as connection:
-            return applications.state(connection, application)
-
-    def set_state(self, application: str, state: Mapping[str, bytes], epoch: int) -> None:
-        """Remembers small things outside of any batch."""
-        with self._database.write() as connection:
-            known = applications.check_epoch(connection, application, epoch)
-            applications.store(connection, applications.put_state(connection, known, state))
-
-    def hold(self, application: str, offsets: Offsets, *, also: bool = False) -> None:
-        """Says which records an application may still read again."""
-        with self._database.write() as connection:
-            applications.hold(connection, application, offsets, also=also)
-
-    def release(self, application: str) -> None:
-        """Takes back what `hold` said."""
-        with self._database.write() as connection:
-            applications.release(connection, application)
-
-    def delete_application(self, application: str) -> None:
-        """Forgets an application."""
-        with self._database.write() as connection:
-            applications.delete(connection, application)
-
-    def drop_views(self, application: str, stores: Iterable[str]) -> None:
-        """Deletes the views of some stores of an application, if there are any."""
-        with self._database.write() as connection:
-            for name in stores:
-                drop_store(connection, application, name)
-
-    def complete_views(self, application: str, changes: ChangesOf, *, again: bool) -> None:
-        """Makes damaged views anew. None is behind the log: a batch and its views are published at once."""
-        with self._database.read() as connection:
-            damaged = find_damaged(connection, application)
-        if not damaged:
-            return
-        with self._database.write() as connection:
-            stores = begin_rebuild(connection, damaged)
-        for change in changes(stores):
-            with self._database.write() as connection:
-                apply_changes(connection, application, [change])
-        with self._database.write() as connection:
-            end_rebuild(connection, application, stores)
-
-    @property
-    def cleans_itself(self) -> bool:
-        """It does not: there is no server."""
-        return False
-
     def delete_records(self, offsets: Offsets) -> None:
         """Deletes the blocks before some offsets, if no application holds them."""
         retention.delete_before(self._database, offsets)
-
-    def apply_retention(self, now: int | None = None) -> Removed:
-        """Deletes the records that are older, or more, than their topics keep."""
-        return retention.apply(self._database, now_ms() if now is None else now)
-
-    def compact(self, topic: str, now: int | None = None) -> Removed:
-        """Deletes the records of a compacted topic that a later one with the same key has replaced."""
-        return compaction.compact(self._database, topic, now_ms() if now is None else now)
 
     def close(self) -> None:
         """Closes the database in all threads."""

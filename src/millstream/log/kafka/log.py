@@ -1,8 +1,4 @@
-"""The log of a Kafka cluster: the protocol of `millstream.log.api` over its brokers.
-
-What applications publish is written by one transactional producer for each, named after it. Views are kept in a
-database of this machine, behind the transaction: they may trail the topics by a batch, and never lead.
-"""
+"""The log of a Kafka cluster: the protocols of `millstream.log.api` on its brokers."""
 
 from __future__ import annotations
 
@@ -14,34 +10,29 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
 from millstream.config.secrets import reveal
-from millstream.core.names import check_name
-from millstream.errors import BrokerError, FencedError, LogError, UnknownGroupError, UnknownTopicError
+from millstream.errors import BrokerError, LogError, UnknownTopicError
 from millstream.log.api import (
     Append,
-    ChangesOf,
     Offsets,
     Produced,
     ProducerRecord,
-    Publication,
-    Published,
     Ranges,
-    Removed,
     Stored,
     Topic,
     check_partition,
 )
-from millstream.log.kafka import groups, journal, positions, topics
+from millstream.log.kafka import groups, positions, topics
+from millstream.log.kafka.applications import KafkaApplications, KafkaViews
 from millstream.log.kafka.clients import Clients
-from millstream.log.kafka.instances import Instance
 from millstream.log.kafka.reading import SAMPLING, Readers
 from millstream.log.kafka.transactions import Transactions
 from millstream.log.kafka.views import LocalViews
-from millstream.log.opening import Cluster, Place
+from millstream.log.opening import Cluster, LogLocation
 from millstream.log.producing import deal
 
 _POLL = 0.02
@@ -60,7 +51,14 @@ class KafkaLog:
     Args:
         cluster: The cluster.
         directory: The data directory of this machine.
+
+    Attributes:
+        applications: Publications and recorded state of applications.
+        views: The views of stores, on this machine.
+        cleanup: None: brokers apply retention and compaction.
     """
+
+    cleanup: Final = None
 
     def __init__(self, cluster: Cluster, directory: Path) -> None:
         self._cluster = cluster
@@ -68,12 +66,13 @@ class KafkaLog:
         self._readers = Readers(clients, _revealed(cluster.consumer))
         self._samples = Readers(clients, {**_revealed(cluster.consumer), **SAMPLING})
         self._producer = _revealed(cluster.producer)
-        self._views = LocalViews(Place(directory, cluster).views)
+        self._local_views = LocalViews(LogLocation(directory, cluster).views)
+        self.applications = KafkaApplications(clients, self._readers, self._local_views, self._producer, cluster.topics)
+        self.views = KafkaViews(self._local_views, self.applications)
         self._times: dict[tuple[str, int, int], int] = {}
         self._calls = itertools.count()
         self._lock = threading.RLock()
         self._plain: Transactions | None = None
-        self._instances: dict[str, Instance] = {}
 
     def connect(self, seconds: float, tell: Callable[[str], None]) -> None:
         """Waits until a broker answers, and says so."""
@@ -226,6 +225,10 @@ class KafkaLog:
                 return False
             time.sleep(min(_POLL, left))
 
+    def delete_records(self, offsets: Offsets) -> None:
+        """Deletes the records before these offsets."""
+        topics.delete_records(self._clients, offsets)
+
     # ----- groups ------------------------------------------------------------------------------------------------
 
     def commit_offsets(self, group: str, offsets: Offsets) -> None:
@@ -244,107 +247,14 @@ class KafkaLog:
         """Forgets a consumer group."""
         groups.delete(self._clients, group)
 
-    # ----- applications ------------------------------------------------------------------------------------------
-
-    def acquire(self, application: str) -> int:
-        """Makes the caller the one instance of an application, and returns its epoch."""
-        check_name(application, "application")
-        with self._lock:
-            instance = Instance(self._clients, self._readers, application, self._producer, self._cluster.topics)
-            self._instances[application] = instance
-            self._views.begin(application, None if instance.last is None else instance.last.batch)
-            return instance.epoch
-
-    def publish(self, publication: Publication) -> bool:
-        """Writes all that a batch changes, once. Returns whether it was written by this call."""
-        with self._lock:
-            instance = self._instance(publication.application, publication.epoch)
-            written = instance.publish(publication)
-            self._views.apply(publication)
-            return written
-
-    def published(self, application: str) -> Published | None:
-        """Returns the last batch that an application published, if any."""
-        instance = self._instances.get(application)
-        if instance is not None and instance.last is not None:  # nobody else writes while it is not shut out
-            return instance.last
-        return journal.last_batch(self._clients, self._readers, application)
-
-    def state(self, application: str) -> dict[str, bytes]:
-        """Returns the small things that an application remembers, by name."""
-        return journal.memory(self._clients, self._readers, application).state
-
-    def set_state(self, application: str, state: Mapping[str, bytes], epoch: int) -> None:
-        """Remembers small things outside of any batch."""
-        with self._lock:
-            self._instance(application, epoch).remember(state)
-
-    def _instance(self, application: str, epoch: int) -> Instance:
-        instance = self._instances.get(application)
-        if instance is None or instance.epoch != epoch:
-            known = journal.memory(self._clients, self._readers, application).epoch
-            said = "another instance of it has taken over" if known else "no instance has ever acquired it"
-            raise FencedError(f"application {application!r} cannot write: {said}")
-        return instance
-
-    def drop_views(self, application: str, stores: Iterable[str]) -> None:
-        """Deletes the views of some stores of an application, if there are any."""
-        self._views.drop_stores(application, stores)
-
-    def complete_views(self, application: str, changes: ChangesOf, *, again: bool) -> None:
-        """Makes views anew, if the application ran elsewhere, or they were lost or damaged."""
-        self._views.give_up_damaged(application)
-        last, known = self.published(application), self._views.batch(application)
-        if last is not None and (known is None or known < last.batch - again):
-            self._views.make(application, changes(None), last.batch - again)
-
-    def hold(self, application: str, offsets: Offsets, *, also: bool = False) -> None:
-        """Does nothing: brokers delete what their topics say, whoever needs it."""
-
-    def release(self, application: str) -> None:
-        """Does nothing, as `hold` does."""
-
-    def delete_application(self, application: str) -> None:
-        """Forgets an application: its journal, its group and its views. Its topics stay."""
-        with self._lock:
-            self._instances.pop(application, None)
-        try:
-            topics.delete(self._clients, journal.name_of(application))
-        except UnknownTopicError:
-            pass
-        try:
-            groups.delete(self._clients, application)
-        except UnknownGroupError:
-            pass
-        self._views.drop(application)
-
-    # ----- upkeep ------------------------------------------------------------------------------------------------
-
-    @property
-    def cleans_itself(self) -> bool:
-        """Brokers do."""
-        return True
-
-    def delete_records(self, offsets: Offsets) -> None:
-        """Deletes the records before some offsets."""
-        topics.delete_records(self._clients, offsets)
-
-    def apply_retention(self, now: int | None = None) -> Removed:
-        """Does nothing: brokers do it."""
-        return Removed(0, 0)
-
-    def compact(self, topic: str, now: int | None = None) -> Removed:
-        """Does nothing: brokers do it."""
-        return Removed(0, 0)
-
     def close(self) -> None:
         """Closes all clients."""
+        self.applications.close()
         with self._lock:
-            self._instances.clear()
             self._plain = None
         self._readers.close()
         self._samples.close()
-        self._views.close()
+        self._local_views.close()
 
     def __enter__(self) -> Self:
         return self

@@ -21,7 +21,7 @@ import pyarrow as pa
 from millstream.core.failpoints import declare, reach
 from millstream.engine.call_trace import installed_trace
 from millstream.errors import MillstreamError, RunError
-from millstream.log.opening import open_place
+from millstream.log.opening import open_location
 from millstream.runtime.host.client import remove
 from millstream.runtime.host.process_identity import birth
 from millstream.runtime.host.wire import Wire
@@ -103,7 +103,7 @@ class Host:
     def _read(self, request: ReadRanges, wire: Wire) -> RowsRead:
         """Runs a read stage, for a worker that does not dare to run it itself."""
         program = self._known(request.program, wire)
-        reader = Reader(program, open_place(program.log, create=False))
+        reader = Reader(program, open_location(program.log, create=False))
         records = None if request.records is None else pa.ipc.open_stream(request.records).read_all()
         rows = reader.read(0, request.now, [Range(*one) for one in request.ranges], records, request.tasks)
         return RowsRead([(row.task, row.kind, row.payload) for row in rows])

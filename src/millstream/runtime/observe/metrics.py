@@ -47,7 +47,7 @@ class Metrics:
         self._last_end = time.monotonic()
         self.last_records = 0
         self.waiting = 0
-        published = application.log.published(application.program.topology.application_id)
+        published = application.log.applications.published(application.program.topology.application_id)
         first: dict[str, list[int]] = application.first["offsets"]
         positions = {(topic, part): offset for topic, row in first.items() for part, offset in enumerate(row)}
         positions |= {} if published is None else dict(published.offsets)

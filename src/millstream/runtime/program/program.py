@@ -11,7 +11,7 @@ from typing import Any
 
 from millstream.config import Config
 from millstream.errors import MillstreamError, RunError
-from millstream.log.opening import Place
+from millstream.log.opening import LogLocation
 from millstream.plan.sources import ToTable
 from millstream.runtime.program.modules import modules_beside_script, sources_installed
 from millstream.runtime.queries import has_view, stores_of
@@ -43,7 +43,7 @@ class Program:
     config: Config
     tasks: int
     counts: dict[str, int]
-    log: Place
+    log: LogLocation
     restores: dict[str, str] = field(default_factory=dict)
     cells: dict[int, bytes] = field(default_factory=dict)
     whole: frozenset[str] = frozenset()

@@ -56,10 +56,10 @@ class Committer:
         topology = program.topology
         self._passed_on = {topology.topic_of(node) for node in topology.plan.of_type(Repartition)}
         self._unknown = [spec for spec in stores_of(topology) if program.has_view(spec)]
-        published = log.published(topology.application_id)
+        published = log.applications.published(topology.application_id)
         self._published = -1 if published is None else published.batch
         self._record = record(topology, program.whole)
-        self._bounds = _unpacked(log.state(topology.application_id).get(BOUNDS, b""))
+        self._bounds = _unpacked(log.applications.state(topology.application_id).get(BOUNDS, b""))
 
     @property
     def bounds(self) -> list[tuple[str, int, int]]:
@@ -100,7 +100,7 @@ class Committer:
         )
         reach(RECEIVED)
         try:
-            self._log.publish(publication)
+            self._log.applications.publish(publication)
         except NonDeterministicError as error:
             guarantee = self._program.config["processing.guarantee"]
             if guarantee == "exactly_once":

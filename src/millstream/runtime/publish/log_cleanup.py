@@ -7,7 +7,7 @@ import threading
 from collections.abc import Collection
 
 from millstream.errors import LogError
-from millstream.log.api import Log, Offsets
+from millstream.log.api import Cleanup, Log, Offsets
 
 _WORTHWHILE = 10_000
 """So many records must have come to a topic, besides as many as it had, before it is compacted again."""
@@ -34,10 +34,11 @@ class Upkeep:
         self._application = application
         self._interval = interval_ms / 1000
         self._passing = passing
-        published = log.published(application)
+        published = log.applications.published(application)
         read = {} if published is None else published.offsets
-        if unread := {place: offset for place, offset in first.items() if place not in read}:
-            log.hold(application, unread, also=True)
+        unread = {place: offset for place, offset in first.items() if place not in read}
+        if unread and log.cleanup is not None:
+            log.cleanup.hold(application, unread, also=True)
         self._last: Offsets = {**first, **read}
         self._held: Offsets = {}
         self._compacted: dict[str, int] = {}
@@ -66,21 +67,23 @@ class Upkeep:
         """Deletes what nobody needs any longer, and what retention and compaction allow."""
         with self._lock:
             held = self._held
+        cleanup = self._log.cleanup
         if held:
-            self._log.hold(self._application, held)
+            if cleanup is not None:
+                cleanup.hold(self._application, held)
             self._log.delete_records({place: offset for place, offset in held.items() if place[0] in self._passing})
-        if self._log.cleans_itself:
+        if cleanup is None:
             return
-        self._log.apply_retention()
+        cleanup.apply_retention()
         for topic in self._log.topics():
             if "compact" in topic.config.get("cleanup.policy", ""):
-                self._compact(topic.name)
+                self._compact(cleanup, topic.name)
 
-    def _compact(self, topic: str) -> None:
+    def _compact(self, cleanup: Cleanup, topic: str) -> None:
         count = sum(part.records for part in self._log.sizes(topic))
         if count < 2 * self._compacted.get(topic, 0) + _WORTHWHILE:
             return
-        self._compacted[topic] = count - self._log.compact(topic).records
+        self._compacted[topic] = count - cleanup.compact(topic).records
 
     def _rounds(self) -> None:
         while not self._ended.wait(self._interval):

@@ -24,7 +24,7 @@ from millstream.errors import SetupError
 from millstream.log.api import SCHEMA as RECORDS
 from millstream.log.blocks import encode_headers
 from millstream.log.kafka.settings import for_java
-from millstream.log.opening import open_place
+from millstream.log.opening import open_location
 from millstream.runtime.batches.control import Control
 from millstream.runtime.batches.planner import Planner
 from millstream.runtime.program.program import Program
@@ -57,7 +57,7 @@ def connector_rows(session: SparkSession, program: Program, settings: Settings) 
     java = _Java(session, program)
     ensure_callback_server_started(java.gateway)  # type: ignore[no-untyped-call]
     control = Control(Path(settings.control))
-    planner = Planner(program, open_place(program.log, create=False), control, settings.first)
+    planner = Planner(program, open_location(program.log, create=False), control, settings.first)
     relation = java.relation(_Table(java, lambda: _Stream(java, planner, settings)))
     records = ClassicDataFrame(java.sql.classic.Dataset.ofRows(session._jsparkSession, relation), session)
     return records.mapInArrow(_packing(settings), SCHEMA)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.config import refuse_speculation
 from millstream.errors import SetupError
-from millstream.log.opening import Place
+from millstream.log.opening import LogLocation
 from millstream.runtime.host.process_identity import is_left_behind, owner_record
 from millstream.runtime.spark.archive import java_options
 from millstream.runtime.spark.interpreter import check_interpreter, check_interpreter_of
@@ -163,7 +163,7 @@ def where_to_look(session: SparkSession) -> str:
     return "look at the log of the Spark session in which it ran"
 
 
-def check_reachable(session: SparkSession, place: Place) -> None:
+def check_reachable(session: SparkSession, place: LogLocation) -> None:
     """Makes sure that the executors can open the log, if it is a file.
 
     Raises:
@@ -181,7 +181,7 @@ def check_reachable(session: SparkSession, place: Place) -> None:
         )
 
 
-def _missing(place: Place) -> str | None:
+def _missing(place: LogLocation) -> str | None:
     """The name of this machine, if the log is not here."""
     return None if place.views.exists() else socket.gethostname()
 

@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from millstream.errors import MillstreamError, RunError
-from millstream.log.opening import open_place
+from millstream.log.opening import open_location
 from millstream.runtime.batches.control import Control
 from millstream.runtime.batches.planner import Mark, Planner
 from millstream.runtime.host.client import start_hosts
@@ -107,7 +107,9 @@ class MillstreamReader(DataSourceStreamReader):
             control = Control(Path(self._settings.control))
             try:
                 program = unpack_program(self._settings.program.open())
-                self._planner = Planner(program, open_place(program.log, create=False), control, self._settings.first)
+                self._planner = Planner(
+                    program, open_location(program.log, create=False), control, self._settings.first
+                )
             except MillstreamError as error:
                 control.fail(error)
                 raise
@@ -243,5 +245,5 @@ def _reader_for(settings: Settings) -> Reader:
             start_hosts(settings.run, executor(), settings.hosts)
         while len(_readers) >= _MOST:
             del _readers[next(iter(_readers))]
-        found = _readers[settings.program.digest] = Reader(loaded, open_place(loaded.log, create=False))
+        found = _readers[settings.program.digest] = Reader(loaded, open_location(loaded.log, create=False))
     return found

@@ -26,7 +26,7 @@ from millstream.errors import (
     UnknownTopicError,
 )
 from millstream.log.api import Log, Topic
-from millstream.log.opening import Place, open_place, place_of
+from millstream.log.opening import LogLocation, log_location, open_location
 from millstream.plan.side import BEGIN_AGAIN
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition, Sink
@@ -86,8 +86,8 @@ class Application:
 
     def __init__(self, app: App) -> None:
         config = app.config
-        self.place = place_of(config)
-        self.log: Log = open_place(self.place)
+        self.place = log_location(config)
+        self.log: Log = open_location(self.place)
         self.directory = directory_of(self.place, app.id)
         self._lock = lock_application(self.directory, app.id)
         try:
@@ -121,7 +121,7 @@ class Application:
         topology = app.topology()
         if not topology.plan.nodes:
             raise SetupError(f"application {app.id!r} reads no topic", hint="begin with app.stream(…) or app.table(…)")
-        known = self.log.state(app.id)
+        known = self.log.applications.state(app.id)
         if int(known.get("format", _FORMAT)) != _FORMAT:
             raise SetupError(
                 f"the state of application {app.id!r} was written by another version of Millstream",
@@ -157,9 +157,9 @@ class Application:
         )
         self.lost = self._check_plan(app, known)
         self._check_checkpoint(app, known)
-        self.epoch = self.log.acquire(app.id)
+        self.epoch = self.log.applications.acquire(app.id)
         reach(ACQUIRED)
-        ran = plan_that_ran(known, self.log.published(app.id))
+        ran = plan_that_ran(known, self.log.applications.published(app.id))
         self.program = replace(self.program, whole=whole_changelogs(self.program.logged, known, ran))
         if ran is not None:
             added = [spec for spec in self.stores() if spec.name not in ran["stores"]]
@@ -169,7 +169,7 @@ class Application:
         location = recorded(self.checkpoint, self.directory, goes_along=self.place.cluster is None)
         rebuild_views(self.program, self.log, _tell, again=self._is_run_again())
         self.first = Beginning(self.program, self.log, self.epoch).mark(known)
-        self.log.set_state(
+        self.log.applications.set_state(
             app.id,
             {
                 "tasks": str(tasks).encode(),
@@ -238,7 +238,7 @@ class Application:
 
     def _is_run_again(self) -> bool:
         """Whether Spark will run the last batch again that was published: it did not hear that it was."""
-        published = self.log.published(self.program.topology.application_id)
+        published = self.log.applications.published(self.program.topology.application_id)
         local = local_path(self.checkpoint)
         if published is None or local is None:
             return False
@@ -248,7 +248,7 @@ class Application:
         """Where the batch ends that Spark had begun and that was not published; None if there is none."""
         offsets = Path(self.checkpoint) / "offsets"
         number = last_batch(offsets)
-        published = self.log.published(self.program.topology.application_id)
+        published = self.log.applications.published(self.program.topology.application_id)
         if number < 0 or (published is not None and published.batch >= number + self.base):
             return None
         mark: Mark = json.loads((offsets / str(number)).read_text(encoding="utf-8").splitlines()[-1])
@@ -260,7 +260,7 @@ class Application:
         """Makes sure that the application can go on; returns the stores that its topology has no more."""
         if "plan" not in known:
             return []
-        ran = plan_that_ran(known, self.log.published(app.id))
+        ran = plan_that_ran(known, self.log.applications.published(app.id))
         exact = app.config["processing.guarantee"] == "exactly_once"
         if exact and self._is_run_again() and ran is not None and not same_plan(ran, plain(self.program.topology)):
             raise IncompatibleTopologyError(
@@ -285,7 +285,7 @@ class Application:
         found = own.read_text(encoding="ascii") if own.exists() else None
         expected = known["checkpoint"].decode() if "checkpoint" in known else None
         local = local_path(self.checkpoint)
-        published = self.log.published(app.id)
+        published = self.log.applications.published(app.id)
         self._has_published = started = published is not None and published.batch >= self.base
         noted = -1 if local is None else last_batch(local / "commits")
         last = self.base - 1 if published is None else published.batch
@@ -355,7 +355,7 @@ def _tell(what: str) -> None:
     print(f"millstream: {what}", file=sys.stderr, flush=True)  # noqa: T201
 
 
-def directory_of(place: Place, application: str) -> Path:
+def directory_of(place: LogLocation, application: str) -> Path:
     """Where an application has its checkpoint and its lock."""
     return place.directory / "applications" / application
 

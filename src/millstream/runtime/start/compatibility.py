@@ -43,7 +43,7 @@ def compare_with_last(topology: Topology, known: Mapping[str, bytes], log: Log, 
         log: The log.
         checkpoint: Where the checkpoint of the application is.
     """
-    published = log.published(topology.application_id)
+    published = log.applications.published(topology.application_id)
     old = plan_that_ran(known, published)
     found = compare(topology.plan if old is None else old, topology.plan)
     if old is not None and published is not None:

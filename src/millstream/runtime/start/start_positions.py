@@ -116,7 +116,7 @@ class Beginning:
             for partition in range(len(self._ends[topic]))
         }
         found = self._log.offsets_for_times(times) if times else {}
-        published = self._log.published(self._application)
+        published = self._log.applications.published(self._application)
         committed = self._log.committed(self._application) | dict(published.offsets if published is not None else {})
 
         def begin(topic: str, partition: int) -> int:

@@ -45,7 +45,7 @@ def rebuild_views(program: Program, log: Log, tell: Callable[[str], None], *, ag
         return _changes(log, found)
 
     if viewed:
-        log.complete_views(application, changes, again=again)
+        log.views.repair(application, changes, again=again)
 
 
 def forget_rows(program: Program, log: Log, stores: Iterable[StoreSpec]) -> None:
@@ -58,7 +58,7 @@ def forget_rows(program: Program, log: Log, stores: Iterable[StoreSpec]) -> None
     for topic in sorted(filter(None, changelogs)):
         if log.starts([topic]) != log.ends([topic]):
             log.delete_topic(topic)
-    log.drop_views(program.topology.application_id, [spec.name for spec in stores])
+    log.views.drop(program.topology.application_id, [spec.name for spec in stores])
 
 
 def _changes(log: Log, stores: list[tuple[StoreSpec, str]]) -> Iterator[ViewChange]:
