@@ -20,7 +20,7 @@ import msgspec
 
 from millstream.core.records import ERROR_HEADER
 from millstream.errors import FencedError, LogError, OffsetOutOfRangeError
-from millstream.log.api import Append, Log, Publication, Topic
+from millstream.log.api import Append, Applications, Log, Publication, Records, Topic
 from millstream.log.blocks import Block, decode_headers, encode
 from millstream.log.letters import ALL, REPLAY_HEADER, Letter, Selection
 from millstream.log.spans import Spans
@@ -135,7 +135,7 @@ class DeadLetters:
                 f"application {self.application!r} is not a replay, so letters of {self.topic!r} cannot be replayed"
             )
             raise LogError(message, hint="give that application, or the dead-letter topic, another name")
-        writer = _Writer(self._log, self.topic, self.application, dry=dry_run)
+        writer = _Writer(self._log.applications, self.topic, self.application, dry=dry_run)
         work = _Work(selection, limit, now, {topic.name: topic for topic in self._log.topics()})
         try:
             writer.begin()
@@ -228,7 +228,7 @@ def dead_letter_topics(log: Log) -> list[str]:
     ]
 
 
-def _ends_in_letters(log: Log, topic: Topic) -> bool:
+def _ends_in_letters(log: Records, topic: Topic) -> bool:
     starts, ends = log.starts([topic.name])[topic.name], log.ends([topic.name])[topic.name]
     for partition, (start, end) in enumerate(zip(starts, ends, strict=True)):
         if start < end:
@@ -353,8 +353,8 @@ class _Work:
 class _Writer:
     """Publishes what a replay does, as the only one that may; or nothing, if it is a dry one."""
 
-    def __init__(self, log: Log, topic: str, application: str, *, dry: bool) -> None:
-        self._log = log
+    def __init__(self, applications: Applications, topic: str, application: str, *, dry: bool) -> None:
+        self._applications = applications
         self._topic = topic
         self._application = application
         self._dry = dry
@@ -364,8 +364,8 @@ class _Writer:
     def begin(self) -> None:
         """Shuts out those that came before."""
         if not self._dry:
-            self._epoch = self._log.applications.acquire(self._application)
-            last = self._log.applications.published(self._application)
+            self._epoch = self._applications.acquire(self._application)
+            last = self._applications.published(self._application)
             self._batch = 0 if last is None else last.batch + 1
 
     def publish(self, appends: list[Append], progress: list[_Progress]) -> None:
@@ -383,7 +383,7 @@ class _Writer:
                 **{f"{_PARTITION}{each.partition}": each.encode() for each in progress},
             },
         )
-        self._log.applications.publish(publication)
+        self._applications.publish(publication)
         self._batch += 1
         self.written += sum(append.block.count for append in appends)
 

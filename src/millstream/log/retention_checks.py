@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from millstream.core.checks import Check
 from millstream.core.durations import show_ms
-from millstream.log.api import Log, Topic
+from millstream.log.api import Log, Records, Topic
 from millstream.log.topic_config import TopicSettings, settings
 from millstream.text.sizes import show_bytes
 
@@ -75,7 +75,7 @@ def _endangered(
             yield f"{kind} {group!r} has not read {_records(count)} that can be deleted soon"
 
 
-def _older_than(log: Log, topic: Topic, age_ms: int | None, now: int) -> list[int]:
+def _older_than(log: Records, topic: Topic, age_ms: int | None, now: int) -> list[int]:
     """By partition, the offset of the first record that is not older; 0 if no age is said."""
     if age_ms is None:
         return [0] * topic.partitions

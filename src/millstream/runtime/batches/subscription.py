@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 
-from millstream.log.api import Log
+from millstream.log.api import Topics
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
 from millstream.runtime.program.program import Program
@@ -23,7 +23,7 @@ class Subscription:
         groups: The topics whose records meet in a task, so that they must be read in step.
     """
 
-    def __init__(self, program: Program, log: Log) -> None:
+    def __init__(self, program: Program, log: Topics) -> None:
         topology = program.topology
         direct = program.placement.direct
         self._log = log

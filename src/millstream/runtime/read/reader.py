@@ -18,7 +18,7 @@ from millstream.core.failpoints import declare, reach
 from millstream.engine import Task
 from millstream.engine.errors import FAILURES
 from millstream.errors import MillstreamError, OffsetOutOfRangeError, RunError
-from millstream.log.api import Log
+from millstream.log.api import Records
 from millstream.log.arrays import from_integers, to_numbers
 from millstream.log.blocks import to_batch
 from millstream.plan.functions import Function
@@ -72,7 +72,7 @@ class Row(NamedTuple):
 class Reader:
     """Reads for one application; made once in each process, because its operators are compiled then."""
 
-    def __init__(self, program: Program, log: Log) -> None:
+    def __init__(self, program: Program, log: Records) -> None:
         self._program = program
         self._log = log
         placement = program.placement

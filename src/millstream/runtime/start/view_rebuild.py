@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from millstream.log.api import Log
+from millstream.log.api import Log, Records
 from millstream.runtime.program.program import Program
 from millstream.runtime.queries import stores_of
 from millstream.serde.key_layouts import split_session_key, split_store_window_key
@@ -61,7 +61,7 @@ def forget_rows(program: Program, log: Log, stores: Iterable[StoreSpec]) -> None
     log.views.drop(program.topology.application_id, [spec.name for spec in stores])
 
 
-def _changes(log: Log, stores: list[tuple[StoreSpec, str]]) -> Iterator[ViewChange]:
+def _changes(log: Records, stores: list[tuple[StoreSpec, str]]) -> Iterator[ViewChange]:
     topics = [topic for _, topic in stores]
     starts, ends = log.starts(topics), log.ends(topics)
     for spec, topic in stores:
@@ -69,7 +69,9 @@ def _changes(log: Log, stores: list[tuple[StoreSpec, str]]) -> Iterator[ViewChan
             yield from _of_partition(log, spec, topic, partition, start, end)
 
 
-def _of_partition(log: Log, spec: StoreSpec, topic: str, partition: int, start: int, end: int) -> Iterator[ViewChange]:
+def _of_partition(
+    log: Records, spec: StoreSpec, topic: str, partition: int, start: int, end: int
+) -> Iterator[ViewChange]:
     time = None if spec.kind == "key-value" else _NO_TIME
     timed = spec.timestamped or spec.kind != "key-value"
     yield change_of(spec, partition, [], time)
