@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
-from millstream.config import Config, Settings, offset_reset
+from millstream.config import Config, Settings
 from millstream.core.callsite import caller
-from millstream.core.durations import Duration, show_ms, to_ms
+from millstream.core.durations import Duration
 from millstream.core.names import check_name
-from millstream.dsl import table as tables
+from millstream.dsl.inputs import GlobalTableOptions, Inputs, StreamOptions, TableOptions
+from millstream.dsl.internals import DslObject, declared_serde
 from millstream.dsl.options import Materialized
-from millstream.dsl.stores import key_value, name_of
+from millstream.dsl.stores import name_of, store_of_processors
 from millstream.dsl.stream import Stream
 from millstream.dsl.suggesting import check_options, suggesting_methods
 from millstream.dsl.table import GlobalTable, Table
-from millstream.errors import ConfigError, MillstreamError, TopologyError
-from millstream.expr import Expr, col
-from millstream.plan import sources
-from millstream.plan.builder import Builder, shorten
-from millstream.plan.functions import Function, arity
+from millstream.errors import ConfigError, MillstreamError
+from millstream.plan.builder import Builder
 from millstream.plan.node import Plan
 from millstream.plan.process import Store
-from millstream.plan.sources import OnInvalid, Timestamps
 from millstream.serde import Serde, serde_for
-from millstream.state.spec import StoreSpec
 
 if TYPE_CHECKING:
     from millstream.runtime.handle import Handle
@@ -37,40 +32,12 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 
-TimestampOption = str | Callable[..., int | None] | Expr | None
 Typed = type[K] | Serde[K]
 """What tells a serde: a type, or the serde itself."""
 
 
-class StreamOptions(TypedDict, total=False):
-    """Options of `App.stream`."""
-
-    pattern: str | re.Pattern[str] | None
-    timestamp: TimestampOption
-    on_invalid_timestamp: OnInvalid
-    offset_reset: str
-    name: str | None
-
-
-class TableOptions(TypedDict, total=False):
-    """Options of `App.table`."""
-
-    store: str | Materialized | None
-    ttl: Duration | None
-    timestamp: TimestampOption
-    on_invalid_timestamp: OnInvalid
-    name: str | None
-
-
-class GlobalTableOptions(TypedDict, total=False):
-    """Options of `App.global_table`."""
-
-    store: str | Materialized | None
-    name: str | None
-
-
 @suggesting_methods
-class App:
+class App(DslObject[Inputs]):
     """An application: a topology of streams and tables, and its configuration.
 
     Args:
@@ -100,7 +67,7 @@ class App:
                 serde_for(self.config[key], part)
             except ConfigError as error:
                 raise ConfigError(f"{key}: {error.message}", hint=error.hint) from None
-        self._builder = Builder(self.id, self.config)
+        super().__init__(Inputs(Builder(self.id, self.config)))
 
     def __repr__(self) -> str:
         return f"App({self.id!r})"
@@ -152,42 +119,7 @@ class App:
         check_options("stream", options, StreamOptions, "key", "value")
         if len(topics) == 1 and isinstance(topics[0], list | tuple):
             topics = tuple(topics[0])
-        pattern, timestamp = options.get("pattern"), options.get("timestamp")
-        if bool(topics) == (pattern is not None):
-            raise TopologyError("stream: give topics, or a pattern for their names", hint='app.stream("orders", …)')
-        for topic in topics:
-            check_name(topic, "topic")
-        if len(set(topics)) != len(topics):
-            raise TopologyError(f"stream: a topic is named twice in {topics}", hint="name each topic once")
-        expression = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
-        if expression is not None:
-            try:
-                re.compile(expression)
-            except re.error as error:
-                raise TopologyError(
-                    f"stream: the pattern {expression!r} cannot be read: {error}",
-                    hint="it is a regular expression of Python's, for whole names of topics",
-                ) from error
-        known_key, known_value = self._serde(key, "key"), self._serde(value, "value")
-        base = shorten("-".join(topics) if topics else f"pattern-{expression}")
-        node = self._builder.source(
-            sources.Source(
-                name=self._builder.name(options.get("name"), "source", base=base),
-                at=caller(),
-                topics=topics,
-                pattern=expression,
-                key=self._builder.serde(known_key, "key"),
-                value=self._builder.serde(known_value, "value"),
-                timestamps=_timestamps(
-                    self._builder,
-                    self._builder.serde(known_value, "value"),
-                    timestamp,
-                    options.get("on_invalid_timestamp", "fail"),
-                ),
-                offset_reset=_offset_reset(options.get("offset_reset")),
-            )
-        )
-        return Stream(self._builder, node, node.key, node.value)
+        return Stream(self._internals.stream(topics, key, value, options))
 
     @overload
     def table(self, topic: str, *, key: Typed[K], value: Typed[V], **options: Unpack[TableOptions]) -> Table[K, V]: ...
@@ -216,30 +148,7 @@ class App:
             name: Name of the operator.
         """
         check_options("table", options, TableOptions, "key", "value")
-        check_name(topic, "topic")
-        source = sources.Source(
-            name=self._builder.name(None, "source", base=topic),
-            at=caller(),
-            topics=(topic,),
-            key=self._builder.serde(self._serde(key, "key"), "key"),
-            value=self._builder.serde(self._serde(value, "value"), "value"),
-            timestamps=_timestamps(
-                self._builder,
-                self._builder.serde(self._serde(value, "value"), "value"),
-                options.get("timestamp"),
-                options.get("on_invalid_timestamp", "fail"),
-            ),
-        )
-        self._builder.reserve_topic(topic, source)
-        self._builder.add(source, lineage=topic)
-        stream: Stream[Any, Any] = Stream(self._builder, source, source.key, source.value)
-        return tables.make_table(
-            stream,
-            store=options.get("store"),
-            ttl=options.get("ttl"),
-            name=options.get("name"),
-            source_topic=topic,
-        )
+        return Table(self._internals.table(topic, key, value, options))
 
     @overload
     def global_table(
@@ -274,25 +183,7 @@ class App:
 
         It costs memory in every task, and is for tables that are small and change slowly.
         """
-        check_name(topic, "topic")
-        options = Materialized.of(store)
-        if options.history is not None:
-            raise TopologyError(
-                "global_table: a global table cannot be versioned", hint="read the topic as a table to keep its history"
-            )
-        keys = self._builder.serde(self._serde(key, "key"), "key")
-        values = self._builder.serde(self._serde(value, "value"), "value")
-        label = self._builder.name(name, "global-table", base=topic)
-        node = sources.GlobalTable(
-            name=label,
-            at=caller(),
-            topic=topic,
-            key=keys,
-            value=values,
-            store=key_value(options, f"{label}-store", keys, values),
-        )
-        self._builder.reserve_topic(topic, node)
-        return GlobalTable(self._builder, self._builder.add(node))
+        return GlobalTable(self._internals.global_table(topic, key, value, store, name))
 
     def add_store(
         self,
@@ -321,44 +212,23 @@ class App:
             logging: Whether the store has a changelog.
             view: Whether it can be queried from outside.
         """
-        if kind not in {"key-value", "timestamped", "window", "session", "versioned"}:
-            raise TopologyError(f"add_store: there is no kind {kind!r} of store")
-        needs_retention = kind in {"window", "session", "versioned"}
-        if needs_retention != (retention is not None):
-            raise TopologyError(
-                f"add_store: a {kind} store {'needs a' if needs_retention else 'has no'} retention",
-                hint='retention="1h"' if needs_retention else None,
-            )
-        if (kind == "window") != (window_size is not None):
-            raise TopologyError("add_store: window stores have a window_size, and only they")
-        kept = None if retention is None else to_ms(retention, "retention")
-        size = None if window_size is None else to_ms(window_size, "window_size")
-        if (kept or 0) < 0 or (size or 0) < 0:
-            raise TopologyError("add_store: retention and window_size must not be negative")
-        if kept is not None and size is not None and kept < size:
-            raise TopologyError(
-                f"add_store: the retention ({show_ms(kept)}) is shorter than a window ({show_ms(size)})"
-            )
-        if duplicates and kind != "window":
-            raise TopologyError("add_store: only window stores can keep duplicates")
-        spec = StoreSpec(
-            name=check_name(name, "store"),
-            kind="key-value" if kind == "timestamped" else kind,
-            key=self._builder.serde(self._serde(key, "key"), "key"),
-            value=self._builder.serde(self._serde(value, "value"), "value"),
-            timestamped=kind == "timestamped",
-            retention_ms=kept,
-            window_size_ms=size,
+        builder = self._internals.builder
+        spec = store_of_processors(
+            name,
+            kind,
+            builder.serde(declared_serde(key, "key"), "key"),
+            builder.serde(declared_serde(value, "value"), "value"),
+            retention=retention,
+            window_size=window_size,
             duplicates=duplicates,
             logged=logging,
             viewed=view,
-            named=True,
         )
-        self._builder.add(Store(name=self._builder.name(None, "store", base=name), at=caller(), store=spec))
+        builder.add(Store(name=builder.name(None, "store", base=name), at=caller(), store=spec))
 
     def plan(self) -> Plan:
         """The topology as a plan, before any optimisation."""
-        return self._builder.plan()
+        return self._internals.builder.plan()
 
     def topology(self) -> Topology:
         """The topology as it runs: optimised as configured, and cut into sub-topologies."""
@@ -449,35 +319,3 @@ class App:
             except KeyboardInterrupt:
                 handle.stop()
                 handle.wait()
-
-    def _serde(self, hint: Any, part: str) -> Serde[Any] | None:
-        return None if hint is None else serde_for(hint, part)
-
-
-def _offset_reset(value: str | None) -> str | None:
-    if value is not None:
-        try:
-            offset_reset("offset_reset", value)
-        except ConfigError as error:
-            raise TopologyError(error.message, hint=error.hint) from None
-    return value
-
-
-def _timestamps(builder: Builder, value: Serde[Any], option: TimestampOption, on_invalid: OnInvalid) -> Timestamps:
-    if on_invalid not in {"fail", "skip", "partition_time"}:
-        raise TopologyError(
-            f"on_invalid_timestamp: {on_invalid!r} is not known", hint="use 'fail', 'skip' or 'partition_time'"
-        )
-    if option is None:
-        return Timestamps(on_invalid=on_invalid)
-    if isinstance(option, str):
-        if option == "wall_clock":
-            return Timestamps("wall_clock")
-        return Timestamps("function", builder.function(col(option), ("key", "value"), "timestamp", value=value))
-    roles: tuple[str, ...] = ("key", "value")
-    if isinstance(option, Expr):
-        roles = ("key", "value", "timestamp")
-    count = None if isinstance(option, Expr) else arity(option)
-    if count is not None and count[0] > 2:
-        roles = ("key", "value", "timestamp", "partition_time")
-    return Timestamps("function", Function(option, roles, "timestamp"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from millstream.core.callsite import caller
 from millstream.core.durations import END_OF_TIME, Duration, later, show_ms, to_ms
 from millstream.core.records import Record
-from millstream.dsl import stream as streams
+from millstream.dsl.internals import NodeOutput
+from millstream.dsl.processor_nodes import add_processor
 from millstream.dsl.processors import FixedKeyProcessor
 from millstream.errors import TopologyError
 from millstream.plan.functions import Function
@@ -15,25 +16,20 @@ from millstream.plan.process import Store
 from millstream.serde import BYTES, JSON, LONG, Serde
 from millstream.state.spec import StoreSpec
 
-if TYPE_CHECKING:
-    from millstream.dsl.stream import Stream
 
-
-def deduplicate(
-    stream: Stream[Any, Any], within: Duration, by: Any, store: str | None, name: str | None
-) -> Stream[Any, Any]:
+def deduplicate(stream: NodeOutput, within: Duration, by: Any, store: str | None, name: str | None) -> NodeOutput:
     """Drops records that came within a span of time of an equal one."""
     span = to_ms(within, "within")
     if span <= 0:
         raise TopologyError(f"deduplicate: within must be more than zero, got {show_ms(span)}")
-    builder = stream._builder
-    label = builder.name(name, "deduplicate", stream._node)
-    given = store if store is not None else name
-    stream = stream._copartitioned(given, label)
-    if given is None:
+    builder = stream.builder
+    label = builder.name(name, "deduplicate", stream.node)
+    topic = store if store is not None else name
+    stream = stream.copartitioned(topic, label)
+    if topic is None:
         builder.check_explicit(label)
-    key = builder.serde(stream._key, "key")
-    same = None if by is None else stream._function(by, "by")
+    key = stream.key_serde
+    same = None if by is None else stream.record_function(by, "by")
     spec = StoreSpec(
         name=store if store is not None else f"{label}-store",
         kind="window",
@@ -48,8 +44,7 @@ def deduplicate(
     def make() -> Deduplicate:
         return Deduplicate(spec.name, span, key, same)
 
-    node = stream._process(make, (spec.name,), label, keeps_key=True, function=same)
-    return streams.Stream(builder, node, stream._key, stream._value)
+    return stream.then(add_processor(stream, make, (spec.name,), label, keeps_key=True, function=same))
 
 
 class Deduplicate(FixedKeyProcessor[Any, Any, Any]):
@@ -82,15 +77,15 @@ class Deduplicate(FixedKeyProcessor[Any, Any, Any]):
             self.context.forward(record)
 
 
-def expire(stream: Stream[Any, Any], ttl: Duration, label: str) -> Stream[Any, Any]:
+def expire(stream: NodeOutput, ttl: Duration, label: str) -> NodeOutput:
     """Adds a deletion behind the last record of each key, when nothing came for it for the given time."""
     span = to_ms(ttl, "ttl")
     if span <= 0:
         raise TopologyError(
             f"ttl must be more than zero, got {show_ms(span)}", hint="leave it out to keep rows for ever"
         )
-    builder = stream._builder
-    key = builder.serde(stream._key, "key")
+    builder = stream.builder
+    key = stream.key_serde
     last = StoreSpec(name=f"{label}-ttl-last-store", kind="key-value", key=key, value=LONG)
     due = StoreSpec(name=f"{label}-ttl-due-store", kind="key-value", key=BYTES, value=BYTES)
     for spec in (last, due):
@@ -100,8 +95,7 @@ def expire(stream: Stream[Any, Any], ttl: Duration, label: str) -> Stream[Any, A
         return Expire(last.name, due.name, span, key)
 
     ttl_label = builder.name(None, "ttl", base=label)
-    node = stream._process(make, (last.name, due.name), ttl_label, keeps_key=True)
-    return streams.Stream(builder, node, stream._key, stream._value)
+    return stream.then(add_processor(stream, make, (last.name, due.name), ttl_label, keeps_key=True))
 
 
 class Expire(FixedKeyProcessor[Any, Any, Any]):

@@ -1,62 +1,254 @@
-"""What all groupings share: how an aggregation is made of functions, and how its store is named."""
+"""Groupings: the internal side of grouped streams, windowed streams and grouped tables.
+
+A grouping adds aggregations to the topology: the repartition before the aggregation, its node and its store.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from millstream.dsl.aggregations import ReadyAggregations
+from millstream.core.callsite import caller
+from millstream.dsl import table as tables
+from millstream.dsl.catalogue import add_calls, check_calls
+from millstream.dsl.internals import JOINER, KEY_VALUE, NodeOutput, declared_serde
 from millstream.dsl.options import Materialized
-from millstream.plan.aggregates import Aggregation
+from millstream.dsl.stores import key_value
+from millstream.errors import TopologyError
+from millstream.plan.aggregates import Aggregate, Aggregation, TableAggregate, WindowAggregate
+from millstream.plan.node import Node
+from millstream.plan.windows import SessionWindow, Window
+from millstream.serde import LONG
+from millstream.serde.changes import change
 
 if TYPE_CHECKING:
-    from millstream.dsl.stream import Stream
+    from millstream.dsl.table import Table
     from millstream.plan.builder import Builder
+    from millstream.plan.functions import Function
     from millstream.serde import Serde
+    from millstream.state.spec import StoreSpec
 
-K = TypeVar("K")
-V = TypeVar("V")
-T = TypeVar("T")
-TI = TypeVar("TI")
-TF = TypeVar("TF")
-TL = TypeVar("TL")
+TableT = TypeVar("TableT", bound="Table[Any, Any]")
+AggregateNode = Aggregate | TableAggregate | WindowAggregate
 
-ADD = ("key", "value", "agg")
+ADD = (*KEY_VALUE, "agg")
 REDUCE = ("agg", "value")
-MERGE = ("key", "left", "right")
 
 
-class Groups(ReadyAggregations[K, V, T, TI, TF, TL]):
-    """What grouped and windowed streams have in common: how an aggregation is added to the topology."""
+class Grouping(Generic[TableT]):
+    """Base of groupings.
 
-    _stream: Stream[K, V]
+    Args:
+        output: The records or rows that are grouped.
+        name: The user's name of the repartition topic.
+    """
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._stream._node.name})"
+    subtracts: ClassVar[bool] = False
+    """Whether aggregations also remove values, as those of a table do."""
+    aggregate_options: ClassVar[tuple[str, ...]] = ("value", "store", "name")
+    """The options of ``aggregate``, which are not names of results."""
 
-    def _function(self, target: Any, roles: tuple[str, ...], what: str) -> Any:
-        key, value = self._stream._key, self._stream._value
-        return self._stream._builder.function(target, roles, what, key=key, value=value)
+    def __init__(self, output: NodeOutput, name: str | None) -> None:
+        self.output = output
+        self.name = name
+        self._shared: NodeOutput | None = None
 
-    def _parts(self) -> tuple[Builder, Serde[Any] | None, Serde[Any] | None]:
-        return self._stream._builder, self._stream._key, self._stream._value
+    @property
+    def builder(self) -> Builder:
+        """The topology under construction."""
+        return self.output.builder
 
-    def _count(self) -> Aggregation:
-        return Aggregation("count")
+    def function(self, target: Any, what: str, roles: tuple[str, ...] = KEY_VALUE) -> Function:
+        """Wraps a function of the user's."""
+        return self.output.function(target, what, roles)
 
-    def _reduce(self, reducer: Any) -> Aggregation:
-        return Aggregation("reduce", add=self._function(reducer, REDUCE, "reducer"))
+    def partitioned(self, topic: str | None, stem: str) -> NodeOutput:
+        """Returns the output, repartitioned by the key of the groups.
 
-    def _aggregate(self, initializer: Any, aggregator: Any, merger: Any = None) -> Aggregation:
-        return Aggregation(
-            "aggregate",
-            init=self._function(initializer, (), "initializer"),
-            add=self._function(aggregator, ADD, "aggregator"),
-            merge=None if merger is None else self._function(merger, MERGE, "merger"),
+        All aggregations of a named grouping read one repartition topic.
+
+        Args:
+            topic: The user's name of the topic, if the grouping has none.
+            stem: The name to derive that of the topic from, if the user gave none.
+        """
+        if self.name is None:
+            return self.repartitioned(topic, stem)
+        # A call that was refused has removed the nodes that it had added.
+        if self._shared is None or self._shared.node not in self.builder.nodes:
+            self._shared = self.repartitioned(self.name, stem)
+        return self._shared
+
+    def add(
+        self, kind: str, aggregation: Aggregation, value: Serde[Any] | None, store: Any, name: str | None
+    ) -> TableT:
+        """Adds an aggregation and returns its table.
+
+        Args:
+            kind: The operator, for derived names.
+            aggregation: The functions.
+            value: Serde of the aggregate.
+            store: Name of the store, or `Materialized`.
+            name: Name of the operator.
+        """
+        options = Materialized.of(store)
+        stem = self.builder.stem(kind, self.output.node) if name is None else name
+        label = self.builder.name(name, kind, self.output.node)
+        parent = self.partitioned(options.name if options.name is not None else name, stem)
+        rows = store_name(self.builder, options, name, stem)
+        node = self.node(label, parent, aggregation, options, rows, self.builder.serde(value, "value"))
+        self.builder.add(node, lineage=options.name if options.name is not None else stem)
+        return self.table(node, node.store, (parent.then(node),))
+
+    def repartitioned(self, topic: str | None, stem: str) -> NodeOutput:
+        """Adds the repartition, if one is needed."""
+        raise NotImplementedError
+
+    def node(
+        self,
+        label: str,
+        parent: NodeOutput,
+        aggregation: Aggregation,
+        options: Materialized,
+        store: str,
+        value: Serde[Any],
+        shared: Node | None = None,
+    ) -> AggregateNode:
+        """Returns the node of an aggregation.
+
+        Args:
+            label: Name of the node.
+            parent: Its input.
+            aggregation: The functions.
+            options: How the result is kept.
+            store: Name of the store, if the options have none.
+            value: Serde of the aggregate.
+            shared: The node whose store it uses, in a cogroup.
+        """
+        raise NotImplementedError
+
+    def table(self, node: Node, store: StoreSpec, aggregates: tuple[NodeOutput, ...]) -> TableT:
+        """Returns the table of an aggregation.
+
+        Args:
+            node: The node whose output is the table.
+            store: The store of the rows.
+            aggregates: The nodes that aggregate, with the serdes of their inputs.
+        """
+        raise NotImplementedError
+
+
+class RecordGrouping(Grouping[TableT]):
+    """Base of the groupings of records, with or without windows."""
+
+    aggregate_options = (*Grouping.aggregate_options, "aggregator")
+    window: Window | None = None
+
+    def count(self, store: Any, name: str | None) -> TableT:
+        """Adds a count."""
+        return self.add("count", Aggregation("count"), LONG, store, name)
+
+    def reduce(self, reducer: Any, value: Any, store: Any, name: str | None) -> TableT:
+        """Adds a reduction, whose aggregate has the type of the values."""
+        aggregation = Aggregation("reduce", add=self.function(reducer, "reducer", REDUCE))
+        return self.add("reduce", aggregation, declared_serde(value, "value") or self.output.value, store, name)
+
+    def aggregate(
+        self,
+        functions: tuple[Any, Any, Any],
+        calls: Mapping[str, Any],
+        value: Any,
+        store: Any,
+        name: str | None,
+    ) -> TableT:
+        """Adds an aggregation by functions of the user's, or by functions of the catalogue.
+
+        Args:
+            functions: Initializer, aggregator and merger.
+            calls: The functions of the catalogue, by field.
+            value: Serde of the aggregate.
+            store: Name of the store, or `Materialized`.
+            name: Name of the operator.
+        """
+        initializer, aggregator, merger = functions
+        checked = check_calls(initializer, calls, self.aggregate_options)
+        if checked is not None:
+            table: TableT = add_calls(self, checked, value, store, name)
+            return table
+        init = self.function(initializer, "initializer", ())
+        add = self.function(aggregator, "aggregator", ADD)
+        merge = None if merger is None else self.function(merger, "merger", JOINER)
+        self.check_merger("aggregate", merger)
+        serde = self.builder.result_serde(value, add, "value") or self.builder.result_serde(None, init, "value")
+        return self.add("aggregate", Aggregation("aggregate", init=init, add=add, merge=merge), serde, store, name)
+
+    def check_merger(self, call: str, merger: Any) -> None:
+        """Refuses session windows without a merger, and other aggregations with one."""
+        if isinstance(self.window, SessionWindow) != (merger is not None):
+            hint = "leave the merger out" if merger is not None else "merger(left, right) gives the aggregate of both"
+            raise TopologyError(f"{call}: session windows need a merger, and only they do", hint=hint)
+
+    def repartitioned(self, topic: str | None, stem: str) -> NodeOutput:
+        """Adds a repartition if keys may have changed."""
+        return self.output.copartitioned(topic, stem)
+
+
+class StreamGrouping(RecordGrouping["Table[Any, Any]"]):
+    """The records of a stream by key."""
+
+    def node(
+        self,
+        label: str,
+        parent: NodeOutput,
+        aggregation: Aggregation,
+        options: Materialized,
+        store: str,
+        value: Serde[Any],
+        shared: Node | None = None,
+    ) -> Aggregate:
+        """Returns the node of an aggregation."""
+        spec = key_value(options, store, parent.key_serde, value)
+        return Aggregate(
+            name=label, at=caller(), parent=parent.node, aggregation=aggregation, store=spec, shared=shared
         )
+
+    def table(self, node: Node, store: StoreSpec, aggregates: tuple[NodeOutput, ...]) -> Table[Any, Any]:
+        """Returns the table of an aggregation."""
+        return tables.Table(NodeOutput(self.builder, node, store.key, store.value))
+
+
+class TableGrouping(Grouping["Table[Any, Any]"]):
+    """The rows of a table by a new key. The output has the serdes of the groups."""
+
+    subtracts = True
+    aggregate_options = (*Grouping.aggregate_options, "adder", "subtractor")
+
+    def repartitioned(self, topic: str | None, stem: str) -> NodeOutput:
+        """Adds the repartition of the changes of rows."""
+        name = topic if topic is not None else self.builder.topic_name(stem)
+        key, value = self.output.key_serde, change(self.output.value_serde)
+        return self.output.then(self.builder.repartition(self.output.node, name, key, value, changes=True))
+
+    def node(
+        self,
+        label: str,
+        parent: NodeOutput,
+        aggregation: Aggregation,
+        options: Materialized,
+        store: str,
+        value: Serde[Any],
+        shared: Node | None = None,
+    ) -> TableAggregate:
+        """Returns the node of an aggregation."""
+        spec = key_value(options, store, parent.key_serde, value)
+        return TableAggregate(name=label, at=caller(), parent=parent.node, aggregation=aggregation, store=spec)
+
+    def table(self, node: Node, store: StoreSpec, aggregates: tuple[NodeOutput, ...]) -> Table[Any, Any]:
+        """Returns the table of an aggregation."""
+        return tables.Table(NodeOutput(self.builder, node, store.key, store.value))
 
 
 def store_name(builder: Builder, options: Materialized, name: str | None, stem: str) -> str:
-    """The name of an aggregate's store: the user's, or after the operator's if the user named that, or derived."""
+    """Returns the name of an aggregate's store: the user's, or that of the operator or the stem with a suffix."""
     if options.name is not None:
         return options.name
     if name is None:

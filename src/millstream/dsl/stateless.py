@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from millstream.core.callsite import caller
 from millstream.core.names import check_name
 from millstream.dsl import stream as streams
+from millstream.dsl.internals import Dataset, declared_serde, internals_of
 from millstream.dsl.signatures import OfKeyValueAndHeaders, OfValueAndHeaders
-from millstream.dsl.stream_base import StreamBase
 from millstream.dsl.suggesting import suggesting_methods
 from millstream.errors import TopologyError
 from millstream.expr import Expr
@@ -19,6 +19,7 @@ from millstream.text.escaping import printable
 
 if TYPE_CHECKING:
     from millstream.dsl.stream import Stream
+    from millstream.plan.node import Node
     from millstream.serde import Serde
 
 K = TypeVar("K")
@@ -28,7 +29,7 @@ V2 = TypeVar("V2")
 
 
 @suggesting_methods
-class StatelessOperators(StreamBase[K, V]):
+class StatelessOperators(Dataset[K, V]):
     """The stateless operators of a `Stream`."""
 
     @overload
@@ -72,14 +73,8 @@ class StatelessOperators(StreamBase[K, V]):
         return self._filter("filter-not", predicate, name, negate=True)
 
     def _filter(self, kind: str, predicate: Any, name: str | None, *, negate: bool) -> Stream[K, V]:
-        node = self._add(
-            plan.Filter,
-            kind,
-            name,
-            predicate=self._function(predicate, kind.replace("-", "_")),
-            negate=negate,
-        )
-        return self._next(node)
+        function = self._internals.record_function(predicate, kind.replace("-", "_"))
+        return self._then(self._internals.add(plan.Filter, kind, name, predicate=function, negate=negate))
 
     @overload
     def select_key(self, function: Callable[[V], K2], *, key: Any = None, name: str | None = None) -> Stream[K2, V]: ...
@@ -107,9 +102,9 @@ class StatelessOperators(StreamBase[K, V]):
             key: Serde of the new keys: a type or a `Serde`.
             name: Name of the operator.
         """
-        wrapped = self._function(function, "select_key")
-        node = self._add(plan.SelectKey, "select-key", name, function=wrapped)
-        return streams.Stream(self._builder, node, self._result(key, wrapped, "key"), self._value, rekeyed=True)
+        wrapped = self._internals.record_function(function, "select_key")
+        node = self._internals.add(plan.SelectKey, "select-key", name, function=wrapped)
+        return self._then(node, key=self._internals.result_serde(key, wrapped, "key"), rekeyed=True)
 
     @overload
     def map(
@@ -137,9 +132,9 @@ class StatelessOperators(StreamBase[K, V]):
 
         A grouping or join that follows sends the records through a repartition topic.
         """
-        wrapped = self._function(function, "map")
-        node = self._add(plan.Map, "map", name, function=wrapped)
-        return streams.Stream(self._builder, node, self._given(key, "key"), self._given(value, "value"), rekeyed=True)
+        wrapped = self._internals.record_function(function, "map")
+        node = self._internals.add(plan.Map, "map", name, function=wrapped)
+        return self._then(node, key=declared_serde(key, "key"), value=declared_serde(value, "value"), rekeyed=True)
 
     @overload
     def map_values(
@@ -170,11 +165,9 @@ class StatelessOperators(StreamBase[K, V]):
         ...     driver.output("loud").read_values()
         ['HELLO']
         """
-        wrapped = self._function(function, "map_values")
-        node = self._add(plan.MapValues, "map-values", name, function=wrapped)
-        return streams.Stream(
-            self._builder, node, self._key, self._result(value, wrapped, "value"), rekeyed=self._rekeyed
-        )
+        wrapped = self._internals.record_function(function, "map_values")
+        node = self._internals.add(plan.MapValues, "map-values", name, function=wrapped)
+        return self._then(node, value=self._internals.result_serde(value, wrapped, "value"))
 
     @overload
     def flat_map(
@@ -211,9 +204,9 @@ class StatelessOperators(StreamBase[K, V]):
         self, function: Any, *, key: Any = None, value: Any = None, name: str | None = None
     ) -> Stream[Any, Any]:
         """Turns each record into any number of records: the function returns (key, value) pairs. Stateless."""
-        wrapped = self._function(function, "flat_map")
-        node = self._add(plan.FlatMap, "flat-map", name, function=wrapped)
-        return streams.Stream(self._builder, node, self._given(key, "key"), self._given(value, "value"), rekeyed=True)
+        wrapped = self._internals.record_function(function, "flat_map")
+        node = self._internals.add(plan.FlatMap, "flat-map", name, function=wrapped)
+        return self._then(node, key=declared_serde(key, "key"), value=declared_serde(value, "value"), rekeyed=True)
 
     @overload
     def flat_map_values(
@@ -235,9 +228,9 @@ class StatelessOperators(StreamBase[K, V]):
     def flat_map_values(self, function: Expr, *, value: Any = None, name: str | None = None) -> Stream[K, Any]: ...
     def flat_map_values(self, function: Any, *, value: Any = None, name: str | None = None) -> Stream[K, Any]:
         """Turns each record into any number of records of the same key: the function returns values. Stateless."""
-        wrapped = self._function(function, "flat_map_values")
-        node = self._add(plan.FlatMapValues, "flat-map-values", name, function=wrapped)
-        return streams.Stream(self._builder, node, self._key, self._given(value, "value"), rekeyed=self._rekeyed)
+        wrapped = self._internals.record_function(function, "flat_map_values")
+        node = self._internals.add(plan.FlatMapValues, "flat-map-values", name, function=wrapped)
+        return self._then(node, value=declared_serde(value, "value"))
 
     @overload
     def peek(self, action: Callable[[V], object], *, name: str | None = None) -> Stream[K, V]: ...
@@ -252,7 +245,8 @@ class StatelessOperators(StreamBase[K, V]):
 
         The call is made at least once for each record: after a crash it may be made again.
         """
-        return self._next(self._add(plan.Peek, "peek", name, function=self._function(action, "peek")))
+        wrapped = self._internals.record_function(action, "peek")
+        return self._then(self._internals.add(plan.Peek, "peek", name, function=wrapped))
 
     @overload
     def foreach(self, action: Callable[[V], object], *, name: str | None = None) -> None: ...
@@ -264,19 +258,20 @@ class StatelessOperators(StreamBase[K, V]):
     def foreach(self, action: OfKeyValueAndHeaders[K, V, object], *, name: str | None = None) -> None: ...
     def foreach(self, action: Any, *, name: str | None = None) -> None:
         """Calls a function for each record, for its side effect; nothing follows. At least once, as `peek`."""
-        self._add(plan.Foreach, "foreach", name, function=self._function(action, "foreach"))
+        wrapped = self._internals.record_function(action, "foreach")
+        self._internals.add(plan.Foreach, "foreach", name, function=wrapped)
 
     def print(self, label: str | None = None, *, name: str | None = None) -> None:
         """Prints each record, after a label: ``[label]: key, value``. Stateless.
 
         Control characters in keys and values are printed as escapes.
         """
-        shown = label or self._node.name
+        prefix = label or self._internals.node.name
 
         def show(key: K, value: V) -> None:
-            print(f"[{shown}]: {printable(str(key))}, {printable(str(value))}")  # noqa: T201
+            print(f"[{prefix}]: {printable(str(key))}, {printable(str(value))}")  # noqa: T201
 
-        self._add(plan.Foreach, "print", name, function=self._function(show, "print"))
+        self._internals.add(plan.Foreach, "print", name, function=self._internals.record_function(show, "print"))
 
     def split(
         self,
@@ -312,14 +307,14 @@ class StatelessOperators(StreamBase[K, V]):
             )
         for branch in names:
             check_name(branch, "branch")
-        predicates = tuple(self._function(p, f"split, branch {n!r}") for n, p in branches.items())
-        node = self._add(plan.Branch, "split", name, predicates=predicates, default=default is not None)
+        internals, builder = self._internals, self._internals.builder
+        predicates = tuple(internals.record_function(p, f"split, branch {n!r}") for n, p in branches.items())
+        node = internals.add(plan.Branch, "split", name, predicates=predicates, default=default is not None)
         outputs = {}
         for index, branch in enumerate(names):
-            label = self._builder.name(None, branch, node, base=node.name)
+            label = builder.name(None, branch, node, base=node.name)
             output = plan.BranchOutput(name=label, at=caller(), parent=node, index=index)
-            lineage = f"{self._builder.lineage(node)}-{branch}"
-            outputs[branch] = self._next(self._builder.add(output, lineage=lineage))
+            outputs[branch] = self._then(builder.add(output, lineage=f"{builder.lineage(node)}-{branch}"))
         return outputs
 
     def merge(self, *others: Stream[K, V], name: str | None = None) -> Stream[K, V]:
@@ -327,14 +322,24 @@ class StatelessOperators(StreamBase[K, V]):
         for other in others:
             if not isinstance(other, streams.Stream):
                 raise TopologyError(f"merge: expected streams, got {other!r}", hint="to_stream() makes one of a table")
-        parents = tuple(dict.fromkeys([self._node, *(other._node for other in others)]))
-        rekeyed = self._rekeyed or any(other._rekeyed for other in others)
-        key = self._key if all(_same(self._key, o._key) for o in others) else None
-        value = self._value if all(_same(self._value, o._value) for o in others) else None
-        node = plan.Merge(name=self._builder.name(name, "merge", *parents), at=caller(), inputs=parents)
-        self._builder.add(node, lineage=name or shorten(self._builder.lineage(*parents)))
-        return streams.Stream(self._builder, node, key, value, rekeyed=rekeyed)
+        inputs = [self._internals, *(internals_of(other) for other in others)]
+        parents = tuple(dict.fromkeys(each.node for each in inputs))
+        builder = self._internals.builder
+        node = plan.Merge(name=builder.name(name, "merge", *parents), at=caller(), inputs=parents)
+        builder.add(node, lineage=name or shorten(builder.lineage(*parents)))
+        return self._then(
+            node,
+            key=_common(each.key for each in inputs),
+            value=_common(each.value for each in inputs),
+            rekeyed=any(each.rekeyed for each in inputs),
+        )
+
+    def _then(self, node: Node, **changes: Any) -> Stream[Any, Any]:
+        """The stream behind a node, with the serdes of this one except for ``changes``."""
+        return streams.Stream(self._internals.then(node, **changes))
 
 
-def _same(a: Serde[Any] | None, b: Serde[Any] | None) -> bool:
-    return (None if a is None else a.name) == (None if b is None else b.name)
+def _common(serdes: Iterable[Serde[Any] | None]) -> Serde[Any] | None:
+    """The serde that all inputs have, None if they differ."""
+    first, *others = serdes
+    return first if all((s and s.name) == (first and first.name) for s in others) else None

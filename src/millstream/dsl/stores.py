@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from millstream.core.durations import END_OF_TIME, show_ms, to_ms
+from millstream.core.durations import END_OF_TIME, Duration, show_ms, to_ms
+from millstream.core.names import check_name
+from millstream.dsl.internals import Dataset, internals_of
 from millstream.dsl.options import Materialized
 from millstream.errors import TopologyError, UnknownStoreError
 from millstream.plan.windows import SessionWindow, SlidingWindow, TimeWindow, UnlimitedWindow, Window
@@ -13,6 +15,9 @@ from millstream.state.spec import StoreSpec
 
 if TYPE_CHECKING:
     from millstream.dsl.table import GlobalTable, Table
+
+
+StoreKind = Literal["key-value", "timestamped", "window", "session", "versioned"]
 
 
 def key_value(options: Materialized, name: str, key: Serde[Any], value: Serde[Any]) -> StoreSpec:
@@ -76,6 +81,52 @@ def windowed(
     )
 
 
+def store_of_processors(
+    name: str,
+    kind: StoreKind,
+    key: Serde[Any],
+    value: Serde[Any],
+    *,
+    retention: Duration | None,
+    window_size: Duration | None,
+    duplicates: bool,
+    logged: bool,
+    viewed: bool,
+) -> StoreSpec:
+    """The store that `App.add_store` adds."""
+    if kind not in {"key-value", "timestamped", "window", "session", "versioned"}:
+        raise TopologyError(f"add_store: there is no kind {kind!r} of store")
+    needs_retention = kind in {"window", "session", "versioned"}
+    if needs_retention != (retention is not None):
+        raise TopologyError(
+            f"add_store: a {kind} store {'needs a' if needs_retention else 'has no'} retention",
+            hint='retention="1h"' if needs_retention else None,
+        )
+    if (kind == "window") != (window_size is not None):
+        raise TopologyError("add_store: window stores have a window_size, and only they")
+    kept = None if retention is None else to_ms(retention, "retention")
+    size = None if window_size is None else to_ms(window_size, "window_size")
+    if (kept or 0) < 0 or (size or 0) < 0:
+        raise TopologyError("add_store: retention and window_size must not be negative")
+    if kept is not None and size is not None and kept < size:
+        raise TopologyError(f"add_store: the retention ({show_ms(kept)}) is shorter than a window ({show_ms(size)})")
+    if duplicates and kind != "window":
+        raise TopologyError("add_store: only window stores can keep duplicates")
+    return StoreSpec(
+        name=check_name(name, "store"),
+        kind="key-value" if kind == "timestamped" else kind,
+        key=key,
+        value=value,
+        timestamped=kind == "timestamped",
+        retention_ms=kept,
+        window_size_ms=size,
+        duplicates=duplicates,
+        logged=logged,
+        viewed=viewed,
+        named=True,
+    )
+
+
 def window_length(window: Window) -> int | None:
     """End minus start of a window, if all have the same."""
     if isinstance(window, TimeWindow):
@@ -93,7 +144,7 @@ def name_of(store: str | Table[Any, Any] | GlobalTable[Any, Any]) -> str:
     """
     if isinstance(store, str):
         return store
-    spec = getattr(getattr(store, "_node", None), "store", None)
+    spec = getattr(internals_of(store).node, "store", None) if isinstance(store, Dataset) else None
     if not isinstance(spec, StoreSpec) or not spec.named:
         raise UnknownStoreError(
             f"{store!r} has no named store of its own", hint="name it where the table is made: store=…"

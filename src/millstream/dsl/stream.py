@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from millstream.core.asynchronous import ASYNC_HINT, async_method, is_async
-from millstream.core.callsite import caller, warn_user
+from millstream.core.callsite import caller
 from millstream.core.names import check_name
 from millstream.dsl import compositions, grouped, table
+from millstream.dsl.grouping import StreamGrouping
+from millstream.dsl.internals import KEY_VALUE, NodeOutput, declared_serde
 from millstream.dsl.options import Materialized
+from millstream.dsl.processor_nodes import add_processor, check_processor
 from millstream.dsl.stateless import StatelessOperators
 from millstream.dsl.stream_joins import JoinOperators
 from millstream.dsl.suggesting import suggesting_methods
-from millstream.errors import TopologyError, TopologyWarning
+from millstream.dsl.to_table import make_table
+from millstream.errors import TopologyError
 from millstream.expr import Expr
-from millstream.plan import process as process_nodes, stateless
-from millstream.plan.functions import Function, arity, describe_callable
+from millstream.plan import stateless
+from millstream.plan.functions import Function
 from millstream.plan.joins import StreamTableJoin
-from millstream.plan.node import Node
 
 if TYPE_CHECKING:
     from millstream.core.durations import Duration
     from millstream.dsl.grouped import GroupedStream
     from millstream.dsl.processors import FixedKeyProcessor, Processor
     from millstream.dsl.table import Table
-    from millstream.plan.builder import Builder
     from millstream.serde import Serde
 
 K = TypeVar("K")
@@ -34,10 +35,6 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 VO = TypeVar("VO")
 KO = TypeVar("KO")
-
-_KEY_VALUE = ("key", "value")
-_CALLED = ("process", "init", "close")
-"""The methods of a processor that the engine calls."""
 
 
 @suggesting_methods
@@ -77,15 +74,17 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
             )
         if name is not None:
             check_name(name, "repartition topic")
-        node = self._builder.repartition(
-            self._node,
-            name if name is not None else self._builder.topic_name(self._builder.lineage(self._node)),
-            self._builder.serde(self._given(key, "key") or self._key, "key"),
-            self._builder.serde(self._given(value, "value") or self._value, "value"),
+        output = self._internals.declared(key, value)
+        builder = output.builder
+        node = builder.repartition(
+            output.node,
+            name if name is not None else builder.topic_name(builder.lineage(output.node)),
+            output.key_serde,
+            output.value_serde,
             partitions=partitions,
             partitioner=_partitioner(partitioner),
         )
-        return Stream(self._builder, node, node.key, node.value)
+        return Stream(NodeOutput(builder, node, node.key, node.value))
 
     def to(
         self,
@@ -106,16 +105,18 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
                 Kafka's: murmur2 of the key.
             name: Name of the operator.
         """
-        target = check_name(topic, "topic") if isinstance(topic, str) else self._function(topic, "to")
-        base = target if isinstance(target, str) else self._builder.lineage(self._node)
-        self._builder.add(
+        output = self._internals.declared(key, value)
+        builder = output.builder
+        target = check_name(topic, "topic") if isinstance(topic, str) else self._internals.record_function(topic, "to")
+        base = target if isinstance(target, str) else builder.lineage(output.node)
+        builder.add(
             stateless.Sink(
-                name=self._builder.name(name, "sink", self._node, base=base),
+                name=builder.name(name, "sink", output.node, base=base),
                 at=caller(),
-                parent=self._node,
+                parent=output.node,
                 topic=target,
-                key=self._builder.serde(self._given(key, "key") or self._key, "key"),
-                value=self._builder.serde(self._given(value, "value") or self._value, "value"),
+                key=output.key_serde,
+                value=output.value_serde,
                 partitioner=_partitioner(partitioner),
             )
         )
@@ -142,7 +143,8 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
             ttl: A row that was not updated for this long in stream time is deleted.
             name: Name of the operator.
         """
-        return table.make_table(self, store=store, key=key, value=value, ttl=ttl, name=name)
+        output = self._internals.declared(key, value)
+        return table.Table(make_table(output, store=store, ttl=ttl, name=name))
 
     def group_by_key(self, *, name: str | None = None, key: Any = None, value: Any = None) -> GroupedStream[K, V]:
         """Groups by the key, for an aggregation; repartitions if the key was changed.
@@ -154,14 +156,7 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
         """
         if name is not None:
             check_name(name, "grouping")
-        typed = Stream[K, V](
-            self._builder,
-            self._node,
-            self._given(key, "key") or self._key,
-            self._given(value, "value") or self._value,
-            rekeyed=self._rekeyed,
-        )
-        return grouped.GroupedStream(typed, name)
+        return grouped.GroupedStream(StreamGrouping(self._internals.declared(key, value), name))
 
     @overload
     def group_by(
@@ -209,10 +204,10 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
             value: Serde of the values that it forwards.
             name: Name of the operator.
         """
-        self._check_processor("process", processor, stores)
-        label = self._builder.name(name, "process", self._node)
-        node = self._process(processor, stores, label, keeps_key=False)
-        return Stream(self._builder, node, self._given(key, "key"), self._given(value, "value"), rekeyed=True)
+        check_processor("process", self._internals, processor, stores)
+        label = self._internals.builder.name(name, "process", self._internals.node)
+        node = add_processor(self._internals, processor, stores, label, keeps_key=False)
+        return self._then(node, key=declared_serde(key, "key"), value=declared_serde(value, "value"), rekeyed=True)
 
     def process_values(
         self,
@@ -222,57 +217,10 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
         name: str | None = None,
     ) -> Stream[K, V2]:
         """Gives each record to a processor that cannot change the key, so that nothing is repartitioned behind it."""
-        self._check_processor("process_values", processor, stores)
-        label = self._builder.name(name, "process-values", self._node)
-        node = self._process(processor, stores, label, keeps_key=True)
-        return Stream(self._builder, node, self._key, self._given(value, "value"), rekeyed=self._rekeyed)
-
-    def _check_processor(self, call: str, supplier: Any, stores: tuple[str, ...]) -> None:
-        if not callable(supplier):
-            raise TopologyError(
-                f"{call}: expected a processor class or a function that makes one, got {supplier!r}",
-                hint="pass the class itself, not an instance: every task needs a processor of its own",
-            )
-        method = async_method(supplier, _CALLED)
-        if method is not None or is_async(supplier):
-            named = describe_callable(supplier) if method is None else f"{describe_callable(supplier)}: {method}()"
-            raise TopologyError(f"{call}: {named} is asynchronous", hint=ASYNC_HINT)
-        needed = arity(supplier)
-        if needed is not None and needed[0] > 0:
-            raise TopologyError(
-                f"{call}: {describe_callable(supplier)} takes {needed[0]} argument{'s' if needed[0] > 1 else ''}",
-                hint="pass a Processor class, or a function without arguments that makes one; for a function of "
-                "the record use map, map_values or foreach",
-            )
-        for store in stores:
-            self._builder.plan().store(store)
-        if stores and self._rekeyed:
-            warn_user(
-                f"{call}: the key of these records may have changed, and {stores[0]!r} is partitioned by key: a record "
-                "reads the rows of the task that it happens to be in, which may not be those of its key.\n"
-                f"  hint: write .repartition().{call}(…), so that records of a key are where its rows are",
-                TopologyWarning,
-            )
-
-    def _process(
-        self,
-        supplier: Any,
-        stores: tuple[str, ...],
-        label: str,
-        *,
-        keeps_key: bool,
-        function: Function | None = None,
-    ) -> Node:
-        node = process_nodes.Process(
-            name=label,
-            at=caller(),
-            parent=self._node,
-            supplier=supplier,
-            uses=tuple(stores),
-            keeps_key=keeps_key,
-            function=function,
-        )
-        return self._builder.add(node)
+        check_processor("process_values", self._internals, processor, stores)
+        label = self._internals.builder.name(name, "process-values", self._internals.node)
+        node = add_processor(self._internals, processor, stores, label, keeps_key=True)
+        return self._then(node, value=declared_serde(value, "value"))
 
     def deduplicate(
         self,
@@ -303,21 +251,14 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
         ...     [r.timestamp for r in driver.output("unique").read_all()]
         [0, 60000]
         """
-        return compositions.deduplicate(self, within, by, store, name)
+        return Stream(compositions.deduplicate(self._internals, within, by, store, name))
 
 
 class JoinedStream(Stream[K, V]):
     """The results of a join with a stream or a table."""
 
-    def __init__(
-        self,
-        builder: Builder,
-        node: Node,
-        key: Serde[Any] | None,
-        value: Serde[Any] | None,
-        late_value: Serde[Any] | None,
-    ) -> None:
-        super().__init__(builder, node, key, value)
+    def __init__(self, output: NodeOutput, late_value: Serde[Any] | None) -> None:
+        super().__init__(output)
         self._late_value = late_value
 
     def late(self, *, name: str | None = None) -> Stream[K, Any]:
@@ -327,15 +268,17 @@ class JoinedStream(Stream[K, V]):
         Of a join with a versioned table that waits (``grace=…``): records that came after the grace period; they were
         joined at once.
         """
-        if isinstance(self._node, StreamTableJoin) and self._node.grace is None:
+        join = self._internals.node
+        if isinstance(join, StreamTableJoin) and join.grace is None:
             raise TopologyError(
                 "late: a join with a table has no late records unless it waits for the table",
                 hint="give the join a grace=… and the table a history, or leave late() out",
             )
-        label = self._builder.name(name, "late", self._node, base=self._node.name)
-        node = self._builder.add(stateless.Late(name=label, at=caller(), parent=self._node))
-        return Stream(self._builder, node, self._key, self._late_value)
+        builder = self._internals.builder
+        label = builder.name(name, "late", join, base=join.name)
+        node = builder.add(stateless.Late(name=label, at=caller(), parent=join))
+        return self._then(node, value=self._late_value)
 
 
 def _partitioner(function: Callable[..., int] | None) -> Any:
-    return None if function is None else Function(function, ("key", "value", "partitions"), "partitioner")
+    return None if function is None else Function(function, (*KEY_VALUE, "partitions"), "partitioner")

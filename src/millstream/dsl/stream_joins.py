@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from millstream.core.callsite import caller
 from millstream.core.durations import Duration, show_ms, to_ms
 from millstream.dsl import stream as streams, table as tables
-from millstream.dsl.stream_base import StreamBase
+from millstream.dsl.internals import Dataset, NodeOutput, internals_of
 from millstream.dsl.suggesting import suggesting_methods
 from millstream.errors import TopologyError, suggestion
 from millstream.expr import Expr
 from millstream.plan.joins import JoinKind, StreamGlobalJoin, StreamStreamJoin, StreamTableJoin
+from millstream.plan.sources import GlobalTable as GlobalTableNode
+from millstream.plan.walk import history
 from millstream.plan.windows import JoinWindow
 from millstream.serde import BYTES, HEADERS, LONG, tuple_of
 from millstream.state.spec import StoreSpec
@@ -25,11 +27,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 V2 = TypeVar("V2")
 VO = TypeVar("VO")
-_JOINER = ("key", "left", "right")
 
 
 @suggesting_methods
-class JoinOperators(StreamBase[K, V]):
+class JoinOperators(Dataset[K, V]):
     """The joins of a `Stream`."""
 
     @overload
@@ -115,7 +116,7 @@ class JoinOperators(StreamBase[K, V]):
             window: For streams: how near in time.
             **options: ``value=`` serde of the results; ``name=``; ``grace=`` (table); ``on=`` (global table).
         """
-        return join(self, other, "inner", joiner, window, options)
+        return join(self._internals, other, "inner", joiner, window, options)
 
     @overload
     def left_join(
@@ -190,7 +191,7 @@ class JoinOperators(StreamBase[K, V]):
 
         Joined with a stream, an unmatched record comes out when its window has closed.
         """
-        return join(self, other, "left", joiner, window, options)
+        return join(self._internals, other, "left", joiner, window, options)
 
     @overload
     def outer_join(
@@ -222,11 +223,13 @@ class JoinOperators(StreamBase[K, V]):
     ) -> JoinedStream[K, Any]: ...
     def outer_join(self, other: Any, joiner: Any, window: JoinWindow | None = None, **options: Any) -> Any:
         """Joins two streams as `left_join`, and keeps unmatched records of both sides."""
-        return join(self, other, "outer", joiner, window, options)
+        return join(self._internals, other, "outer", joiner, window, options)
 
 
-def join(left: Any, other: Any, how: JoinKind, joiner: Any, window: JoinWindow | None, options: dict[str, Any]) -> Any:
-    """Makes the join that fits what the other side is."""
+def join(
+    left: NodeOutput, other: Any, how: JoinKind, joiner: Any, window: JoinWindow | None, options: dict[str, Any]
+) -> Any:
+    """Adds the join for the type of the right side: a stream, a table or a global table."""
     call = "join" if how == "inner" else f"{how}_join"
     if isinstance(other, streams.Stream):
         if not isinstance(window, JoinWindow):
@@ -235,17 +238,19 @@ def join(left: Any, other: Any, how: JoinKind, joiner: Any, window: JoinWindow |
                 hint='add join_window("5s") after the joiner',
             )
         _allow(call, options, "value", "name", "left_value", "right_value")
-        left._builder.check_same_keys(call, left._key, other._key)
-        return _stream_stream(left, other, how, joiner, window, **options)
+        right = internals_of(other)
+        left.builder.check_same_keys(call, left.key, right.key)
+        return _stream_stream(left, right, how, joiner, window, **options)
     if window is not None:
         raise TopologyError(f"{call}: only a join of two streams takes a window", hint="leave the window out")
     if isinstance(other, tables.Table):
         _allow(call, options, "value", "name", "grace")
-        left._builder.check_same_keys(call, left._key, other._key)
-        return _stream_table(left, other, how, joiner, **options)
+        right = internals_of(other)
+        left.builder.check_same_keys(call, left.key, right.key)
+        return _stream_table(left, right, how, joiner, **options)
     if isinstance(other, tables.GlobalTable):
         _allow(call, options, "value", "name", "on")
-        return _stream_global(left, other, how, joiner, **options)
+        return _stream_global(left, internals_of(other), how, joiner, **options)
     raise TopologyError(f"{call}: expected a stream, a table or a global table, got {other!r}")
 
 
@@ -257,8 +262,8 @@ def _allow(call: str, options: dict[str, Any], *known: str) -> None:
 
 
 def _stream_stream(
-    left: Stream[Any, Any],
-    right: Stream[Any, Any],
+    left: NodeOutput,
+    right: NodeOutput,
     how: JoinKind,
     joiner: Any,
     window: JoinWindow,
@@ -268,53 +273,53 @@ def _stream_stream(
     left_value: Any = None,
     right_value: Any = None,
 ) -> JoinedStream[Any, Any]:
-    builder = left._builder
-    given, name = name, builder.name(name, "join" if how == "inner" else f"{how}-join", left._node, right._node)
-    left = left._joinable(None if given is None else f"{given}-left")
-    right = right._joinable(None if given is None else f"{given}-right")
-    if given is None:
-        builder.check_explicit(name)
-    function = builder.function(joiner, _JOINER, "joiner", key=left._key, left=left._value, right=right._value)
-    key = builder.serde(left._key, "key")
+    builder = left.builder
+    label = builder.name(name, "join" if how == "inner" else f"{how}-join", left.node, right.node)
+    left = left.joinable(None if name is None else f"{name}-left")
+    right = right.joinable(None if name is None else f"{name}-right")
+    if name is None:
+        builder.check_explicit(label)
+    function, result = left.joiner(right, joiner, value)
+    key = left.key_serde
 
-    def side(which: str, stream: Stream[Any, Any], declared: Any) -> StoreSpec:
+    def rows(side: str, output: NodeOutput, declared: Any) -> StoreSpec:
         return StoreSpec(
-            name=f"{name}-{which}-store",
+            name=f"{label}-{side}-store",
             kind="window",
             key=key,
-            value=builder.serde(stream._given(declared, "value") or stream._value, "value"),
+            value=output.declared(None, declared).value_serde,
             retention_ms=window.retention,
             window_size_ms=window.before + window.after,
             duplicates=True,
         )
 
-    def unmatched(which: str, stream: Stream[Any, Any], *, outer: bool) -> StoreSpec | None:
-        fields = tuple_of(key, builder.serde(stream._value, "value"))
-        spec = StoreSpec(name=f"{name}-{which}-unmatched-store", kind="buffer", key=BYTES, value=fields)
-        return spec if outer and not window.eager else None
+    def unmatched(side: str, output: NodeOutput, *, kept: bool) -> StoreSpec | None:
+        if not kept or window.eager:
+            return None
+        fields = tuple_of(key, output.value_serde)
+        return StoreSpec(name=f"{label}-{side}-unmatched-store", kind="buffer", key=BYTES, value=fields)
 
     node = StreamStreamJoin(
-        name=name,
+        name=label,
         at=caller(),
-        left=left._node,
-        right=right._node,
+        left=left.node,
+        right=right.node,
         how=how,
         joiner=function,
         window=window,
-        left_store=side("left", left, left_value),
-        right_store=side("right", right, right_value),
-        left_unmatched=unmatched("left", left, outer=how != "inner"),
-        right_unmatched=unmatched("right", right, outer=how == "outer"),
+        left_store=rows("left", left, left_value),
+        right_store=rows("right", right, right_value),
+        left_unmatched=unmatched("left", left, kept=how != "inner"),
+        right_unmatched=unmatched("right", right, kept=how == "outer"),
     )
-    builder.add(node, lineage=name)
-    result = builder.result_serde(value, function, "value", key=left._key, left=left._value, right=right._value)
-    same = left._value is not None and right._value is not None and left._value.name == right._value.name
-    return streams.JoinedStream(builder, node, left._key, result, left._value if same else None)
+    builder.add(node, lineage=label)
+    same = left.value is not None and right.value is not None and left.value.name == right.value.name
+    return streams.JoinedStream(left.then(node, value=result), left.value if same else None)
 
 
 def _stream_table(
-    stream: Stream[Any, Any],
-    table: Table[Any, Any],
+    stream: NodeOutput,
+    table: NodeOutput,
     how: JoinKind,
     joiner: Any,
     *,
@@ -326,49 +331,52 @@ def _stream_table(
         raise TopologyError(
             "outer_join: a stream and a table have no outer join", hint="use left_join, or turn one into the other"
         )
-    builder = stream._builder
-    given, name = name, builder.name(name, "join" if how == "inner" else "left-join", stream._node, table._node)
-    stream = stream._joinable(given)
-    function = builder.function(joiner, _JOINER, "joiner", key=stream._key, left=stream._value, right=table._value)
+    builder = stream.builder
+    label = builder.name(name, "join" if how == "inner" else "left-join", stream.node, table.node)
+    stream = stream.joinable(name)
+    function, result = stream.joiner(table, joiner, value)
     buffer = None
     wait = None
     if grace is not None:
-        wait = to_ms(grace, "grace")
-        if wait < 0:
-            raise TopologyError(f"grace must not be negative, got {show_ms(wait)}")
-        history = table._history()
-        if history is None:
-            raise TopologyError(
-                "a grace period needs a versioned table",
-                hint='give the table a history: store=Materialized("name", history="1h")',
-            )
-        if wait > history:
-            raise TopologyError(
-                f"grace {show_ms(wait)} is longer than the table's history ({show_ms(history)})",
-                hint="a record that waited longer than the history could not find its row",
-            )
-        fields = tuple_of(builder.serde(stream._key, "key"), builder.serde(stream._value, "value"), LONG, HEADERS)
-        buffer = StoreSpec(name=f"{name}-buffer-store", kind="buffer", key=BYTES, value=fields)
+        wait = _checked_grace(grace, history(table.node))
+        fields = tuple_of(stream.key_serde, stream.value_serde, LONG, HEADERS)
+        buffer = StoreSpec(name=f"{label}-buffer-store", kind="buffer", key=BYTES, value=fields)
     node = StreamTableJoin(
-        name=name,
+        name=label,
         at=caller(),
-        parent=stream._node,
-        table=table._node,
+        parent=stream.node,
+        table=table.node,
         how=how,
         joiner=function,
         grace=wait,
         buffer=buffer,
-        key=builder.serde(stream._key, "key"),
-        value=builder.serde(stream._value, "value"),
+        key=stream.key_serde,
+        value=stream.value_serde,
     )
-    builder.add(node, lineage=name)
-    result = builder.result_serde(value, function, "value", key=stream._key, left=stream._value, right=table._value)
-    return streams.JoinedStream(builder, node, stream._key, result, stream._value)
+    builder.add(node, lineage=label)
+    return streams.JoinedStream(stream.then(node, value=result), stream.value)
+
+
+def _checked_grace(grace: Any, kept: int | None) -> int:
+    wait = to_ms(grace, "grace")
+    if wait < 0:
+        raise TopologyError(f"grace must not be negative, got {show_ms(wait)}")
+    if kept is None:
+        raise TopologyError(
+            "a grace period needs a versioned table",
+            hint='give the table a history: store=Materialized("name", history="1h")',
+        )
+    if wait > kept:
+        raise TopologyError(
+            f"grace {show_ms(wait)} is longer than the table's history ({show_ms(kept)})",
+            hint="a record that waited longer than the history could not find its row",
+        )
+    return wait
 
 
 def _stream_global(
-    stream: Stream[Any, Any],
-    table: GlobalTable[Any, Any],
+    stream: NodeOutput,
+    table: NodeOutput,
     how: JoinKind,
     joiner: Any,
     *,
@@ -378,24 +386,17 @@ def _stream_global(
 ) -> Stream[Any, Any]:
     if how == "outer":
         raise TopologyError("outer_join: a stream and a global table have no outer join", hint="use left_join")
-    builder = stream._builder
-    select = builder.function(
-        on if on is not None else (lambda key, _value: key),
-        ("key", "value"),
-        "on",
-        key=stream._key,
-        value=stream._value,
-    )
-    function = builder.function(joiner, _JOINER, "joiner", key=stream._key, left=stream._value, right=table._value)
+    assert isinstance(table.node, GlobalTableNode)
+    builder = stream.builder
+    select = stream.function(on if on is not None else (lambda key, _value: key), "on")
+    function, result = stream.joiner(table, joiner, value)
     node = StreamGlobalJoin(
-        name=builder.name(name, "join" if how == "inner" else "left-join", stream._node, table._node),
+        name=builder.name(name, "join" if how == "inner" else "left-join", stream.node, table.node),
         at=caller(),
-        parent=stream._node,
-        table=table._node,
+        parent=stream.node,
+        table=table.node,
         how=how,
         select_key=select,
         joiner=function,
     )
-    builder.add(node)
-    result = builder.result_serde(value, function, "value", key=stream._key, left=stream._value, right=table._value)
-    return streams.Stream(builder, node, stream._key, result, rekeyed=stream._rekeyed)
+    return streams.Stream(stream.then(builder.add(node), value=result))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, TypeVar
 
+from millstream.dsl.internals import DslObject, internals_of
 from millstream.errors import MillstreamError, TopologyError, suggestion
 from millstream.text.suggestions import suggesting_attributes
 
@@ -36,9 +37,9 @@ def suggesting(function: F) -> F:
                 if option not in known:
                     hint = suggestion(option, known) or f"it takes: {', '.join(sorted(known))}"
                     raise TopologyError(f"{function.__name__}: unknown option {option!r}", hint=hint)
-        builder = _builder_of(args[0]) if args else None
-        if builder is None:
+        if not args or not isinstance(args[0], DslObject):
             return function(*args, **options)
+        builder = internals_of(args[0]).builder
         before = builder.mark()
         try:
             return function(*args, **options)
@@ -47,12 +48,6 @@ def suggesting(function: F) -> F:
             raise
 
     return checked  # type: ignore[return-value]
-
-
-def _builder_of(caller: Any) -> Any:
-    """The topology that a stream, table, group or application belongs to."""
-    found = getattr(caller, "_builder", None)
-    return found if found is not None else getattr(getattr(caller, "_stream", None), "_builder", None)
 
 
 def check_options(call: str, options: Mapping[str, object], known: type, *others: str) -> None:

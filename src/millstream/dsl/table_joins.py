@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from millstream.core.callsite import caller
 from millstream.dsl import table as tables
+from millstream.dsl.internals import Dataset, NodeOutput, internals_of
 from millstream.dsl.options import Materialized
 from millstream.dsl.stores import key_value
+from millstream.dsl.suggesting import suggesting_methods
 from millstream.errors import TopologyError
 from millstream.plan.joins import (
     ForeignKeyAnswer,
@@ -21,102 +24,254 @@ from millstream.state.spec import StoreSpec
 
 if TYPE_CHECKING:
     from millstream.dsl.table import Table
+    from millstream.expr import Expr
+    from millstream.plan.functions import Function
 
-_JOINER = ("key", "left", "right")
+K = TypeVar("K")
+V = TypeVar("V")
+V2 = TypeVar("V2")
+VO = TypeVar("VO")
+
+
+@suggesting_methods
+class TableJoinOperators(Dataset[K, V]):
+    """The joins of a `Table`."""
+
+    @overload
+    def join(
+        self,
+        other: Table[Any, VO],
+        joiner: Callable[[V, VO], V2],
+        *,
+        on: Callable[..., Any] | Expr | None = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]: ...
+    @overload
+    def join(
+        self,
+        other: Table[Any, VO],
+        joiner: Callable[[K, V, VO], V2],
+        *,
+        on: Callable[..., Any] | Expr | None = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]: ...
+    @overload
+    def join(
+        self,
+        other: Table[Any, VO],
+        joiner: Expr,
+        *,
+        on: Callable[..., Any] | Expr | None = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]: ...
+    def join(
+        self,
+        other: Any,
+        joiner: Any,
+        *,
+        on: Callable[..., Any] | Expr | None = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]:
+        """The rows that both tables have, joined; a change on either side updates the result.
+
+        Args:
+            other: The right table.
+            joiner: Of the left and the right value, or of key, left and right.
+            on: Makes it a foreign-key join: gives the key of the right row, from the left value or from key and
+                value. Then the tables need not share keys, and several left rows may join one right row.
+            value: Serde of the results.
+            store: Name of a store to keep the result in.
+            name: Name of the operator.
+        """
+        return tables.Table(join(self._internals, other, "inner", joiner, on, value, store, name))
+
+    @overload
+    def left_join(
+        self,
+        other: Table[Any, VO],
+        joiner: Callable[[V, VO | None], V2],
+        *,
+        on: Callable[..., Any] | Expr | None = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]: ...
+    @overload
+    def left_join(
+        self,
+        other: Table[Any, VO],
+        joiner: Callable[[K, V, VO | None], V2],
+        *,
+        on: Callable[..., Any] | Expr | None = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]: ...
+    @overload
+    def left_join(
+        self,
+        other: Table[Any, VO],
+        joiner: Expr,
+        *,
+        on: Callable[..., Any] | Expr | None = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]: ...
+    def left_join(
+        self,
+        other: Any,
+        joiner: Any,
+        *,
+        on: Callable[..., Any] | Expr | None = None,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]:
+        """All rows of this table, joined with those of the other where there are any; otherwise right is None."""
+        return tables.Table(join(self._internals, other, "left", joiner, on, value, store, name))
+
+    @overload
+    def outer_join(
+        self,
+        other: Table[K, VO],
+        joiner: Callable[[V | None, VO | None], V2],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]: ...
+    @overload
+    def outer_join(
+        self,
+        other: Table[K, VO],
+        joiner: Callable[[K, V | None, VO | None], V2],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]: ...
+    @overload
+    def outer_join(
+        self,
+        other: Table[K, VO],
+        joiner: Expr,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]: ...
+    def outer_join(
+        self,
+        other: Any,
+        joiner: Any,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]:
+        """All rows of both tables; the side that has no such row is None."""
+        return tables.Table(join(self._internals, other, "outer", joiner, None, value, store, name))
 
 
 def join(
-    left: Table[Any, Any],
-    right: Table[Any, Any],
+    left: NodeOutput,
+    other: Any,
     how: JoinKind,
     joiner: Any,
     on: Any,
     value: Any,
     store: str | Materialized | None,
     name: str | None,
-) -> Table[Any, Any]:
+) -> NodeOutput:
     """Joins two tables, by foreign key if ``on`` gives one."""
     call = "join" if how == "inner" else f"{how}_join"
-    if not isinstance(right, tables.Table):
+    if not isinstance(other, tables.Table):
         hint = None
-        if isinstance(right, tables.GlobalTable):
+        if isinstance(other, tables.GlobalTable):
             hint = "join the stream of the changes (to_stream()) with the global table, or read its topic as a table"
-        raise TopologyError(f"{call}: expected a table, got {right!r}", hint=hint)
-    builder = left._builder
+        raise TopologyError(f"{call}: expected a table, got {other!r}", hint=hint)
+    right = internals_of(other)
+    builder = left.builder
     if on is None:
-        builder.check_same_keys(call, left._key, right._key)
+        builder.check_same_keys(call, left.key, right.key)
     kind = ("join" if how == "inner" else f"{how}-join") if on is None else "foreign-key-join"
-    label = builder.name(name, kind, left._node, right._node)
-    function = builder.function(joiner, _JOINER, "joiner", key=left._key, left=left._value, right=right._value)
-    result = builder.result_serde(value, function, "value", key=left._key, left=left._value, right=right._value)
+    label = builder.name(name, kind, left.node, right.node)
+    function, result = left.joiner(right, joiner, value)
     options = Materialized.of(store)
-    key = builder.serde(left._key, "key")
-    spec = key_value(options, f"{label}-store", key, builder.serde(result, "value"))
+    spec = key_value(options, f"{label}-store", left.key_serde, builder.serde(result, "value"))
     if on is not None:
-        inner = next((given for given in (name, options.name) if given is not None), None)
-        stem = inner if inner is not None else builder.topic_name(builder.stem(kind, left._node, right._node))
+        stem = name if name is not None else options.name
+        if stem is None:
+            stem = builder.topic_name(builder.stem(kind, left.node, right.node))
         return _foreign_key(left, right, how, function, on, (label, stem), spec)
     node = TableTableJoin(
         name=label,
         at=caller(),
-        left=left._node,
-        right=right._node,
+        left=left.node,
+        right=right.node,
         how=how,
         joiner=function,
         store=spec if store is not None else None,
     )
     builder.add(node, lineage=options.name or label)
-    return tables.Table(builder, node, left._key, result)
+    return left.then(node, value=result)
 
 
 def _foreign_key(
-    left: Table[Any, Any],
-    right: Table[Any, Any],
+    left: NodeOutput,
+    right: NodeOutput,
     how: JoinKind,
-    function: Any,
+    function: Function,
     on: Any,
     names: tuple[str, str],
     spec: StoreSpec,
-) -> Table[Any, Any]:
+) -> NodeOutput:
     """A foreign-key join is a conversation: subscriptions go to the right rows, answers come back to the left ones."""
     label, stem = names
-    builder = left._builder
-    left_key, right_key = builder.serde(left._key, "key"), builder.serde(right._key, "key")
-    left_value, right_value = builder.serde(left._value, "value"), builder.serde(right._value, "value")
+    builder = left.builder
     subscribe = ForeignKeySubscribe(
         name=builder.name(None, "subscribe", base=label),
         at=caller(),
-        parent=left._node,
-        foreign_key=builder.function(on, ("key", "value"), "on", key=left._key, value=left._value),
+        parent=left.node,
+        foreign_key=left.function(on, "on"),
         how=how,
-        left_key=left_key,
-        left_value=left_value,
-        right_key=right_key,
+        left_key=left.key_serde,
+        left_value=left.value_serde,
+        right_key=right.key_serde,
     )
     builder.add(subscribe)
-    asked = builder.repartition(subscribe, f"{stem}-subscription", right_key, BYTES)
+    subscriptions = builder.repartition(subscribe, f"{stem}-subscription", right.key_serde, BYTES)
     answer = ForeignKeyAnswer(
         name=builder.name(None, "answer", base=label),
         at=caller(),
-        subscriptions=asked,
-        right=right._node,
-        left_key=left_key,
-        right_key=right_key,
-        right_value=right_value,
+        subscriptions=subscriptions,
+        right=right.node,
+        left_key=left.key_serde,
+        right_key=right.key_serde,
+        right_value=right.value_serde,
         store=StoreSpec(name=f"{stem}-subscriptions-store", kind="key-value", key=BYTES, value=BYTES, grouped=True),
     )
     builder.add(answer)
-    answers = builder.repartition(answer, f"{stem}-answer", left_key, BYTES)
+    answers = builder.repartition(answer, f"{stem}-answer", left.key_serde, BYTES)
     node = ForeignKeyResolve(
         name=label,
         at=caller(),
         parent=answers,
-        left=left._node,
+        left=left.node,
         how=how,
         joiner=function,
-        left_value=left_value,
-        right_value=right_value,
+        left_value=left.value_serde,
+        right_value=right.value_serde,
         store=spec,
     )
     builder.add(node, lineage=spec.name if spec.named else label)
-    return tables.Table(builder, node, left._key, spec.value)
+    return left.then(node, value=spec.value)
