@@ -27,7 +27,7 @@ from millstream.runtime.messages import NeedProgram, ProgramData, ReadRanges, Ro
 from millstream.runtime.program.program import digest
 from millstream.runtime.read.reader import RESULT
 from millstream.runtime.spark.source import stream_of
-from millstream.runtime.start.application import Application
+from millstream.runtime.start.prepared_application import PreparedApplication
 from millstream.serde import Serde
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
@@ -108,7 +108,7 @@ def read_stage(app: App, count: int, *, given: bool = False) -> Written:
         count: How many records are read.
         given: They have been read already, as by Spark's own connector for Kafka.
     """
-    application = Application(app)
+    application = PreparedApplication(app)
     records = stream_of(application.log.read("in", 0, 0, count)) if given else None
     application.close()
     program = packed(application.program)
@@ -225,7 +225,7 @@ def test_the_process_that_runs_a_batch_again_ends_with_the_worker_that_asked(tmp
 
     app = make(tmp_path)
     app.stream("in", value=str).map_values(hang, value=str).to("out")
-    application = Application(app)
+    application = PreparedApplication(app)
     application.close()
     program = packed(application.program)
     own, theirs = socket.socketpair()

@@ -16,10 +16,10 @@ from millstream import App
 from millstream.core.failpoints import EXIT_STATUS, arm
 from millstream.errors import NonDeterministicError
 from millstream.log import ProducerRecord, open_log
-from millstream.runtime.batches.planner import Mark
+from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.program.program import pack_program
 from millstream.runtime.read.reader import Range
-from millstream.runtime.spark.parcel import Parcel
+from millstream.runtime.spark.shipped_program import ShippedProgram
 from millstream.runtime.spark.slots import slots
 from millstream.runtime.spark.source import Before, MillstreamReader, Part, Settings
 
@@ -63,7 +63,7 @@ class SkippingRun(LocalRun):
         super().__init__(app, records=records)
         application = self.application
         settings = Settings(
-            Parcel(pack_program(application.program), cast(SparkSession, None), application.directory),
+            ShippedProgram(pack_program(application.program), cast(SparkSession, None), application.directory),
             str(application.directory / "control.json"),
             application.first,
             readers=2,
@@ -74,8 +74,8 @@ class SkippingRun(LocalRun):
         )
         source = MillstreamReader(settings)
 
-        def ranges(start: Mark, end: Mark) -> list[Range]:
-            parts = source.partitions(start, end)
+        def ranges(start: BatchEnd, end: BatchEnd) -> list[Range]:
+            parts = source.partitions(start.to_plain(), end.to_plain())
             return [one for part in parts if isinstance(part, Part) for one in part.ranges]
 
         self._planner.ranges = ranges  # type: ignore[method-assign]

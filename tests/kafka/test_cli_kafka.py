@@ -31,7 +31,7 @@ from millstream.log import ProducerRecord
 from millstream.log.kafka import KafkaLog, health
 from millstream.log.kafka.release import release_of
 from millstream.runtime import admin
-from millstream.runtime.start.application import lock_application
+from millstream.runtime.start.prepared_application import lock_application
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 

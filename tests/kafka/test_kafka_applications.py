@@ -37,7 +37,7 @@ from millstream.errors import (
 from millstream.log import ProducerRecord
 from millstream.log.kafka import KafkaLog
 from millstream.runtime.admin import reset
-from millstream.runtime.start import application
+from millstream.runtime.start import prepared_application
 from millstream.views.checksums import checksum
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
@@ -366,7 +366,7 @@ def test_a_broker_that_is_not_there_is_waited_for(
     assert f"waiting for the Kafka broker at 127.0.0.1:{port}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("moment", [application.ACQUIRED, application.CREATED])
+@pytest.mark.parametrize("moment", [prepared_application.ACQUIRED, prepared_application.CREATED])
 def test_a_broker_that_falls_silent_while_an_application_starts_is_waited_for(
     moment: str,
     broker: Broker,
@@ -387,7 +387,7 @@ def test_a_broker_that_falls_silent_while_an_application_starts_is_waited_for(
             os.kill(pid, signal.SIGSTOP)
             threading.Timer(4, lambda: os.kill(pid, signal.SIGCONT)).start()
 
-    monkeypatch.setattr(application, "reach", reach)
+    monkeypatch.setattr(prepared_application, "reach", reach)
     run(copying(make(**{"request.timeout.ms": 1_000})))
     assert written(broker) == ["a", "b"]
     assert passed.count(moment) > 1

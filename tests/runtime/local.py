@@ -7,7 +7,6 @@ be tested in milliseconds, at every point where it can happen.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,13 +14,14 @@ import msgspec
 
 from millstream import App
 from millstream.core.failpoints import declare, reach
-from millstream.runtime.batches.control import Control, Orders
+from millstream.runtime.batches.batch_end import BatchEnd
+from millstream.runtime.batches.control import Control, PlannerSettings
 from millstream.runtime.batches.planner import Planner
-from millstream.runtime.batches.roster import Roster
+from millstream.runtime.batches.task_schedule import TaskSchedule
 from millstream.runtime.messages import Delivery, Written, unpack
 from millstream.runtime.publish.committer import Committer
 from millstream.runtime.read.reader import DELIVERY, Reader, Row
-from millstream.runtime.start.application import Application
+from millstream.runtime.start.prepared_application import PreparedApplication
 from millstream.runtime.tasks.runner import TaskRunner
 from millstream.state.paged import MANIFEST_KEY
 
@@ -41,7 +41,7 @@ class LocalRun:
     """
 
     def __init__(self, app: App, *, records: int = 1_000_000, cold: bool = False, ticks: bool = False) -> None:
-        self.application = Application(app)
+        self.application = PreparedApplication(app)
         self.log = self.application.log
         self._cold = cold
         self._ticks = ticks
@@ -50,13 +50,13 @@ class LocalRun:
         (self.directory / "metadata").touch()
         control = self.application.directory / "control.json"
         self._control = Control(control)
-        self.orders = Orders(records, due=0 if ticks else None)
+        self.orders = PlannerSettings(records, due=0 if ticks else None)
         self._control.write(self.orders)
         program = self.application.program
         self._planner = Planner(program, self.log, Control(control), self.application.first)
         self._reader = Reader(program, self.log)
         self._committer = Committer(program, self.log, self.application.epoch, self.application.base)
-        self._roster = Roster(program.tasks if program.placement.tasks else 0)
+        self._roster = TaskSchedule(program.tasks if program.placement.tasks else 0)
         self.order(bounds=self._committer.bounds)
         self._runners: dict[int, TaskRunner] = {}
         self.results: list[Written] = []
@@ -85,19 +85,17 @@ class LocalRun:
     def batch(self) -> bool:
         """Runs one batch, the one that was interrupted first; returns whether there was one."""
         number = self._last("commits") + 1
-        start = self._mark(number - 1) if number else self._planner.first()
+        start = self._end(number - 1) if number else self._planner.first()
         if self._last("offsets") < number:
             end = self._planner.next(start)
             if end == start:
                 return False
-            self._write("offsets", number, json.dumps(end).encode())
+            self._write("offsets", number, end.to_json().encode())
         reach(AFTER_OFFSETS)
-        end = self._mark(number)
+        end = self._end(number)
         payloads: list[bytes] = []
         deliveries: dict[int, list[Delivery]] = {}
-        self.rows = list(
-            self._reader.read(number, end["now"], self._planner.ranges(start, end), tasks=end.get("tasks"))
-        )
+        self.rows = list(self._reader.read(number, end.time, self._planner.ranges(start, end), tasks=end.tasks))
         for row in self.rows:
             if row.kind == DELIVERY:
                 deliveries.setdefault(row.task, []).append(unpack(row.payload, Delivery))
@@ -105,7 +103,7 @@ class LocalRun:
                 payloads.append(row.payload)
         state = self._state(number)
         for task, given in deliveries.items():
-            payloads.append(self._run_task(task, given, state.setdefault(task, {}), end["now"]))
+            payloads.append(self._run_task(task, given, state.setdefault(task, {}), end.time))
         self._write("state", number + 1, msgspec.msgpack.encode(state))
         reach(AFTER_STATE)
         self.results = self._committer.commit(number, payloads)
@@ -142,8 +140,8 @@ class LocalRun:
         folder = self.directory / kind
         return max((int(path.name) for path in folder.glob("[0-9]*") if "." not in path.name), default=-1)
 
-    def _mark(self, number: int) -> Any:
-        return json.loads((self.directory / "offsets" / str(number)).read_bytes())
+    def _end(self, number: int) -> BatchEnd:
+        return BatchEnd.from_json((self.directory / "offsets" / str(number)).read_bytes())
 
     def states(self) -> dict[int, dict[bytes, bytes]]:
         """The state of each task after the last batch."""

@@ -20,6 +20,7 @@ from millstream.runtime import handle as handles
 from millstream.runtime.admin import migrate, reset
 from millstream.runtime.handle import Handle
 from millstream.runtime.observe.metrics import Metrics
+from millstream.runtime.start.application_state import read_state
 
 Build = Callable[[Stream[str, str]], Any]
 
@@ -182,7 +183,7 @@ def test_records_wait_for_others_while_a_new_global_table_is_read(log: Log) -> N
         produce(log, "in", ("k", f"v{n}"), at=45 + n)
     with LocalRun(build(table=False), records=10) as local:
         local.batch()
-    assert int(log.applications.state("shop")["waiting"])
+    assert read_state(log, "shop").waiting
     run(build(table=True), records=10)
     assert values(log, "joined") == [b"v%d r%d" % (n, 44 + n) for n in range(5)]
 

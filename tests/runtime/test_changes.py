@@ -15,9 +15,8 @@ from millstream import App, col, tumbling
 from millstream.core.failpoints import EXIT_STATUS, arm
 from millstream.errors import IncompatibleTopologyError, ProcessingError, SetupError
 from millstream.log import Log, ProducerRecord, open_log
-from millstream.log.api import Published
 from millstream.runtime.admin import migrate, reset
-from millstream.runtime.start.compatibility import had_tasks
+from millstream.runtime.start.application_state import read_state
 
 
 @pytest.fixture
@@ -105,7 +104,7 @@ def test_a_crash_while_a_new_global_table_is_read_changes_nothing(log: Log, poin
     assert in_child(child) == EXIT_STATUS
     produce(log, "small", ("more", "row"))
     with LocalRun(joining("small"), records=10) as local:
-        assert local.application.first["globals"] == ends
+        assert local.application.first.global_ends == ends
         local.run()
     assert sorted(values(log, "with-small")) == joined(0, 100)
 
@@ -552,7 +551,7 @@ def test_records_that_wait_for_others_are_lost_with_the_checkpoint(log: Log) -> 
     app.stream("in", key=str, value=str).join(table, lambda value, _row: value).to("out")
     with LocalRun(app, records=40) as local:
         local.batch()
-        assert int(log.applications.state("shop")["waiting"]) > 0
+        assert (read_state(log, "shop").waiting or 0) > 0
         shutil.rmtree(local.directory)
     with pytest.raises(SetupError, match="is gone") as caught:
         LocalRun(app)
@@ -560,20 +559,3 @@ def test_records_that_wait_for_others_are_lost_with_the_checkpoint(log: Log) -> 
     with pytest.raises(SetupError, match="records that were read wait for others") as caught:
         migrate(app)
     assert "if the checkpoint is lost, begin again from the input: millstream reset" in str(caught.value.hint)
-
-
-@pytest.mark.parametrize(
-    ("known", "published", "had"),
-    [
-        ({"stateful": b"1"}, False, True),
-        ({"stateful": b"0", "cells.0": b"x"}, True, False),
-        ({}, False, None),
-        ({}, True, False),
-        ({"cells.0": b"x"}, True, True),
-        ({"cells.0": b"x", "base": b"4"}, True, None),
-    ],
-)
-def test_what_earlier_versions_wrote_tells_whether_there_were_tasks(
-    known: dict[str, bytes], published: bool, had: bool | None
-) -> None:
-    assert had_tasks(known, Published(7, {}, {}) if published else None) is had

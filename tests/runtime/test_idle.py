@@ -46,7 +46,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(Planner, "_now", lambda _self, start: max(found.now, int(start["now"])))
+    monkeypatch.setattr(Planner, "_now", lambda _self, start: max(found.now, start.time))
     monkeypatch.setattr("millstream.runtime.batches.planner._WAIT", 0)
     return found
 

@@ -28,6 +28,7 @@ from millstream.errors import (
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.runtime.admin import migrate, reset
 from millstream.runtime.publish.committer import Committer
+from millstream.runtime.start.application_state import ApplicationState, read_state
 
 
 def topology(directory: Path, **config: Any) -> App:
@@ -649,7 +650,7 @@ def test_a_checkpoint_that_was_recorded_as_a_file_url_is_found(tmp_path: Path) -
         run.run()
     place = tmp_path / "applications" / "shop" / "checkpoint"
     log.applications.set_state(
-        "shop", {"checkpoint.location": f"file://{place}".encode()}, log.applications.acquire("shop")
+        "shop", ApplicationState(checkpoint_location=f"file://{place}").dump(), log.applications.acquire("shop")
     )
     with LocalRun(topology(tmp_path)) as run:
         assert run.directory == place
@@ -662,7 +663,9 @@ def moved(directory: Path, place: str) -> tuple[Log, dict[str, bytes]]:
     fill(log)
     with LocalRun(topology(directory)) as run:
         run.run()
-    log.applications.set_state("shop", {"checkpoint.location": place.encode()}, log.applications.acquire("shop"))
+    log.applications.set_state(
+        "shop", ApplicationState(checkpoint_location=place).dump(), log.applications.acquire("shop")
+    )
     return log, log.applications.state("shop")
 
 
@@ -677,7 +680,7 @@ def test_reset_refuses_where_it_cannot_delete_the_checkpoint(tmp_path: Path, pla
     assert (log.applications.state("shop"), log.topics()) == (known, topics)
     said = reset("shop", state_dir=str(tmp_path), checkpoint_gone=True)
     assert f"left the checkpoint {place}, which should be gone" in said
-    assert log.applications.state("shop").keys() == {"begin"}
+    assert read_state(log, "shop") == ApplicationState(reset_to="earliest")
     with LocalRun(topology(tmp_path)) as run:
         assert run.run() > 0
 
@@ -692,7 +695,7 @@ def test_migrate_refuses_where_it_cannot_tell_whether_there_is_a_checkpoint(tmp_
     assert log.applications.state("shop") == known
     other = {"checkpoint.location": "s3a://bucket/another"}
     assert "the next start begins a new checkpoint s3a://bucket/another" in migrate(topology(tmp_path, **other))
-    assert log.applications.state("shop")["checkpoint.location"] == b"s3a://bucket/another"
+    assert read_state(log, "shop").checkpoint_location == "s3a://bucket/another"
     with pytest.raises(SetupError, match="cannot be made beside s3a://bucket/shop"):
         migrate(topology(tmp_path, **config))  # the first one is still there
     with pytest.raises(SetupError, match="cannot be deleted from here: s3a://bucket/shop"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from millstream import App
 from millstream.core.partitioning import partition_for
 from millstream.errors import SetupError
 from millstream.log import ProducerRecord, open_log
+from millstream.runtime.admin import migrate, reset
 from millstream.runtime.messages import Delivery, unpack
 from millstream.runtime.read.reader import DELIVERY, RESULT
-from millstream.runtime.start.application import MOST_TASKS, Application
+from millstream.runtime.start.prepared_application import MOST_TASKS, PreparedApplication
 from millstream.state.paged import MANIFEST_KEY
 
 TASKS = 48
@@ -87,7 +89,7 @@ def test_the_number_of_tasks_follows_the_partitions_up_to_a_limit(
 ) -> None:
     with open_log(tmp_path) as log:
         log.create_topic("in", partitions)
-    application = Application(counting(tmp_path, **config))
+    application = PreparedApplication(counting(tmp_path, **config))
     application.close()
     assert application.program.tasks == tasks
 
@@ -159,10 +161,18 @@ def test_every_record_is_counted_whichever_batches_its_task_runs_in(tmp_path: Pa
     assert dict(app.store("counts").all()) == expected
 
 
-def test_state_of_another_format_is_refused(tmp_path: Path) -> None:
+def test_every_reader_refuses_application_state_of_another_format(tmp_path: Path) -> None:
     produce(tmp_path, "in", 0, "x", 1)
-    with LocalRun(counting(tmp_path)) as run:
+    app = counting(tmp_path)
+    with LocalRun(app) as run:
         run.run()
         run.log.applications.set_state("counting", {"format": b"1"}, run.application.epoch)
-    with pytest.raises(SetupError, match="written by another version of Millstream"):
-        LocalRun(counting(tmp_path))
+    readers: list[Callable[[], object]] = [
+        lambda: LocalRun(app),
+        lambda: migrate(app),
+        lambda: reset("counting", state_dir=str(tmp_path)),
+    ]
+    for read in readers:
+        with pytest.raises(SetupError, match="written by another version of Millstream") as raised:
+            read()
+        assert raised.value.hint == "run or reset it with that version, or choose another application id"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from tests.unit.log.helpers import in_child
 from millstream import App, Processor, Record, tumbling
 from millstream.core.failpoints import EXIT_STATUS, arm
 from millstream.log import Log, ProducerRecord, open_log
+from millstream.runtime.batches.batch_end import BatchEnd
 
 SIZES = (100, 1_000, 60_000)
 """Of windows, in milliseconds: the last one stays open."""
@@ -99,16 +99,16 @@ def test_a_tick_that_is_run_again_sees_the_time_that_was_recorded(tmp_path: Path
             run_until(local, [100], log)
 
     assert in_child(child) == EXIT_STATUS
-    marks = tmp_path / "applications" / "idle" / "checkpoint" / "offsets"
-    first, tick = (json.loads((marks / str(number)).read_bytes()) for number in (0, 1))
-    assert tick["offsets"] == first["offsets"], "the second batch is no tick"
+    ends = tmp_path / "applications" / "idle" / "checkpoint" / "offsets"
+    first, tick = (BatchEnd.from_json((ends / str(number)).read_bytes()) for number in (0, 1))
+    assert tick.offsets == first.offsets, "the second batch is no tick"
     assert (closed(log), counts(log, "clock")) == ([], [])
-    later = tick["now"] + SIZES[1] + 100
+    later = tick.time + SIZES[1] + 100
     time.sleep(max(0.0, later / 1000 - time.time()))  # by the clock, two windows are over now
 
     with LocalRun(build(tmp_path), ticks=True) as local:
         assert local.batch()
-        assert set(counts(log, "clock")) == {tick["now"]}
-        assert closed(log) == [size for size in SIZES if tick["now"] - first["now"] >= size]
+        assert set(counts(log, "clock")) == {tick.time}
+        assert closed(log) == [size for size in SIZES if tick.time - first.time >= size]
         run_until(local, [100, 1_000], log)
         assert max(counts(log, "clock")) >= later

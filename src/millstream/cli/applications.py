@@ -132,17 +132,18 @@ def plan_diff(
     """
     from millstream.cli.loading import lines_of_user, load
     from millstream.log.opening import log_location
-    from millstream.runtime.start.application import directory_of
+    from millstream.runtime.start.application_state import read_state
     from millstream.runtime.start.checkpoint import checkpoint_of
     from millstream.runtime.start.compatibility import compare_with_last
+    from millstream.runtime.start.prepared_application import directory_of
 
     app = load(target, _configuration(context, config, data))
     found = None
     with open_data(app.config["state.dir"], config=app.config) as log, lines_of_user():
-        known = log.applications.state(app.id)
-        if "plan" in known:
-            checkpoint = checkpoint_of(known, app.config, directory_of(log_location(app.config), app.id))
-            found = compare_with_last(app.topology(), known, log, checkpoint)
+        state = read_state(log, app.id)
+        if state.started_plan is not None:
+            checkpoint = checkpoint_of(state, app.config, directory_of(log_location(app.config), app.id))
+            found = compare_with_last(app.topology(), state, log, checkpoint)
     if found is None:
         if output == "json":
             print_json({"application": app.id, "compatible": True, "first_run": True, "stores": [], "operators": []})

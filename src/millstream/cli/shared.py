@@ -24,6 +24,7 @@ from millstream.text.escaping import printable, readable
 if TYPE_CHECKING:
     from millstream.log import Log
     from millstream.log.opening import LogLocation
+    from millstream.runtime.start.application_state import ApplicationState
 
 _PATIENCE = 10.0
 _PROFILE = "MILLSTREAM_PROFILE"
@@ -177,18 +178,21 @@ def open_data(data: str | None, *, create: bool = False, config: Mapping[str, An
         raise CommandError(f"there is no data directory {directory}", hint=hint) from error
 
 
-def check_application(log: Log, application: str) -> dict[str, bytes]:
-    """Returns what an application remembers.
+def check_application(log: Log, application: str) -> ApplicationState:
+    """Returns the recorded state of an application.
 
     Raises:
         CommandError: It has never run here.
+        SetupError: Another version of Millstream wrote its state.
     """
+    from millstream.runtime.start.application_state import ApplicationState
+
     check_name(application, "application")
-    state = log.applications.state(application)
-    if not state:
+    entries = log.applications.state(application)
+    if not entries:
         hint = suggestion(application, log.groups()) or "millstream groups list shows the applications that have run"
         raise CommandError(f"there is no application {application!r} here", hint=hint)
-    return state
+    return ApplicationState.load(application, entries)
 
 
 def to_milliseconds(text: str, option: str, others: str = "") -> int:

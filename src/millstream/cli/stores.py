@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -199,8 +198,8 @@ def _opened(data: str | None, application: str) -> _Stores:
     with open_data(data) as log:
         state = check_application(log, application)
         has_run = log.applications.published(application) is not None
-    plan: dict[str, Any] = json.loads(state["plan"])["stores"] if "plan" in state else {}
-    queryable = [name for name in json.loads(state.get("views", b"[]")) if name in plan]
+    plan: dict[str, Any] = {} if state.started_plan is None else state.started_plan["stores"]
+    queryable = [name for name in state.queryable_stores or [] if name in plan]
     where = place(data)
     if plan and has_run and where.cluster is not None and not where.views.exists():
         hint = "stores are read on the machine where the application runs; give its data directory with --data"

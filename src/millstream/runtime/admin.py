@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from millstream.core.names import check_name
 from millstream.dsl.app import App
@@ -19,26 +20,13 @@ from millstream.log.opening import LogLocation, log_location, open_location
 from millstream.plan.compare import Comparison
 from millstream.plan.side import BEGIN_AGAIN
 from millstream.plan.sources import ToTable
-from millstream.runtime.batches.planner import Mark
+from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.program.program import Program
 from millstream.runtime.queries import stores_of
-from millstream.runtime.start.application import directory_of, lock_application
-from millstream.runtime.start.checkpoint import (
-    FORMER,
-    all_checkpoints,
-    checkpoint_of,
-    local_path,
-    new_checkpoint,
-    recorded,
-)
-from millstream.runtime.start.compatibility import (
-    compare_with_last,
-    had_tasks,
-    plain,
-    plan_that_ran,
-    record,
-    whole_changelogs,
-)
+from millstream.runtime.start.application_state import ApplicationState, ResetPosition, read_state
+from millstream.runtime.start.checkpoint import all_checkpoints, checkpoint_of, local_path, new_checkpoint, recorded
+from millstream.runtime.start.compatibility import compare_with_last, complete_changelogs, facts_of, plain
+from millstream.runtime.start.prepared_application import directory_of, lock_application
 from millstream.runtime.start.view_rebuild import forget_rows
 
 Position = Literal["earliest", "latest"] | int
@@ -107,8 +95,8 @@ def reset(
         if not log.applications.state(application_id) and not directory.exists():
             raise SetupError(f"there is no application {application_id!r} in {place}")
         stack.enter_context(lock_application(directory, application_id))
-        known = log.applications.state(application_id)
-        checkpoints = [local_path(each) or each for each in all_checkpoints(known, directory)]
+        state = read_state(log, application_id)
+        checkpoints = [local_path(each) or each for each in all_checkpoints(state, directory)]
         elsewhere = [each for each in checkpoints if isinstance(each, str)]
         if elsewhere and not checkpoint_gone:
             raise SetupError(
@@ -130,14 +118,14 @@ def reset(
                 steps.append(f"delete the checkpoint {path}")
                 if not dry_run:
                     shutil.rmtree(path)
-        begin = {"offset": to_offset} if to_offset is not None else to
+        begin: ResetPosition = {"offset": to_offset} if to_offset is not None else to
         where = f"offset {to_offset}" if to_offset is not None else f"the {to}" if isinstance(to, str) else f"time {to}"
         steps.append(f"begin to read at {where}")
         if not dry_run:
             (directory / "identity").unlink(missing_ok=True)
             log.applications.delete(application_id)
             epoch = log.applications.acquire(application_id)
-            log.applications.set_state(application_id, {"begin": json.dumps(begin).encode()}, epoch)
+            log.applications.set_state(application_id, ApplicationState(reset_to=begin).dump(), epoch)
     return steps if dry_run else _as_done(steps)
 
 
@@ -215,49 +203,48 @@ def migrate(app: App, *, keep: Collection[str] = (), dry_run: bool = False) -> l
     place = log_location(app.config)
     directory = directory_of(place, app.id)
     with open_location(place, create=False) as log, lock_application(directory, app.id):
-        known, published = log.applications.state(app.id), log.applications.published(app.id)
-        if published is None:
+        state, published = read_state(log, app.id), log.applications.published(app.id)
+        if published is None or state.tasks is None:
             raise SetupError(
                 f"application {app.id!r} has nothing to migrate in {place}: it has published nothing yet",
                 hint="just start it; or, if its topology has changed since it was first started: millstream reset",
             )
-        if int(known.get("waiting", b"0")):
+        if state.waiting:
             raise SetupError(
-                f"application {app.id!r} was stopped in the middle: {known['waiting'].decode()} records that were read "
+                f"application {app.id!r} was stopped in the middle: {state.waiting} records that were read "
                 "wait for others",
                 hint="run the former topology until it has caught up: app.run(until_caught_up=True); or, if the "
                 f"checkpoint is lost, {BEGIN_AGAIN}",
             )
-        program = Program(app.topology(), app.config, int(known["tasks"]), {}, place)
-        last = checkpoint_of(known, app.config, directory)
-        restores, empty, added, lost = _rebuilt(program, log, known, last, keep)
+        program = Program(app.topology(), app.config, state.tasks, {}, place)
+        last = checkpoint_of(state, app.config, directory)
+        restores, empty, added, lost = _rebuilt(program, log, state, last, keep)
         tables = {table.topic: table.store.name for table in app.topology().global_tables}
         number = published.batch + 1
-        checkpoint = new_checkpoint(known, app.config, directory, number)
+        checkpoint = new_checkpoint(state, app.config, directory, number)
         steps = [f"rebuild store {name} from {topic}" for topic, name in restores.items()]
         steps += [f"read global table {name} again from {topic}" for topic, name in tables.items()]
         steps += [f"begin with an empty store {name}" for name in empty]
         steps += [f"give up store {name}, which the topology has no more" for name in lost]
         steps.append(f"begin a new checkpoint {checkpoint}")
         if not dry_run:
-            mark = _restoring_mark(log, known, published.offsets, sorted(restores))
-            for topic in tables:
-                mark["offsets"].pop(topic, None)
-            # What tasks remembered before an application had none is too old to be taken up.
-            cells = known if had_tasks(known, published) is not False else {}
+            # Cells that tasks recorded before the application had no tasks are outdated.
+            cells = state.cells if state.stateful is not False else {}
             beside = place.cluster is None
-            former = [recorded(one, directory, goes_along=beside) for one in all_checkpoints(known, directory)]
-            state = {
-                "first": json.dumps(mark).encode(),
-                "restores": json.dumps(restores).encode(),
-                "base": str(number).encode(),
-                "checkpoint.location": recorded(checkpoint, directory, goes_along=beside).encode(),
-                FORMER: json.dumps(former).encode(),
-                "plan": json.dumps(plain(app.topology())).encode(),
-                **record(app.topology(), program.logged),  # what is not rebuilt begins empty, and so does its changelog
-                **{f"restored.{task}": cells.get(f"cells.{task}", b"") for task in range(int(known["tasks"]))},
-            }
-            log.applications.set_state(app.id, state, log.applications.acquire(app.id))
+            # A store that is not rebuilt begins empty, and so does its changelog.
+            facts = msgspec.structs.replace(
+                facts_of(app.topology(), program.logged),
+                start=_restoring_start(log, state, published.offsets, sorted(restores), tables),
+                restores=restores,
+                base_batch=number,
+                checkpoint_location=recorded(checkpoint, directory, goes_along=beside),
+                former_checkpoints=[
+                    recorded(former, directory, goes_along=beside) for former in all_checkpoints(state, directory)
+                ],
+                started_plan=plain(app.topology()),
+                restored_cells={task: cells.get(task, b"") for task in range(state.tasks)},
+            )
+            log.applications.set_state(app.id, facts.dump(), log.applications.acquire(app.id))
             forget_rows(program, log, [spec for spec in stores_of(app.topology()) if spec.name in {*empty, *added}])
     return steps if dry_run else _as_done(steps)
 
@@ -278,11 +265,9 @@ class _Rebuilt(NamedTuple):
     lost: list[str]
 
 
-def _rebuilt(
-    program: Program, log: Log, known: Mapping[str, bytes], checkpoint: str, keep: Collection[str]
-) -> _Rebuilt:
+def _rebuilt(program: Program, log: Log, state: ApplicationState, checkpoint: str, keep: Collection[str]) -> _Rebuilt:
     topology = program.topology
-    comparison = _keeping(compare_with_last(topology, known, log, checkpoint), keep)
+    comparison = _keeping(compare_with_last(topology, state, log, checkpoint), keep)
     specs = {spec.name: spec for node in topology.plan.nodes for spec in node.stores}
     named = [change for change in comparison.stores if change.name in specs and specs[change.name].named]
     for change in (*named, *comparison.topics):
@@ -301,7 +286,7 @@ def _rebuilt(
     tables = {table.store.name for table in topology.global_tables}
     kept = {name: program.changelog_of(specs[name]) for name in comparison.names("kept") if name not in tables}
     restores = {topic: name for name, topic in kept.items() if topic is not None and topic in topics}
-    whole = whole_changelogs(kept, known, plan_that_ran(known, log.applications.published(topology.application_id)))
+    whole = complete_changelogs(kept, state)
     for name in (name for name in restores.values() if name not in whole):
         raise SetupError(
             f"store {name!r} cannot be rebuilt: its changelog lacks what was changed while it was switched off",
@@ -329,10 +314,15 @@ def _keeping(comparison: Comparison, keep: Collection[str]) -> Comparison:
     return replace(comparison, stores=tuple(stores.values()))
 
 
-def _restoring_mark(log: Log, known: Mapping[str, bytes], read: Offsets, changelogs: list[str]) -> Mark:
-    """Where an application begins that first rebuilds its stores, then goes on where it was."""
-    ends = log.ends(changelogs)
-    offsets: dict[str, list[int]] = json.loads(known["first"])["offsets"]
+def _restoring_start(
+    log: Log, state: ApplicationState, read: Offsets, changelogs: list[str], unread: Collection[str]
+) -> BatchEnd:
+    """Start positions of an application that first rebuilds its stores, then continues at its committed offsets.
+
+    Topics in *unread* are read again.
+    """
+    assert state.start is not None
+    offsets = {topic: list(row) for topic, row in state.start.offsets.items()}
     topics = {topic.name for topic in log.topics()}
     for (topic, partition), offset in read.items():
         if topic in topics:
@@ -340,4 +330,5 @@ def _restoring_mark(log: Log, known: Mapping[str, bytes], read: Offsets, changel
             row += [0] * (partition + 1 - len(row))
             row[partition] = offset
     offsets |= log.starts(changelogs)
-    return {"offsets": offsets, "more": {}, "now": 0, "globals": ends, "since": {}}
+    kept = {topic: row for topic, row in offsets.items() if topic not in unread}
+    return BatchEnd(offsets=kept, global_ends=log.ends(changelogs))

@@ -25,10 +25,10 @@ from millstream.errors import (
     QueryError,
     RunError,
 )
-from millstream.runtime.batches.control import Control, Orders
+from millstream.runtime.batches.control import Control, PlannerSettings
 from millstream.runtime.batches.pacing import Pacing
-from millstream.runtime.batches.roster import Roster
 from millstream.runtime.batches.subscription import Subscription
+from millstream.runtime.batches.task_schedule import TaskSchedule
 from millstream.runtime.lifecycle import Lifecycle, Listener, State
 from millstream.runtime.observe.metrics import Metrics
 from millstream.runtime.observe.status import Status
@@ -45,7 +45,7 @@ from millstream.runtime.spark.session import (
     open_session,
     where_to_look,
 )
-from millstream.runtime.start.application import Application
+from millstream.runtime.start.prepared_application import PreparedApplication
 from millstream.state.stores import ReadOnlyKeyValueStore
 from millstream.text.escaping import error_text
 from millstream.text.html import facts
@@ -92,9 +92,9 @@ class Handle:
             self._life.listen(on_state_change)
         self._stopping = threading.Event()
         self._error: MillstreamError | None = None
-        self._application = Application(app)
+        self._application = PreparedApplication(app)
         try:
-            self._application.patiently(self._look)
+            self._application.retry_while_unavailable(self._look)
         except BaseException:
             self._application.close()
             raise
@@ -107,7 +107,7 @@ class Handle:
             self._each,
         )
         self._control = Control(self._application.directory / "control.json")
-        self._orders = Orders(self._pacing.records, due=0, until=self._until)
+        self._orders = PlannerSettings(self._pacing.records, due=0, until=self._until)
         self._control.write(self._orders)
         self._status = Status(app, self._metrics)
         self._life.listen(self._status.state_changed)
@@ -124,7 +124,7 @@ class Handle:
         """Looks at where the log is now: before this, nothing is known of it."""
         application = self._application
         self._subscription = Subscription(application.program, application.log)
-        own, first = self._subscription.internal, application.first["offsets"]
+        own, first = self._subscription.internal, application.first.offsets
         inputs = [t for t in self._subscription.topics if t not in own and t not in self._subscription.restores]
         self._until = application.log.ends(inputs) if self._until_caught_up else None
         self._upkeep = Upkeep(
@@ -350,7 +350,7 @@ class Handle:
         self._look_at = where_to_look(session)
         cores = cores_of(session)
         committer = Committer(application.program, application.log, application.epoch, application.base)
-        self._roster = Roster(application.program.tasks if application.program.placement.tasks else 0)
+        self._roster = TaskSchedule(application.program.tasks if application.program.placement.tasks else 0)
         self._order(bounds=committer.bounds, due=0, awake=None)
         self._looked_after = -1
 

@@ -12,9 +12,6 @@ from millstream.stages import Topology
 from millstream.state.spec import StoreSpec
 from millstream.views.reader import open_view
 
-VIEWS = "views"
-"""Under this name the log remembers which stores of an application can be queried, as JSON."""
-
 
 def stores_of(topology: Topology) -> list[StoreSpec]:
     """The stores that a topology keeps."""

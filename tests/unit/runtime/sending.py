@@ -48,7 +48,7 @@ class Project:
         target = self._folder.parent / f"packed-{self._count}"
         begin = f"""
             from pathlib import Path
-            from millstream.runtime import program
+            from millstream.runtime.program import program
             def pack(thing):
                 Path({str(target)!r}).write_bytes(program.pack(thing))
         """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.runtime.batches.control import Control, Orders
+from millstream.runtime.batches.control import Control, PlannerSettings
 from millstream.runtime.batches.pacing import Pacing
 from millstream.runtime.lifecycle import Lifecycle, State
 from millstream.runtime.spark.slots import slots, spark_hash
@@ -150,10 +150,10 @@ def test_a_listener_that_fails_keeps_nobody_from_going_on(capsys: pytest.Capture
 
 def test_orders_reach_the_planner(tmp_path: Path) -> None:
     driver, planner = Control(tmp_path / "control"), Control(tmp_path / "control")
-    driver.write(Orders(5, until={"a": [1, 2]}))
-    assert planner.read() == Orders(5, until={"a": [1, 2]})
-    driver.write(Orders(7, paused=True, due=12))
-    assert planner.read() == Orders(7, paused=True, due=12)
+    driver.write(PlannerSettings(5, until={"a": [1, 2]}))
+    assert planner.read() == PlannerSettings(5, until={"a": [1, 2]})
+    driver.write(PlannerSettings(7, paused=True, due=12))
+    assert planner.read() == PlannerSettings(7, paused=True, due=12)
 
 
 def test_what_is_printed_and_logged_is_collected() -> None:

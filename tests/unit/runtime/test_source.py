@@ -16,9 +16,9 @@ from millstream.runtime.batches.control import Control
 from millstream.runtime.messages import Failure, Written, unpack
 from millstream.runtime.program.program import pack_program
 from millstream.runtime.read.reader import RESULT, Range
-from millstream.runtime.spark.parcel import Parcel
+from millstream.runtime.spark.shipped_program import ShippedProgram
 from millstream.runtime.spark.source import MillstreamReader, Part, Settings
-from millstream.runtime.start.application import Application
+from millstream.runtime.start.prepared_application import PreparedApplication
 
 NAME = "a_module_of_the_driver"
 
@@ -37,9 +37,9 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MillstreamReader:
         log.produce("in", [ProducerRecord(b"k", b"v")])
     app = App("far", config={"state.dir": str(tmp_path)})
     app.stream("in", value=str).map_values(used.shout).to("out")
-    application = Application(app)
+    application = PreparedApplication(app)
     unused: Any = None
-    parcel = Parcel(pack_program(application.program), unused, tmp_path)
+    parcel = ShippedProgram(pack_program(application.program), unused, tmp_path)
     application.close()
     del sys.modules[NAME]
     return MillstreamReader(Settings(parcel, str(tmp_path / "control"), application.first, 2, [7], "run", 1))

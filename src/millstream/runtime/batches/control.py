@@ -12,7 +12,7 @@ from millstream.errors import MillstreamError
 from millstream.runtime.messages import Failure, failure_of, pack, unpack
 
 
-class Orders(msgspec.Struct, frozen=True):
+class PlannerSettings(msgspec.Struct, frozen=True):
     """What the driver wants of the planner.
 
     Attributes:
@@ -44,26 +44,26 @@ class Control:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen = (-1, -1)
-        self._orders = Orders(1)
+        self._orders = PlannerSettings(1)
         self._acknowledged = -1
         self._trouble: str | None = None
         self._heard = 0
 
-    def write(self, orders: Orders) -> None:
+    def write(self, orders: PlannerSettings) -> None:
         """Says what is wanted from now on."""
         if orders == self._orders and self._path.exists():
             return
         self._orders = orders
         _replace(self._path, msgspec.json.encode(orders))
 
-    def acknowledge(self, orders: Orders) -> None:
+    def acknowledge(self, orders: PlannerSettings) -> None:
         """The planner says that it has paused: no batch is running, and none will begin."""
         path = self._path.with_suffix(".paused")
         if self._acknowledged != orders.number:
             path.write_text(str(orders.number), encoding="ascii")
             self._acknowledged = orders.number
 
-    def is_acknowledged(self, orders: Orders) -> bool:
+    def is_acknowledged(self, orders: PlannerSettings) -> bool:
         """Whether the planner has paused because of these orders."""
         path = self._path.with_suffix(".paused")
         return path.exists() and path.read_text(encoding="ascii") == str(orders.number)
@@ -115,12 +115,12 @@ class Control:
             self._path.with_suffix(suffix).unlink(missing_ok=True)
         self._heard = 0
 
-    def read(self) -> Orders:
+    def read(self) -> PlannerSettings:
         """Returns what is wanted now."""
         found = os.stat(self._path)  # noqa: PTH116  (it is asked for many times a second)
         seen = (found.st_mtime_ns, found.st_ino)
         if seen != self._seen:
-            self._orders = msgspec.json.decode(self._path.read_bytes(), type=Orders)
+            self._orders = msgspec.json.decode(self._path.read_bytes(), type=PlannerSettings)
             self._seen = seen
         return self._orders
 

@@ -12,20 +12,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from millstream.errors import BrokerError, MillstreamError, OffsetOutOfRangeError
 from millstream.log.api import Log
-from millstream.runtime.batches.control import Control, Orders
+from millstream.runtime.batches.batch_end import BatchEnd, TopicOffsets
+from millstream.runtime.batches.control import Control, PlannerSettings
 from millstream.runtime.batches.subscription import Subscription
 from millstream.runtime.program.program import Program
 from millstream.runtime.read.reader import Dealing, Range
-
-Offsets = dict[str, list[int]]
-Mark = dict[str, Any]
-"""Where a batch ends, as Spark records it, with all that a replay of it needs: offsets by topic, the time, which
-partitions had more, the tasks that run in any case, and the bounds of what it reads (`Range.bounds`)."""
 
 _WAIT = 0.05
 _REFRESH = 1.0
@@ -47,22 +43,22 @@ class Planner:
         first: Where the application began to read.
     """
 
-    def __init__(self, program: Program, log: Log, control: Control, first: Mark) -> None:
+    def __init__(self, program: Program, log: Log, control: Control, first: BatchEnd) -> None:
         self._program = program
         self._log = log
         self._control = control
         self._first = first
         self._subscription = Subscription(program, log)
         self._dealing = Dealing(program)
-        self._orders: Orders | None = None
+        self._orders: PlannerSettings | None = None
         self._bounds: dict[tuple[str, int], int] = {}
-        self._unread: dict[str, list[int]] = {}
+        self._unread: dict[str, list[bool]] = {}
         self._crowded = False
         self._patience = program.log.patience
         self._silent: float | None = None
         self._quiet: int | None = None
 
-    def first(self) -> Mark:
+    def first(self) -> BatchEnd:
         """Where the first batch begins."""
         return self._first
 
@@ -70,7 +66,7 @@ class Planner:
         """Closes the log."""
         self._log.close()
 
-    def next(self, start: Mark) -> Mark:
+    def next(self, start: BatchEnd) -> BatchEnd:
         """Where the batch that begins at a mark ends; the same mark if there is no reason for a batch.
 
         A broker that does not answer is waited for.
@@ -90,13 +86,13 @@ class Planner:
         self._control.trouble(None)
         return mark
 
-    def _next(self, start: Mark) -> Mark:
+    def _next(self, start: BatchEnd) -> BatchEnd:
         orders = self._control.read()
         quiet, self._quiet = self._quiet, None
         if orders is not self._orders:
             self._orders = orders
             self._bounds = {(topic, partition): bound for topic, partition, bound in orders.bounds}
-        self._unread = start["more"]
+        self._unread = start.has_more
         self._crowded = orders.waiting > orders.records
         if orders.paused:
             self._control.acknowledge(orders)
@@ -115,75 +111,79 @@ class Planner:
                 return self._mark(look, {}, now, orders, is_tick=True)
             self._quiet = quiet
             return start
-        if quiet is not None and orders.asleep is not None and quiet >= orders.asleep and quiet > start["now"]:
+        if quiet is not None and orders.asleep is not None and quiet >= orders.asleep and quiet > start.time:
             # Stream times that nobody waited for must be where they were when all was last seen to be quiet.
             return self._mark(look, {}, quiet, orders, is_tick=True)
         return self._mark(look, self._choose(look.offsets, self._now_wanted(look), orders), now, orders)
 
-    def _mark(self, look: _Look, chosen: Offsets, now: int, orders: Orders, *, is_tick: bool = False) -> Mark:
+    def _mark(
+        self, look: _Look, chosen: TopicOffsets, now: int, orders: PlannerSettings, *, is_tick: bool = False
+    ) -> BatchEnd:
         """Where a batch ends. One that is just a tick says that there is no more: then it was quiet."""
         offsets = {**look.offsets, **chosen}
-        more = {
-            topic: [int(begin < end) for begin, end in zip(_padded(offsets[topic], len(ends)), ends, strict=True)]
+        has_more = {
+            topic: [begin < end for begin, end in zip(_padded(offsets[topic], len(ends)), ends, strict=True)]
             for topic, ends in look.ends.items()
             if not is_tick and _any_beyond(offsets, {topic: ends})
         }
-        mark = {
-            "offsets": offsets,
-            "more": more,
-            "now": now,
-            "globals": self._first["globals"],
-            "since": self._first["since"],
-            "tasks": orders.awake,
-        }
-        read = ((topic, partition) for topic, partition, *_ in _spans(look.offsets, mark))
-        places = (place for one in read for place in self._dealing.places(*one))
-        mark["bounds"] = [(*place, self._bounds[place]) for place in places if place in self._bounds]
-        return {**mark, "new": look.new} if look.new else mark
+        read = ((topic, partition) for topic, partition, *_ in _spans(look.offsets, offsets, has_more))
+        places = (place for source in read for place in self._dealing.places(*source))
+        return BatchEnd(
+            offsets=offsets,
+            has_more=has_more,
+            time=now,
+            global_ends=self._first.global_ends,
+            global_epochs=self._first.global_epochs,
+            tasks=orders.awake,
+            bounds=[(*place, self._bounds[place]) for place in places if place in self._bounds],
+            new_topics=look.new,
+        )
 
-    def ranges(self, start: Mark, end: Mark) -> list[Range]:
+    def ranges(self, start: BatchEnd, end: BatchEnd) -> list[Range]:
         """What a batch reads."""
-        bounds = {(topic, partition): bound for topic, partition, bound in end.get("bounds", [])}
+        bounds = {(topic, partition): bound for topic, partition, bound in end.bounds}
         ranges = []
-        for topic, partition, begin, stop, waits in _spans({**start["offsets"], **end.get("new", {})}, end):
+        for topic, partition, begin, stop, waits in _spans(
+            {**start.offsets, **end.new_topics}, end.offsets, end.has_more
+        ):
             known = [(*place, bounds[place]) for place in self._dealing.places(topic, partition) if place in bounds]
             ranges.append(Range(topic, partition, begin, stop, waits, known))
         # A batch that was planned before the topology had a global table needs it all the same when it is run again.
         late = sorted(self._late_tables(end))
         for topic, begins in (self._log.starts(late) if late else {}).items():
-            stops = self._first["globals"][topic]
+            stops = self._first.global_ends[topic]
             ranges += [Range(topic, p, a, b, more=False) for p, (a, b) in enumerate(zip(begins, stops, strict=False))]
         return ranges
 
-    def _late_tables(self, mark: Mark) -> set[str]:
+    def _late_tables(self, end: BatchEnd) -> set[str]:
         """The topics of global tables that the topology which planned a batch did not have; they are read whole.
 
         One that comes back is another one: what was there of it may be gone.
         """
-        since = mark.get("since", dict.fromkeys(mark["globals"], 0))
-        return {topic for topic in self._subscription.globals if since.get(topic) != self._first["since"][topic]}
+        epochs, own = end.global_epochs, self._first.global_epochs
+        return {topic for topic in self._subscription.globals if epochs.get(topic) != own[topic]}
 
     # ----- how far ---------------------------------------------------------------------------------------------
 
-    def _look(self, start: Mark, orders: Orders) -> _Look:
+    def _look(self, start: BatchEnd, orders: PlannerSettings) -> _Look:
         """Looks at what there is.
 
         Topics that are new to the application begin where that was decided at the start, and so do those that were
         read as global tables and are none any more. Those that came to a pattern since then, partitions that came to a
         topic, and new global tables are read from their first record.
         """
-        others = self._late_tables(start) | (start["globals"].keys() - self._first["globals"].keys())
-        known = {topic: offsets for topic, offsets in start["offsets"].items() if topic not in others}
+        others = self._late_tables(start) | (start.global_ends.keys() - self._first.global_ends.keys())
+        known = {topic: offsets for topic, offsets in start.offsets.items() if topic not in others}
         ends = self._log.ends(self._subscription.topics)
         self._check(known, ends)
         missing = [topic for topic, each in ends.items() if len(each) > len(known.get(topic, []))]
         starts = self._log.starts(missing) if missing else {}
-        decided = {t: row for t, row in self._first["offsets"].items() if t not in self._subscription.globals} | known
+        decided = {t: row for t, row in self._first.offsets.items() if t not in self._subscription.globals} | known
         new = {topic: decided.get(topic, []) + begin[len(decided.get(topic, [])) :] for topic, begin in starts.items()}
         offsets = {**known, **new}
         return _Look(offsets, new, self._limited(offsets, ends, orders))
 
-    def _check(self, known: Offsets, ends: Offsets) -> None:
+    def _check(self, known: TopicOffsets, ends: TopicOffsets) -> None:
         """Makes sure that topics still have what was read of them."""
         for topic, each in ends.items():
             for partition, (end, offset) in enumerate(zip(each, known.get(topic, []), strict=False)):
@@ -194,23 +194,23 @@ class Planner:
                         hint="reset the application, so that it begins again from its input: millstream reset",
                     )
 
-    def _limited(self, offsets: Offsets, ends: Offsets, orders: Orders) -> Offsets:
+    def _limited(self, offsets: TopicOffsets, ends: TopicOffsets, orders: PlannerSettings) -> TopicOffsets:
         """The ends of what may be read at all: of changelogs only what was there when stores began to be rebuilt."""
         own, restores, until = self._subscription.internal, self._subscription.restores, orders.until
         if until is not None:
             ends = {t: e if t in own or t in restores else _least(e, until.get(t, [])) for t, e in ends.items()}
-        ends |= {t: _least(ends[t], self._first["globals"].get(t, [])) for t in restores}
+        ends |= {t: _least(ends[t], self._first.global_ends.get(t, [])) for t in restores}
         return {t: _greatest(ends[t], offsets.get(t, [])) for t in sorted(ends)}
 
-    def _now_wanted(self, look: _Look) -> Offsets:
+    def _now_wanted(self, look: _Look) -> TopicOffsets:
         """The ends of what comes next: stores that are rebuilt, then global tables as they were, then all else."""
         for before in (self._subscription.restores, self._subscription.globals):
-            first = {t: _least(look.ends[t], self._first["globals"].get(t, [])) for t in sorted(before)}
+            first = {t: _least(look.ends[t], self._first.global_ends.get(t, [])) for t in sorted(before)}
             if _any_beyond(look.offsets, first):
                 return first
         return look.ends
 
-    def _choose(self, offsets: Offsets, ends: Offsets, orders: Orders) -> Offsets:
+    def _choose(self, offsets: TopicOffsets, ends: TopicOffsets, orders: PlannerSettings) -> TopicOffsets:
         """The ends of a batch of bounded size: of each partition that has records at least one.
 
         The application's own topics come first: what is in them is half done. If operators make so many records of one
@@ -236,7 +236,7 @@ class Planner:
         }
         return self._fill(offsets, chosen, ends, records)
 
-    def _fill(self, offsets: Offsets, chosen: Offsets, ends: Offsets, records: int) -> Offsets:
+    def _fill(self, offsets: TopicOffsets, chosen: TopicOffsets, ends: TopicOffsets, records: int) -> TopicOffsets:
         """Keeps pace, and gives what inputs that are ahead in time leave of the batch to those that they wait for.
 
         Else a table that is older than a stream would be read in ever smaller shares.
@@ -267,7 +267,7 @@ class Planner:
             kept = more
         return kept
 
-    def _keep_pace(self, offsets: Offsets, chosen: Offsets, ends: Offsets) -> Offsets:
+    def _keep_pace(self, offsets: TopicOffsets, chosen: TopicOffsets, ends: TopicOffsets) -> TopicOffsets:
         """Cuts back inputs that would get ahead in time of others that are read together with them.
 
         One record of each is read all the same, because a task can then tell from when on it has to wait for that
@@ -320,13 +320,13 @@ class Planner:
     # ----- time ------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _now(start: Mark) -> int:
-        return max(int(time.time() * 1000), int(start["now"]))
+    def _now(start: BatchEnd) -> int:
+        return max(int(time.time() * 1000), start.time)
 
-    def _is_due(self, start: Mark, orders: Orders) -> bool:
-        return orders.due is not None and self._now(start) >= orders.due and self._now(start) > start["now"]
+    def _is_due(self, start: BatchEnd, orders: PlannerSettings) -> bool:
+        return orders.due is not None and self._now(start) >= orders.due and self._now(start) > start.time
 
-    def _positions(self, offsets: Offsets, orders: Orders) -> dict[tuple[str, int], int]:
+    def _positions(self, offsets: TopicOffsets, orders: PlannerSettings) -> dict[tuple[str, int], int]:
         """What a record is waited for in: not where those that come are not read."""
         own, until = self._subscription.internal, orders.until
         topics = [t for t in self._subscription.topics if t not in self._subscription.restores]
@@ -346,32 +346,34 @@ class _Look(NamedTuple):
         ends: Where they end.
     """
 
-    offsets: Offsets
-    new: Offsets
-    ends: Offsets
+    offsets: TopicOffsets
+    new: TopicOffsets
+    ends: TopicOffsets
 
 
-def _spans(begins: Offsets, mark: Mark) -> Iterator[tuple[str, int, int, int, bool]]:
-    """What a batch that ends at a mark has of each partition that it reads, or could read more of.
+def _spans(
+    starts: TopicOffsets, ends: TopicOffsets, has_more: Mapping[str, Sequence[bool]]
+) -> Iterator[tuple[str, int, int, int, bool]]:
+    """The partitions that a batch reads, or that have more records than it reads.
 
     Yields:
-        Topic, partition, the offset where the batch begins, the one where it ends, and whether there is more.
+        Topic, partition, first offset of the batch, first offset behind it, and whether there are more records.
     """
-    for topic, ends in mark["offsets"].items():
-        starts, more = _padded(begins.get(topic, []), len(ends)), _padded(mark["more"].get(topic, []), len(ends))
-        if ends == starts and not any(more):
+    for topic, stops in ends.items():
+        begins, more = _padded(starts.get(topic, []), len(stops)), _padded(has_more.get(topic, []), len(stops))
+        if stops == begins and not any(more):
             continue
-        for partition, (begin, stop, waits) in enumerate(zip(starts, ends, more, strict=True)):
+        for partition, (begin, stop, waits) in enumerate(zip(begins, stops, more, strict=True)):
             if stop > begin or waits:
                 yield topic, partition, begin, stop, bool(waits)
 
 
-def _count(offsets: Offsets, stops: Offsets) -> int:
+def _count(offsets: TopicOffsets, stops: TopicOffsets) -> int:
     """How many records there are from where a batch begins to where it stops."""
     return sum(sum(_minus(each, offsets.get(topic, []))) for topic, each in stops.items())
 
 
-def _reduced(kept: Offsets, more: Offsets, ends: Offsets, excess: int) -> Offsets:
+def _reduced(kept: TopicOffsets, more: TopicOffsets, ends: TopicOffsets, excess: int) -> TopicOffsets:
     """Takes so many records back of what was added, but not from inputs that were to be read to their end.
 
     Others could be waiting for just that end.
@@ -390,8 +392,8 @@ def _reduced(kept: Offsets, more: Offsets, ends: Offsets, excess: int) -> Offset
     }
 
 
-def _padded(numbers: list[int], length: int) -> list[int]:
-    return numbers[:length] + [0] * (length - len(numbers))
+def _padded(numbers: Sequence[int], length: int) -> list[int]:
+    return [*numbers[:length], *[0] * (length - len(numbers))]
 
 
 def _minus(ends: list[int], starts: list[int]) -> list[int]:
@@ -406,5 +408,5 @@ def _greatest(ends: list[int], others: list[int]) -> list[int]:
     return [max(end, other) for end, other in zip(ends, _padded(others, len(ends)), strict=True)]
 
 
-def _any_beyond(offsets: Offsets, ends: Mapping[str, list[int]]) -> bool:
+def _any_beyond(offsets: TopicOffsets, ends: Mapping[str, list[int]]) -> bool:
     return any(any(_minus(e, offsets.get(t, []))) for t, e in ends.items())

@@ -15,7 +15,7 @@ from millstream.runtime.messages import Written
 from millstream.state.paged import StoreSize
 
 if TYPE_CHECKING:
-    from millstream.runtime.start.application import Application
+    from millstream.runtime.start.prepared_application import PreparedApplication
 
 _WINDOW = 10.0
 
@@ -26,7 +26,7 @@ _NOT_MISSED = {"duplicate", "stale answer"}
 class Metrics:
     """Counts what batches did. Read from any thread."""
 
-    def __init__(self, application: Application) -> None:
+    def __init__(self, application: PreparedApplication) -> None:
         self._application = application
         self._lock = threading.Lock()
         self._read: Counter[str] = Counter()
@@ -48,7 +48,7 @@ class Metrics:
         self.last_records = 0
         self.waiting = 0
         published = application.log.applications.published(application.program.topology.application_id)
-        first: dict[str, list[int]] = application.first["offsets"]
+        first = application.first.offsets
         positions = {(topic, part): offset for topic, row in first.items() for part, offset in enumerate(row)}
         positions |= {} if published is None else dict(published.offsets)
         # Neither what is read no more, nor changelogs, which are read once if at all, have a lag.

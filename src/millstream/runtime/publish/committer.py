@@ -20,15 +20,13 @@ from millstream.runtime.messages import Failure, OutputBlock, StoreChange, Writt
 from millstream.runtime.program.program import Program
 from millstream.runtime.publish.output_blocks import UNKNOWN, blocks_of, merged
 from millstream.runtime.queries import stores_of
-from millstream.runtime.start.compatibility import record
+from millstream.runtime.start.application_state import ApplicationState, read_state
+from millstream.runtime.start.compatibility import facts_of
 from millstream.state.spec import StoreSpec
 from millstream.views.changes import ViewChange, change_of
 
 RECEIVED = declare("driver.batch.received")
 PUBLISHED = declare("driver.batch.published")
-
-BOUNDS = "bounds"
-"""Under this name the log keeps, for each application, the greatest times that it has read."""
 
 _FORM = 3
 """How digests are made. To be raised with each change: a batch of an earlier version may come once more."""
@@ -58,8 +56,8 @@ class Committer:
         self._unknown = [spec for spec in stores_of(topology) if program.has_view(spec)]
         published = log.applications.published(topology.application_id)
         self._published = -1 if published is None else published.batch
-        self._record = record(topology, program.whole)
-        self._bounds = _unpacked(log.applications.state(topology.application_id).get(BOUNDS, b""))
+        self._facts = facts_of(topology, program.whole)
+        self._bounds = read_state(log, topology.application_id).bounds or {}
 
     @property
     def bounds(self) -> list[tuple[str, int, int]]:
@@ -91,12 +89,12 @@ class Committer:
             offsets={(topic, part): end for written in results for topic, part, _begin, end in written.offsets},
             views=self._views([change for written in results for change in written.changes]),
             fingerprints=self._fingerprints(appends, results),
-            state={
-                **self._record,
-                "waiting": str(sum(written.waiting for written in results)).encode(),
-                BOUNDS: msgspec.msgpack.encode(self._bounds),
-                **{f"cells.{written.origin[2]}": written.cells for written in results if written.cells},
-            },
+            state=msgspec.structs.replace(
+                self._facts,
+                waiting=sum(written.waiting for written in results),
+                bounds=self._bounds,
+                cells={written.origin[2]: written.cells for written in results if written.cells},
+            ).dump(),
         )
         reach(RECEIVED)
         try:
@@ -108,7 +106,7 @@ class Committer:
             if guarantee == "at_least_once":
                 self._log.append(appends)
         if publication.batch > self._published:  # else it was published before, with what was to be known then
-            self._record = {}
+            self._facts = ApplicationState()
         reach(PUBLISHED)
         return results
 
@@ -193,10 +191,6 @@ class Committer:
             "anything outside; take the time of a record from the record. If the application was changed since it was "
             "ended, start it once more as it was",
         )
-
-
-def _unpacked(bounds: bytes) -> dict[str, dict[int, int]]:
-    return msgspec.msgpack.decode(bounds, type=dict[str, dict[int, int]]) if bounds else {}
 
 
 def _told_apart(change: StoreChange) -> Iterable[bytes]:

@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
 from pyspark import TaskContext
 
-from millstream.errors import SetupError
+from millstream.errors import MillstreamError, SetupError
 from millstream.log.api import SCHEMA as RECORDS
 from millstream.log.blocks import encode_headers
 from millstream.log.kafka.settings import for_java
 from millstream.log.opening import open_location
+from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.batches.control import Control
 from millstream.runtime.batches.planner import Planner
 from millstream.runtime.program.program import Program
@@ -115,9 +116,9 @@ class _Java:
             self._only("Unassigned", catalyst.streaming),
         )
 
-    def offset(self, mark: Any) -> Any:
-        """A mark as Spark records it."""
-        return self.sql.execution.streaming.runtime.SerializedOffset(json.dumps(mark))
+    def offset(self, text: str) -> Any:
+        """An entry of Spark's offset log."""
+        return self.sql.execution.streaming.runtime.SerializedOffset(text)
 
     def part(self, one: Range) -> Any:
         """What one task reads."""
@@ -242,29 +243,29 @@ class _Stream(_Proxy):
         self._suspect = settings.before.suspect
 
     def initialOffset(self) -> Any:  # noqa: N802
-        return self._java.offset(self._planner.first())
+        return self._java.offset(self._planner.first().to_json())
 
     def deserializeOffset(self, text: str) -> Any:  # noqa: N802
-        return self._java.offset(json.loads(text))
+        return self._java.offset(text)
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         return self._java.sql.connector.read.streaming.ReadLimit.allAvailable()
 
     def latestOffset(self, start: Any, _limit: Any) -> Any:  # noqa: N802
-        return self._java.offset(self._planner.next(json.loads(start.json())))
+        return self._java.offset(self._planner.next(self._end(start)).to_json())
 
     def reportLatestOffset(self) -> None:  # noqa: N802
         return None
 
     def planInputPartitions(self, start: Any, end: Any) -> Any:  # noqa: N802
         """One part for each range. What only a tick has to tell needs one, too: it reads nothing."""
-        last = json.loads(end.json())
-        ranges = ranges_of(self._planner, self._settings, json.loads(start.json()), last)
-        plan = {"now": last["now"], "ranges": ranges, "tasks": last.get("tasks"), "suspect": self._suspect}
+        last = self._end(end)
+        ranges = ranges_of(self._planner, self._settings, self._end(start), last)
+        plan = {"now": last.time, "ranges": ranges, "tasks": last.tasks, "suspect": self._suspect}
         self._suspect = False
         self._java.context.setLocalProperty(_PLAN, json.dumps(plan))
         if not ranges:
-            topic, ends = next(iter(last["offsets"].items()))
+            topic, ends = next(iter(last.offsets.items()))
             ranges = [Range(topic, 0, ends[0], ends[0], more=False)]
         return self._java.array(self._java.sql.connector.read.InputPartition, map(self._java.part, ranges))
 
@@ -276,6 +277,14 @@ class _Stream(_Proxy):
 
     def stop(self) -> None:
         self._planner.close()
+
+    def _end(self, offset: Any) -> BatchEnd:
+        """Reads an entry of Spark's offset log. An entry of another version is a failure that the driver reports."""
+        try:
+            return BatchEnd.from_json(offset.json())
+        except MillstreamError as error:
+            Control(Path(self._settings.control)).fail(error)
+            raise
 
 
 # ----- in Spark's workers --------------------------------------------------------------------------------------------

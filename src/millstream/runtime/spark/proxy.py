@@ -19,7 +19,7 @@ from millstream.runtime.host.server import TOKEN_KEY
 from millstream.runtime.host.wire import HostGone
 from millstream.runtime.messages import Done, Fetch, Fetched, HostMessage, ProgramData, Run, Written, failure_of, pack
 from millstream.runtime.read.reader import RESULT
-from millstream.runtime.spark.parcel import Parcel
+from millstream.runtime.spark.shipped_program import ShippedProgram
 from millstream.runtime.spark.state_map import StateMap
 from millstream.runtime.spark.worker import begin_task, executor
 
@@ -40,7 +40,7 @@ class TaskProxy(StatefulProcessor):
         control: Where the driver is told of what is run again.
     """
 
-    def __init__(self, run: str, program: Parcel, hosts: int, numbers: dict[int, int], control: Path) -> None:
+    def __init__(self, run: str, program: ShippedProgram, hosts: int, numbers: dict[int, int], control: Path) -> None:
         self._run = run
         self._program = program
         self._hosts = hosts

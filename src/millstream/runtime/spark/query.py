@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from millstream.runtime.batches.planner import Mark
+from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.host.client import stop_all
 from millstream.runtime.program.program import Program, pack_program
 from millstream.runtime.spark.failures import FailedTasks, cause_of, cause_of_java
-from millstream.runtime.spark.parcel import Parcel
 from millstream.runtime.spark.proxy import OUTPUT, TaskProxy
 from millstream.runtime.spark.session import cores_of, executor_cores
+from millstream.runtime.spark.shipped_program import ShippedProgram
 from millstream.runtime.spark.slots import slots
 from millstream.runtime.spark.source import Before, Settings, source_for
 from millstream.runtime.start.checkpoint import url_of
@@ -46,7 +46,7 @@ class Query:
         self,
         session: SparkSession,
         program: Program,
-        first: Mark,
+        first: BatchEnd,
         control: Path,
         checkpoint: str,
         commit: Commit,
@@ -56,7 +56,7 @@ class Query:
         self._context = session.sparkContext
         self.batch_error: Exception | None = None
         self._cores = cores_of(session)
-        packed = Parcel(pack_program(program), session, control.parent)
+        packed = ShippedProgram(pack_program(program), session, control.parent)
         keys = slots(program.tasks)
         hosts = executor_cores(session)
         settings = Settings(packed, str(control), first, self._cores, keys, self.run, hosts, before)

@@ -14,14 +14,15 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from millstream.errors import MillstreamError, RunError
 from millstream.log.opening import open_location
+from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.batches.control import Control
-from millstream.runtime.batches.planner import Mark, Planner
+from millstream.runtime.batches.planner import Planner
 from millstream.runtime.host.client import start_hosts
 from millstream.runtime.host.crash_recovery import run_noting
 from millstream.runtime.messages import ProgramData, ReadRanges, RowsRead, Written, failure_of, pack
 from millstream.runtime.program.program import unpack_program
 from millstream.runtime.read.reader import RESULT, Range, Reader, Row
-from millstream.runtime.spark.parcel import Parcel
+from millstream.runtime.spark.shipped_program import ShippedProgram
 from millstream.runtime.spark.worker import begin_task, executor
 from millstream.runtime.tasks.user_output import log_like
 
@@ -37,16 +38,16 @@ class Before(NamedTuple):
         suspect: It was lost, perhaps because its workers ended in the batch that comes first now.
     """
 
-    skipped: Mark | None = None
+    skipped: BatchEnd | None = None
     suspect: bool = False
 
 
 class Settings(NamedTuple):
     """What the source needs to know; Spark sends it to its workers with every batch."""
 
-    program: Parcel
+    program: ShippedProgram
     control: str
-    first: Mark
+    first: BatchEnd
     readers: int
     slots: list[int]
     run: str
@@ -115,17 +116,18 @@ class MillstreamReader(DataSourceStreamReader):
                 raise
         return self._planner
 
-    def initialOffset(self) -> Mark:  # noqa: N802
-        """Where the first batch begins."""
-        return self.planner.first()
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Start of the first batch, in the form of Spark's offset log."""
+        return self.planner.first().to_plain()
 
-    def latestOffset(self, start: Mark, limit: Any) -> Mark:  # noqa: N802
-        """Where the next batch ends; the planner knows better than any fixed limit."""
-        return self.planner.next(start)
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: N802
+        """End of the next batch; the planner limits it better than a fixed number of records."""
+        return self.planner.next(self._end(start)).to_plain()
 
-    def partitions(self, start: Mark, end: Mark) -> list[InputPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Deals the ranges of a batch to workers: whole partitions, about as many records to each."""
-        ranges = ranges_of(self.planner, self._settings, start, end)
+        last = self._end(end)
+        ranges = ranges_of(self.planner, self._settings, self._end(start), last)
         count = max(1, min(self._settings.readers, len(ranges)))
         parts: list[list[Range]] = [[] for _ in range(count)]
         sizes = [0] * count
@@ -134,7 +136,7 @@ class MillstreamReader(DataSourceStreamReader):
             parts[least].append(one)
             sizes[least] += one.end - one.start
         suspect, self._suspect = self._suspect, False
-        return [Part(end["now"], sorted(part), end.get("tasks"), suspect=suspect) for part in parts]
+        return [Part(last.time, sorted(part), last.tasks, suspect=suspect) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads what one worker has to read."""
@@ -143,11 +145,19 @@ class MillstreamReader(DataSourceStreamReader):
         rows = rows_for(self._settings, partition.now, partition.ranges, partition.tasks, suspect=partition.suspect)
         yield from packed_rows(rows, self._settings.slots)
 
-    def commit(self, end: Mark) -> None:
-        """The commit of a batch is not the source's business."""
+    def commit(self, end: dict[str, Any]) -> None:
+        """Does nothing: the driver commits a batch."""
+
+    def _end(self, plain: dict[str, Any]) -> BatchEnd:
+        """Reads an entry of Spark's offset log. An entry of another version is a failure that the driver reports."""
+        try:
+            return BatchEnd.from_plain(plain)
+        except MillstreamError as error:
+            Control(Path(self._settings.control)).fail(error)
+            raise
 
 
-def ranges_of(planner: Planner, settings: Settings, start: Mark, end: Mark) -> list[Range]:
+def ranges_of(planner: Planner, settings: Settings, start: BatchEnd, end: BatchEnd) -> list[Range]:
     """What a batch reads; nothing of a batch that was begun and must not be read again."""
     ranges = planner.ranges(start, end)
     return [one._replace(start=one.end) for one in ranges] if end == settings.before.skipped else ranges

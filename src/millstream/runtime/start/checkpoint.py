@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 from millstream.config import Config
 from millstream.errors import SetupError
+from millstream.runtime.start.application_state import ApplicationState
 
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
-FORMER = "checkpoint.former"
-"""Under which name the log knows where an application had its checkpoints before."""
 
-
-def checkpoint_of(known: Mapping[str, bytes], config: Config, directory: Path) -> str:
+def checkpoint_of(state: ApplicationState, config: Config, directory: Path) -> str:
     """Where the checkpoint of an application is: where it was made, else where the configuration says.
 
     Args:
-        known: What the log knows of the application.
+        state: The recorded state of the application.
         config: Its configuration.
         directory: Its own directory.
 
     Returns:
         A path, or a URL of what is no directory of this machine.
     """
-    made = known.get("checkpoint.location", b"").decode()
+    made = state.checkpoint_location
     return _found(made, directory) if made else _configured(config, directory)
 
 
-def all_checkpoints(known: Mapping[str, bytes], directory: Path) -> list[str]:
+def all_checkpoints(state: ApplicationState, directory: Path) -> list[str]:
     """Where an application has, or may have, a checkpoint that was made."""
     found = [_found("checkpoint", directory)]
-    found += [_found(each, directory) for each in json.loads(known.get(FORMER, b"[]"))]
-    if "checkpoint.location" in known:
-        found.append(_found(known["checkpoint.location"].decode(), directory))
+    found += [_found(each, directory) for each in state.former_checkpoints or []]
+    if state.checkpoint_location is not None:
+        found.append(_found(state.checkpoint_location, directory))
     return list(dict.fromkeys(found))
 
 
@@ -61,11 +57,11 @@ def recorded(checkpoint: str, directory: Path, *, goes_along: bool) -> str:
     return str(path.relative_to(own))
 
 
-def new_checkpoint(known: Mapping[str, bytes], config: Config, directory: Path, number: int) -> str:
+def new_checkpoint(state: ApplicationState, config: Config, directory: Path, number: int) -> str:
     """Where an application can have another checkpoint: nothing may be there yet, or Spark would go on from that.
 
     Args:
-        known: As above.
+        state: As above.
         config: As above.
         directory: As above.
         number: That of the first batch.
@@ -74,7 +70,7 @@ def new_checkpoint(known: Mapping[str, bytes], config: Config, directory: Path, 
         SetupError: Nobody can tell whether there is something.
     """
     base = _configured(config, directory)
-    used = all_checkpoints(known, directory)
+    used = all_checkpoints(state, directory)
     if local_path(base) is None:
         if base not in used:
             return base

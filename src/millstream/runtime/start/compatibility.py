@@ -17,55 +17,37 @@ from millstream.plan.compare import Change, Comparison, compare
 from millstream.plan.fingerprint import PlainPlan, essence, to_dict
 from millstream.plan.side import BEGIN_AGAIN
 from millstream.plan.stateless import Repartition
+from millstream.runtime.start.application_state import ApplicationState
 from millstream.runtime.start.checkpoint import local_path
 from millstream.stages import Topology
 from millstream.stages.placement import needs_tasks, place
-
-STATEFUL = "stateful"
-"""Under this name the log knows whether the application that last ran has tasks: b"1" or b"0"."""
-
-RAN = "ran"
-"""Under this name it knows the topology that last ran, which is not always the one that was last started."""
-
-WHOLE = "whole"
-"""Under this name it knows the stores whose changelogs have all of their rows."""
 
 _MIGRATE = "make a new checkpoint, with named stores rebuilt from their changelogs: millstream migrate; or "
 _READ_ON = "start the former topology once more, with run(until_caught_up=True), and then this one; or "
 
 
-def compare_with_last(topology: Topology, known: Mapping[str, bytes], log: Log, checkpoint: str) -> Comparison:
+def compare_with_last(topology: Topology, state: ApplicationState, log: Log, checkpoint: str) -> Comparison:
     """Compares a topology with the one that last ran.
 
     Args:
         topology: The one that is to run.
-        known: What the log knows of the application: the topology that last ran, too.
+        state: The recorded state of the application.
         log: The log.
         checkpoint: Where the checkpoint of the application is.
     """
     published = log.applications.published(topology.application_id)
-    old = plan_that_ran(known, published)
+    old = state.published_plan
     found = compare(topology.plan if old is None else old, topology.plan)
     if old is not None and published is not None:
         found = replace(found, topics=tuple(_with_unread(found.topics, topology, old, published, log)))
-    if not _has_begun(checkpoint, known, published):
+    if not _has_begun(checkpoint, state, published):
         return found
     remedy = BEGIN_AGAIN if published is None else _MIGRATE + BEGIN_AGAIN
-    return replace(found, checkpoint=tuple(_other_shape(topology, had_tasks(known, published), remedy)))
-
-
-def plan_that_ran(known: Mapping[str, bytes], published: Published | None) -> PlainPlan | None:
-    """The topology that has made the state that there is; None if there is no state yet.
-
-    A later one may have been started, and have come to nothing: with its first batch, it is this one. Earlier versions
-    knew only which one was last started.
-    """
-    ran: PlainPlan | None = None if published is None else json.loads(known.get(RAN) or known["plan"])
-    return ran
+    return replace(found, checkpoint=tuple(_other_shape(topology, state.stateful, remedy)))
 
 
 def plain(topology: Topology) -> PlainPlan:
-    """The plan of a topology as `plan_that_ran` gives it."""
+    """The plan of a topology in the form in which it is recorded."""
     found: PlainPlan = json.loads(json.dumps(to_dict(topology.plan)))
     return found
 
@@ -75,48 +57,31 @@ def same_plan(one: PlainPlan, other: PlainPlan) -> bool:
     return essence(one) == essence(other)
 
 
-def stateful(topology: Topology) -> bytes:
-    """What `STATEFUL` is for a topology."""
-    return b"0" if needs_tasks(topology) is None else b"1"
+def is_stateful(topology: Topology) -> bool:
+    """Whether a topology has tasks."""
+    return needs_tasks(topology) is not None
 
 
-def record(topology: Topology, whole: Iterable[str]) -> dict[str, bytes]:
-    """What the log is to remember of an application with its first batch; *whole* is what `WHOLE` is then."""
-    return {
-        RAN: json.dumps(plain(topology)).encode(),
-        STATEFUL: stateful(topology),
-        WHOLE: json.dumps(sorted(whole)).encode(),
-    }
+def facts_of(topology: Topology, complete: Iterable[str]) -> ApplicationState:
+    """The facts that are recorded with the first batch of a topology; *complete*: see `complete_changelogs`."""
+    return ApplicationState(
+        published_plan=plain(topology), stateful=is_stateful(topology), complete_changelogs=sorted(complete)
+    )
 
 
-def whole_changelogs(logged: Iterable[str], known: Mapping[str, bytes], ran: PlainPlan | None) -> frozenset[str]:
-    """Of the stores that have a changelog, those whose changelog has all of their rows.
+def complete_changelogs(logged: Iterable[str], state: ApplicationState) -> frozenset[str]:
+    """Of the stores that have a changelog, those whose changelog contains all of their rows.
 
-    One that was switched off for a while lacks what changed then, and nobody can tell what that was. Earlier versions
-    did not write down which ones were.
+    A changelog that was switched off for a while lacks the changes of that time.
 
     Args:
         logged: The stores that have a changelog.
-        known: What the log knows of the application.
-        ran: The topology that last ran, if any has.
+        state: The recorded state of the application.
     """
-    if ran is None or WHOLE not in known:
+    if state.published_plan is None or state.complete_changelogs is None:
         return frozenset(logged)
-    before = json.loads(known[WHOLE])
-    return frozenset(name for name in logged if name in before or name not in ran["stores"])
-
-
-def had_tasks(known: Mapping[str, bytes], published: Published | None) -> bool | None:
-    """Whether the application that last ran had tasks; None if nobody can tell any more.
-
-    Earlier versions did not write it down. Then what tasks remembered tells, unless a migration came after it.
-    """
-    if STATEFUL in known:
-        return known[STATEFUL] == b"1"
-    if published is None:
-        return None
-    remembered = any(name.startswith("cells.") for name in known)
-    return None if remembered and "base" in known else remembered
+    before, stores = state.complete_changelogs, state.published_plan["stores"]
+    return frozenset(name for name in logged if name in before or name not in stores)
 
 
 def last_batch(folder: Path) -> int:
@@ -124,12 +89,12 @@ def last_batch(folder: Path) -> int:
     return max((int(path.name) for path in folder.glob("*") if path.name.isdigit()), default=-1)
 
 
-def _has_begun(checkpoint: str, known: Mapping[str, bytes], published: Published | None) -> bool:
+def _has_begun(checkpoint: str, state: ApplicationState, published: Published | None) -> bool:
     """Whether Spark has begun a batch with a checkpoint; of one on no disk of this machine, only results tell."""
     local = local_path(checkpoint)
     if local is not None:
         return last_batch(local / "offsets") >= 0
-    return published is not None and published.batch >= int(known.get("base", b"0"))
+    return published is not None and published.batch >= state.first_batch
 
 
 def _with_unread(

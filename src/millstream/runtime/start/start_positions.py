@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -14,12 +13,13 @@ from millstream.log.api import Log
 from millstream.plan.fingerprint import PlainPlan
 from millstream.plan.sources import Source
 from millstream.plan.topics import reads
-from millstream.runtime.batches.planner import Mark, Offsets
+from millstream.runtime.batches.batch_end import BatchEnd, TopicOffsets
 from millstream.runtime.batches.subscription import Subscription
 from millstream.runtime.program.program import Program
+from millstream.runtime.start.application_state import ApplicationState, ResetPosition
 
 
-class Beginning:
+class StartPositions:
     """Where to begin in the topics of an application, which must all be there.
 
     Args:
@@ -37,32 +37,27 @@ class Beginning:
         self._starts = log.starts(self._subscription.topics)
         self._ends = log.ends(self._subscription.topics)
 
-    def mark(self, known: Mapping[str, bytes]) -> Mark:
-        """Where the application begins, or began at its first start, with what is new to it.
+    def find(self, state: ApplicationState) -> BatchEnd:
+        """Returns the start positions: those of the first start, and those of topics that were added since.
 
-        It must be recorded before anything is read: a restart must not come to another answer.
+        They must be recorded before anything is read: a restart must come to the same positions.
 
         Args:
-            known: What the log knows of the application.
+            state: The recorded state of the application.
         """
-        first = json.loads(known["first"]) if "first" in known else {"offsets": {}, "globals": {}}
-        since = first.get("since", dict.fromkeys(first["globals"], 0))
-        if "first" in known:
-            offsets = self._with_new(first["offsets"], json.loads(known["plan"]))
-        elif "begin" in known:
-            offsets = self._by_order(json.loads(known["begin"]))
+        first = state.start or BatchEnd(offsets={})
+        if state.start is not None:
+            assert state.started_plan is not None
+            offsets = self._with_new(first.offsets, state.started_plan)
+        elif state.reset_to is not None:
+            offsets = self._after_reset(state.reset_to)
         else:
             offsets = self._by_policy(topic for topic in self._starts if topic not in self._subscription.globals)
-        offsets |= {topic: self._starts[topic] for topic in self._subscription.globals}  # they are read whole
-        return {
-            "offsets": offsets,
-            "more": {},
-            "now": 0,
-            "globals": self._tables(first["globals"]),
-            "since": {topic: since.get(topic, self._epoch) for topic in self._subscription.globals},
-        }
+        offsets |= {topic: self._starts[topic] for topic in self._subscription.globals}  # they are read from the start
+        epochs = {topic: first.global_epochs.get(topic, self._epoch) for topic in self._subscription.globals}
+        return BatchEnd(offsets=offsets, global_ends=self._global_ends(first.global_ends), global_epochs=epochs)
 
-    def _with_new(self, known: Offsets, plan: PlainPlan) -> Offsets:
+    def _with_new(self, known: TopicOffsets, plan: PlainPlan) -> TopicOffsets:
         """What is known, and where to begin in what is not.
 
         A topic that the topology did not read before, or only as a global table, is begun as all are at a first start.
@@ -79,12 +74,12 @@ class Beginning:
         found |= known  # also of topics that are read no more: a batch that was interrupted may have begun there
         return found | {t: found.get(t, []) + starts[len(found.get(t, [])) :] for t, starts in self._starts.items()}
 
-    def _tables(self, known: Mapping[str, list[int]]) -> Offsets:
+    def _global_ends(self, known: Mapping[str, list[int]]) -> TopicOffsets:
         """How far to read global tables, and changelogs of which stores are rebuilt, before anything else."""
         topics = sorted(self._subscription.globals | self._subscription.restores)
         return {topic: known.get(topic, self._ends[topic]) for topic in topics}
 
-    def _by_order(self, begin: Any) -> Offsets:
+    def _after_reset(self, begin: ResetPosition) -> TopicOffsets:
         """Where a reset says: ``earliest``, ``latest``, a time, or an offset."""
         if begin == "earliest":
             return dict(self._starts)
@@ -97,10 +92,11 @@ class Beginning:
                 ]
                 for topic, starts in self._starts.items()
             }
+        assert isinstance(begin, int)
         found = self._log.offsets_for_times({(t, p): begin for t, row in self._starts.items() for p in range(len(row))})
         return {topic: [found[topic, p] for p in range(len(row))] for topic, row in self._starts.items()}
 
-    def _by_policy(self, topics: Iterable[str], unread: Collection[str] = ()) -> Offsets:
+    def _by_policy(self, topics: Iterable[str], unread: Collection[str] = ()) -> TopicOffsets:
         """Where the application or its group has read to, else where ``auto.offset.reset`` or the source says.
 
         Args:

@@ -8,7 +8,7 @@ from typing import Any
 from millstream.runtime.messages import Written, earliest
 
 
-class Roster:
+class TaskSchedule:
     """Follows what tasks ask for: to run again, or to see the wall clock.
 
     Nothing is known of a task until it has run once since the application was started. Until then, every batch runs all

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SMALL = 256 * 1024
 
 
-class Parcel:
+class ShippedProgram:
     """A packed program. Spark carries it with every task if it is small; else it goes as a file, once.
 
     Spark cannot start a query whose functions are larger than a megabyte, which a function with a model in it is.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -30,21 +29,20 @@ from millstream.log.opening import LogLocation, log_location, open_location
 from millstream.plan.side import BEGIN_AGAIN
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition, Sink
-from millstream.runtime.batches.planner import Mark
+from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.program.program import Program
-from millstream.runtime.queries import VIEWS, queryable, stores_of
+from millstream.runtime.queries import queryable, stores_of
+from millstream.runtime.start.application_state import ApplicationState, read_state
 from millstream.runtime.start.checkpoint import checkpoint_of, local_path, recorded
 from millstream.runtime.start.compatibility import (
-    STATEFUL,
     compare_with_last,
+    complete_changelogs,
+    is_stateful,
     last_batch,
     plain,
-    plan_that_ran,
     same_plan,
-    stateful,
-    whole_changelogs,
 )
-from millstream.runtime.start.start_positions import Beginning
+from millstream.runtime.start.start_positions import StartPositions
 from millstream.runtime.start.view_rebuild import forget_rows, rebuild_views
 from millstream.stages import Topology
 from millstream.state.spec import StoreSpec
@@ -55,7 +53,6 @@ MOST_TASKS = 48
 """As many tasks as there are by default, at most: each takes some milliseconds in every batch that has records for it.
 They go evenly to 2, 3, 4, 6, 8, 12, 16, 24 and 48 cores."""
 
-_FORMAT = 2
 _PAUSE = 0.5
 _DAY_MS = 24 * 60 * 60 * 1000
 
@@ -65,7 +62,7 @@ CREATED = declare("start.topics-created")
 RECORDED = declare("start.recorded")
 
 
-class Application:
+class PreparedApplication:
     """An application with its log and its directory, made ready to run; to be closed.
 
     Attributes:
@@ -92,12 +89,12 @@ class Application:
         self._lock = lock_application(self.directory, app.id)
         try:
             reach(LOCKED)
-            self.patiently(lambda: self._prepare(app, config))
+            self.retry_while_unavailable(lambda: self._prepare(app, config))
         except BaseException:
             self.close()
             raise
 
-    def patiently(self, step: Callable[[], T]) -> T:
+    def retry_while_unavailable(self, step: Callable[[], T]) -> T:
         """Takes a step of the start that may be taken again, once the broker is there; again if it goes meanwhile."""
         failed: float | None = None
         while True:
@@ -121,23 +118,18 @@ class Application:
         topology = app.topology()
         if not topology.plan.nodes:
             raise SetupError(f"application {app.id!r} reads no topic", hint="begin with app.stream(…) or app.table(…)")
-        known = self.log.applications.state(app.id)
-        if int(known.get("format", _FORMAT)) != _FORMAT:
-            raise SetupError(
-                f"the state of application {app.id!r} was written by another version of Millstream",
-                hint=f"run it with that version; or {BEGIN_AGAIN}",
-            )
-        self.checkpoint: str = checkpoint_of(known, config, self.directory)
+        state = read_state(self.log, app.id)
+        self.checkpoint: str = checkpoint_of(state, config, self.directory)
         if config["processing.guarantee"] == "at_most_once" and local_path(self.checkpoint) is None:
             raise SetupError(
                 f"application {app.id!r} cannot be at_most_once with its checkpoint in {self.checkpoint}",
                 hint="which batch was begun is looked up there, and only directories of this machine can be looked "
                 "into: choose one as checkpoint.location (if it has run: and migrate), or another guarantee",
             )
-        self.base = int(known.get("base", b"0"))
+        self.base = state.first_batch
         counts = self._input_counts(topology)
-        if "tasks" in known:
-            tasks = int(known["tasks"])
+        if state.tasks is not None:
+            tasks = state.tasks
             wanted = config["num.tasks"]
             if wanted is not None and wanted != tasks:
                 raise IncompatibleTopologyError(
@@ -152,37 +144,33 @@ class Application:
             tasks,
             counts,
             self.place,
-            restores=_restorable(topology, known),
-            cells={n: data for n in range(tasks) if (data := known.get(f"restored.{n}"))},
+            restores=_restorable(topology, state),
+            cells={task: cells for task, cells in sorted(state.restored_cells.items()) if cells},
         )
-        self.lost = self._check_plan(app, known)
-        self._check_checkpoint(app, known)
+        self.lost = self._check_plan(app, state)
+        self._check_checkpoint(app, state)
         self.epoch = self.log.applications.acquire(app.id)
         reach(ACQUIRED)
-        ran = plan_that_ran(known, self.log.applications.published(app.id))
-        self.program = replace(self.program, whole=whole_changelogs(self.program.logged, known, ran))
-        if ran is not None:
-            added = [spec for spec in self.stores() if spec.name not in ran["stores"]]
+        self.program = replace(self.program, whole=complete_changelogs(self.program.logged, state))
+        if state.published_plan is not None:
+            before = state.published_plan["stores"]
+            added = [spec for spec in self.stores() if spec.name not in before]
             forget_rows(self.program, self.log, added)
         self._create_topics(counts)
         reach(CREATED)
         location = recorded(self.checkpoint, self.directory, goes_along=self.place.cluster is None)
         rebuild_views(self.program, self.log, _tell, again=self._is_run_again())
-        self.first = Beginning(self.program, self.log, self.epoch).mark(known)
-        self.log.applications.set_state(
-            app.id,
-            {
-                "tasks": str(tasks).encode(),
-                "plan": json.dumps(plain(topology)).encode(),
-                VIEWS: json.dumps(queryable(topology, config)).encode(),
-                "first": json.dumps(self.first).encode(),
-                **({} if self._has_published else {STATEFUL: stateful(topology)}),
-                "checkpoint": self._identity.encode(),
-                "checkpoint.location": location.encode(),
-                "format": str(_FORMAT).encode(),
-            },
-            self.epoch,
+        self.first = StartPositions(self.program, self.log, self.epoch).find(state)
+        started = ApplicationState(
+            tasks=tasks,
+            started_plan=plain(topology),
+            queryable_stores=queryable(topology, config),
+            start=self.first,
+            stateful=None if self._has_published else is_stateful(topology),
+            checkpoint_identity=self._identity,
+            checkpoint_location=location,
         )
+        self.log.applications.set_state(app.id, started.dump(), self.epoch)
         reach(RECORDED)
 
     # ----- topics ----------------------------------------------------------------------------------------------
@@ -244,23 +232,22 @@ class Application:
             return False
         return published.batch > last_batch(local / "commits") + self.base
 
-    def started_batch(self) -> Mark | None:
+    def started_batch(self) -> BatchEnd | None:
         """Where the batch ends that Spark had begun and that was not published; None if there is none."""
         offsets = Path(self.checkpoint) / "offsets"
         number = last_batch(offsets)
         published = self.log.applications.published(self.program.topology.application_id)
         if number < 0 or (published is not None and published.batch >= number + self.base):
             return None
-        mark: Mark = json.loads((offsets / str(number)).read_text(encoding="utf-8").splitlines()[-1])
-        return mark
+        return BatchEnd.from_json((offsets / str(number)).read_text(encoding="utf-8").splitlines()[-1])
 
     # ----- going on where it was -------------------------------------------------------------------------------
 
-    def _check_plan(self, app: App, known: dict[str, bytes]) -> list[str]:
+    def _check_plan(self, app: App, state: ApplicationState) -> list[str]:
         """Makes sure that the application can go on; returns the stores that its topology has no more."""
-        if "plan" not in known:
+        if state.started_plan is None:
             return []
-        ran = plan_that_ran(known, self.log.applications.published(app.id))
+        ran = state.published_plan
         exact = app.config["processing.guarantee"] == "exactly_once"
         if exact and self._is_run_again() and ran is not None and not same_plan(ran, plain(self.program.topology)):
             raise IncompatibleTopologyError(
@@ -269,7 +256,7 @@ class Application:
                 hint="nothing was changed; start the former topology once more, with run(until_caught_up=True), and "
                 f"then this one; or {BEGIN_AGAIN}",
             )
-        comparison = compare_with_last(self.program.topology, known, self.log, self.checkpoint)
+        comparison = compare_with_last(self.program.topology, state, self.log, self.checkpoint)
         if not comparison.compatible:
             raise IncompatibleTopologyError(
                 f"application {app.id!r} cannot go on with the state that it has.\n{comparison}",
@@ -279,11 +266,11 @@ class Application:
             _tell(comparison.changed_functions)
         return comparison.names("lost")
 
-    def _check_checkpoint(self, app: App, known: dict[str, bytes]) -> None:
+    def _check_checkpoint(self, app: App, state: ApplicationState) -> None:
         """Makes sure that checkpoint and log belong together: else batches would be lost or doubled."""
         own = self.directory / "identity"
         found = own.read_text(encoding="ascii") if own.exists() else None
-        expected = known["checkpoint"].decode() if "checkpoint" in known else None
+        expected = state.checkpoint_identity
         local = local_path(self.checkpoint)
         published = self.log.applications.published(app.id)
         self._has_published = started = published is not None and published.batch >= self.base
@@ -294,12 +281,12 @@ class Application:
                 f"the checkpoint of application {app.id!r} is ahead of its log: it has batch {noted + self.base}, and "
                 f"the last one that was published is {last if published is not None else 'none'}: the log was brought "
                 "back from a copy",
-                hint=f"bring back the checkpoint of the same moment; or remove it, and {_without_checkpoint(known)}",
+                hint=f"bring back the checkpoint of the same moment; or remove it, and {_without_checkpoint(state)}",
             )
         if started and local is not None and not (local / "metadata").exists():
             raise SetupError(
                 f"the checkpoint of application {app.id!r} is gone: {self.checkpoint}",
-                hint=f"bring it back; or {_without_checkpoint(known)}",
+                hint=f"bring it back; or {_without_checkpoint(state)}",
             )
         if started and local is not None and published is not None:
             begun = last_batch(local / "offsets")
@@ -307,7 +294,7 @@ class Application:
                 raise SetupError(
                     f"the checkpoint of application {app.id!r} is older than its results: it ends with batch "
                     f"{begun + self.base}, and batch {published.batch} was published",
-                    hint=f"bring the last one back; or {_without_checkpoint(known)}",
+                    hint=f"bring the last one back; or {_without_checkpoint(state)}",
                 )
         if expected is not None and found is not None and found != expected:
             raise SetupError(
@@ -324,17 +311,17 @@ class Application:
             own.write_text(self._identity, encoding="ascii")
 
 
-def _without_checkpoint(known: Mapping[str, bytes]) -> str:
+def _without_checkpoint(state: ApplicationState) -> str:
     """What helps an application whose checkpoint is lost. Records that wait for others are nowhere else."""
-    if int(known.get("waiting", b"0")):
+    if state.waiting:
         return BEGIN_AGAIN
     return f"make a new one, with named stores rebuilt from their changelogs: millstream migrate; or {BEGIN_AGAIN}"
 
 
-def _restorable(topology: Topology, known: Mapping[str, bytes]) -> dict[str, str]:
+def _restorable(topology: Topology, state: ApplicationState) -> dict[str, str]:
     """The stores that a migration has rebuilt from their changelogs, by topic; those that are still there."""
     names = {spec.name for spec in stores_of(topology)}
-    return {topic: name for topic, name in json.loads(known.get("restores", b"{}")).items() if name in names}
+    return {topic: name for topic, name in (state.restores or {}).items() if name in names}
 
 
 def _check_internal(topic: Topic, partitions: int, policy: str) -> None:
