@@ -149,7 +149,7 @@ def test_where_there_are_no_letters(millstream: Run, data: Path) -> None:
         assert millstream("dlq", *command, "-o", "json") == (0, "", "")
     assert millstream("dlq", "list", "deed").err.startswith("error: there is no topic 'deed'")
     nothing = millstream("dlq", "replay", "dead", "--execute", "--yes")
-    assert nothing == (0, "", "there is nothing to put back; see also --again\n")
+    assert nothing == (0, "", "there is nothing to replay; see also --again\n")
 
 
 def test_a_letter_is_shown_whole(millstream: Run, failed: Path) -> None:

@@ -23,7 +23,7 @@ from tests.kafka.opening import open_kafka_log
 from tests.runtime.local import LocalRun
 
 from millstream import App
-from millstream.cli import shared
+from millstream.cli import log_access
 from millstream.cli.main import main
 from millstream.dev.broker import Broker
 from millstream.errors import BrokerError, FencedError
@@ -120,7 +120,7 @@ def test_topics_are_made_looked_at_and_deleted(millstream: Run, log: KafkaLog) -
 
     compacted = millstream("topics", "compact", "prices")
     assert compacted.out == ""
-    assert re.fullmatch(r"prices: nothing was done; the brokers .* compact by themselves .*\n", compacted.err)
+    assert re.fullmatch(r"prices: nothing was done; the brokers .* compact topics themselves.*\n", compacted.err)
     (removed,) = millstream("topics", "compact", "prices", "-o", "json").lines
     assert removed == {"topic": "prices", "removed_records": 0, "removed_bytes": 0}
 
@@ -512,7 +512,7 @@ def silent() -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["topics list", "groups list", "reset shop", "produce in", "stores list shop"])
 def test_a_broker_that_is_away_is_waited_for_and_told(command: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "_PATIENCE", 0.5)
+    monkeypatch.setattr(log_access, "_CONNECT_SECONDS", 0.5)
     result = command(*name.split(), "-b", "127.0.0.1:1")
     waiting, error, *hint = result.err.splitlines()
     assert (result.code, waiting) == (1, "waiting for the Kafka broker at 127.0.0.1:1")

@@ -78,11 +78,11 @@ def test_a_broker_is_started_looked_at_and_stopped(millstream: Run, data: Path, 
         assert listening(status["pid"]) <= {"0100007F", "0000000000000000FFFF00000100007F"}
 
     again = millstream("dev", "kafka", "start")
-    assert again == (0, f"127.0.0.1:{port}\n", f"the broker is running already (process {status['pid']})\n")
+    assert again == (0, f"127.0.0.1:{port}\n", f"the broker is already running (process {status['pid']})\n")
     elsewhere = millstream("dev", "kafka", "start", "--port", "9")
     assert (elsewhere.code, elsewhere.out) == (1, "")
     assert elsewhere.err == (
-        f"error: the broker is running already, at 127.0.0.1:{port}\nhint: stop it first: millstream dev kafka stop\n"
+        f"error: the broker is already running at 127.0.0.1:{port}\nhint: stop it first: millstream dev kafka stop\n"
     )
 
     assert millstream("dev", "kafka", "stop") == (0, "", "the broker was stopped\n")
@@ -140,7 +140,7 @@ def test_a_port_that_is_taken(millstream: Run) -> None:
     assert (result.code, result.out) == (1, "")
     assert result.err.splitlines()[-2:] == [
         f"error: port {port} of 127.0.0.1 is taken by another program",
-        "hint: choose another one, as with --port 19092",
+        "hint: choose another one, such as --port 19092",
     ]
     assert millstream("dev", "kafka", "status").out == "not running\n"
 
@@ -150,7 +150,7 @@ def test_what_a_broker_needs_and_is_not_there(millstream: Run, tmp_path: Path, p
     empty = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     no_maven = millstream(*start, env=empty)
     assert no_maven.err.splitlines()[-2:] == [
-        "error: Kafka comes by Maven, and there is no mvn on the PATH",
+        "error: Kafka is downloaded with Maven, and there is no mvn on the PATH",
         "hint: install Maven",
     ]
     said = r"\033[0m\033[0m[ERROR] it is away -> [Help 1]\n[ERROR] \n"
@@ -158,14 +158,14 @@ def test_what_a_broker_needs_and_is_not_there(millstream: Run, tmp_path: Path, p
     (tmp_path / "mvn").chmod(0o700)
     no_network = millstream(*start, env=empty)
     assert no_network.err.splitlines() == [
-        "bringing Kafka 4.3.1 by Maven, this once; it takes half a minute …",
-        "error: Maven cannot bring Kafka 4.3.1: it is away",
-        "hint: see whether this machine reaches Maven Central, and what ~/.m2/settings.xml says",
+        "downloading Kafka 4.3.1 with Maven, once; it takes half a minute …",
+        "error: Maven cannot download Kafka 4.3.1: it is away",
+        "hint: check that this machine reaches Maven Central, and check ~/.m2/settings.xml",
     ]
     no_java = millstream(*start, env={"JAVA_HOME": str(tmp_path)})
     assert no_java.err.splitlines()[-2:] == [
         f"error: a Kafka broker needs Java 17 or later, and there is none in JAVA_HOME ({tmp_path})",
-        "hint: install a JDK or JRE; millstream doctor says how",
+        "hint: install a JDK or JRE; millstream doctor shows how",
     ]
     without = (
         "import sys; sys.modules['confluent_kafka'] = None; from millstream.cli.main import main; sys.exit(main())"

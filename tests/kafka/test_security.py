@@ -26,7 +26,7 @@ from tests.kafka.conftest import running
 from tests.kafka.opening import open_kafka_log
 from tests.unit.log.helpers import record, rows
 
-from millstream.core.checks import Check
+from millstream.core.diagnostics import Check
 from millstream.dev.broker import Broker
 from millstream.errors import AuthenticationError, AuthorizationError, BrokerError, ConfigError, MillstreamError
 from millstream.log import Append, Publication

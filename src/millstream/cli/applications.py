@@ -9,25 +9,20 @@ from typing import Annotated, Any, Literal
 import typer
 
 from millstream.cli.exits import CommandError, ExitCode, UsageError
-from millstream.cli.printing import print_json
-from millstream.cli.shared import (
+from millstream.cli.log_access import check_application, open_data
+from millstream.cli.options import (
     Data,
     Execute,
     Output,
     Settings,
     Target,
     Yes,
-    check_application,
-    cluster,
+    cluster_settings,
     command,
-    confirm,
-    is_typed,
-    open_data,
-    say,
-    tell,
-    to_milliseconds,
-    to_pairs,
+    is_on_command_line,
 )
+from millstream.cli.printing import print_json, print_note, print_text
+from millstream.cli.user_input import confirm, to_milliseconds, to_pairs
 from millstream.errors import UnknownTopicError
 
 EXAMPLES = {
@@ -65,9 +60,9 @@ def register(cli: typer.Typer, panel: str) -> None:
 
 
 def _configuration(context: typer.Context, config: list[str] | None, data: str | None) -> dict[str, Any]:
-    given: dict[str, Any] = {**cluster(), **to_pairs(config)}
+    given: dict[str, Any] = {**cluster_settings(), **to_pairs(config)}
     # What the environment says is the default of an application that says nothing itself.
-    if data is not None and is_typed(context, "data"):
+    if data is not None and is_on_command_line(context, "data"):
         given.setdefault("state.dir", data)
     return given
 
@@ -119,7 +114,7 @@ def describe(
 
     app = load(target, to_pairs(config))
     with lines_of_user():
-        say(app.describe(format).rstrip("\n"))
+        print_text(app.describe(format).rstrip("\n"))
 
 
 def plan_diff(
@@ -148,7 +143,7 @@ def plan_diff(
         if output == "json":
             print_json({"application": app.id, "compatible": True, "first_run": True, "stores": [], "operators": []})
         else:
-            say(f"Application {app.id} has not run yet: there is no state to go on with.")
+            print_text(f"Application {app.id} has not run yet: there is no state to go on with.")
         return
     if output == "json":
         changes = {
@@ -161,7 +156,7 @@ def plan_diff(
         }
         print_json({"application": app.id, "compatible": found.compatible, "first_run": False, **changes})
     else:
-        say(str(found))
+        print_text(str(found))
     if not found.compatible:
         raise typer.Exit(ExitCode.INCOMPATIBLE)
     if found.names("lost"):
@@ -215,7 +210,7 @@ def reset(
         to=where,
         to_offset=to_offset,
         state_dir=data,
-        config=cluster(),
+        config=cluster_settings(),
         checkpoint_gone=checkpoint_gone,
     )
     steps = begin(dry_run=True)
@@ -265,11 +260,11 @@ def _agreed(question: str, application: str, steps: list[str], output: str, *, e
     """Whether to do what was planned; says what that is, unless nobody wants to hear it."""
     if not execute:
         _tell_steps(application, steps, output, done=False)
-        tell("nothing has been done yet; --execute does it")
+        print_note("nothing has been done yet; --execute does it")
         return False
     if not yes:
         for step in steps:
-            tell(f"  - {step}")
+            print_note(f"  - {step}")
         confirm(question, yes=yes)
     return True
 
@@ -278,6 +273,6 @@ def _tell_steps(application: str, steps: list[str], output: str, *, done: bool) 
     if output == "json":
         print_json({"application": application, "done": done, "steps": steps})
         return
-    say(f"{application}: {'done' if done else 'this would be done'}")
+    print_text(f"{application}: {'done' if done else 'this would be done'}")
     for step in steps:
-        say(f"  - {step}")
+        print_text(f"  - {step}")

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from millstream.cli.printing import show
-from millstream.cli.shared import Output, tell
+from millstream.cli.options import Output
+from millstream.cli.printing import print_note, print_rows
 
 EXAMPLES = ("millstream bench", "millstream bench --records 1000000 --spark")
 
@@ -35,7 +35,7 @@ def bench(
         for name, count, seconds in _measured(Path(directory), records, spark=spark):
             shown: Any = round(count / seconds) if output == "json" else f"{count / seconds:,.0f}"
             rows.append([name, count, round(seconds, 3), shown])
-    show(["Step", "Records", "Seconds", "Records per second"], rows, output)
+    print_rows(["Step", "Records", "Seconds", "Records per second"], rows, output)
 
 
 def _measured(directory: Path, records: int, *, spark: bool) -> Iterator[tuple[str, int, float]]:
@@ -54,13 +54,13 @@ def _measured(directory: Path, records: int, *, spark: bool) -> Iterator[tuple[s
             for partition, end in enumerate(log.ends(["input"])["input"]):
                 log.read("input", partition, 0, end)
 
-        tell("writing and reading …")
+        print_note("writing and reading …")
         yield "produce to the log", records, _timed(write)
         yield "read from the log", records, _timed(read)
-    tell("counting by key …")
+    print_note("counting by key …")
     yield "count by key, the engine alone", records, _engine(records)
     if spark:
-        tell("counting by key on Spark; starting it takes some seconds …")
+        print_note("counting by key on Spark; starting it takes some seconds …")
         yield "count by key on Spark, with its start", records, _timed(lambda: _on_spark(directory))
 
 

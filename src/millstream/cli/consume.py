@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from millstream.cli.exits import UsageError
-from millstream.cli.printing import print_json, show_time
+from millstream.cli.log_access import open_data
+from millstream.cli.options import Data
+from millstream.cli.printing import format_time, print_json
 from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_headers, as_text, serde_named, serdes_of
-from millstream.cli.shared import Data, open_data, to_milliseconds
 from millstream.cli.topics import check_partition
+from millstream.cli.user_input import to_milliseconds
 from millstream.core.names import check_name
 from millstream.core.records import UnreadableHeaders
 from millstream.serde import STRING, Serde
@@ -242,7 +244,7 @@ class _TerminalPrinter(_Printer):
         for row in rows:
             place = f"{row['partition']}:{row['offset']}"
             key = as_text(row["key"], self.keys)
-            line = f"{place:>{_PLACE_WIDTH}}  {show_time(row['timestamp']):<24}  "
+            line = f"{place:>{_PLACE_WIDTH}}  {format_time(row['timestamp']):<24}  "
             typer.echo(typer.style(line, dim=True) + f"{key:<{_KEY_WIDTH}}  ", nl=False)
             # A value that does not fit stays whole, on a line of its own.
             value = as_text(row["value"], self.values)

@@ -1,4 +1,4 @@
-"""`millstream dev`: servers on this machine, to develop with."""
+"""`millstream dev`: servers on this machine for development."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from millstream.cli.exits import CommandError
-from millstream.cli.printing import print_json
-from millstream.cli.shared import Data, Output, command, say, tell
+from millstream.cli.options import Data, Output, command
+from millstream.cli.printing import print_json, print_note, print_text
 from millstream.core.durations import show_ms
 from millstream.text.sizes import show_bytes
 
 if TYPE_CHECKING:
     from millstream.dev.broker import Broker
 
-dev = typer.Typer(no_args_is_help=True, help="Servers on this machine, to develop with.")
-kafka = typer.Typer(no_args_is_help=True, help="A Kafka broker: one node, reached from this machine only.")
+dev = typer.Typer(no_args_is_help=True, help="Servers on this machine for development.")
+kafka = typer.Typer(no_args_is_help=True, help="A Kafka broker: one node, on the loopback interface.")
 dev.add_typer(kafka, name="kafka")
 
 _FOLDER = "kafka"
@@ -36,41 +36,41 @@ _PORT = 9092
 def start(
     port: Annotated[
         int | None,
-        typer.Option("--port", min=1, max=65_535, help="Where it listens. Default: where it did before, else 9092."),
+        typer.Option("--port", min=1, max=65_535, help="Its port. Default: the previous one, else 9092."),
     ] = None,
     data: Data = None,
 ) -> None:
-    """Starts a Kafka broker, which runs until it is stopped, and prints where it is.
+    """Starts a Kafka broker in the background, and prints its address.
 
-    It needs Java, and Maven, which brings Kafka the first time. Its data is in the folder kafka of the data directory,
-    and is there again when it is started again. It listens on 127.0.0.1 only, without any security. Topics keep their
-    records without limit, unless they are made with another retention.ms or retention.bytes.
+    It needs Java, and Maven, which downloads Kafka the first time. The broker keeps its data in the folder kafka of the
+    data directory. It listens on 127.0.0.1 only, without security. Retention is unlimited, except for topics created
+    with retention.ms or retention.bytes.
     """
     from millstream.dev.broker import Broker, check_client
-    from millstream.dev.jars import KAFKA, bring_jars, has_jars
+    from millstream.dev.jars import KAFKA, download_jars, has_jars
     from millstream.log.embedded.directory import check_directory
 
     directory = _directory(data)
     check_directory(directory.parent, create=True)
-    broker = _known(directory)
+    broker = _existing(directory)
     if broker is not None and broker.pid is not None:
         if port is not None and port != broker.port_of("PLAINTEXT"):
             hint = "stop it first: millstream dev kafka stop"
-            raise CommandError(f"the broker is running already, at {broker.bootstrap_servers}", hint=hint)
-        tell(f"the broker is running already (process {broker.pid})")
+            raise CommandError(f"the broker is already running at {broker.bootstrap_servers}", hint=hint)
+        print_note(f"the broker is already running (process {broker.pid})")
         broker.wait_until_ready()
-        say(broker.bootstrap_servers)
+        print_text(broker.bootstrap_servers)
         return
     check_client()
     if not has_jars():
-        tell(f"bringing Kafka {KAFKA} by Maven, this once; it takes half a minute …")
-        bring_jars()
-    tell("starting a broker …")
+        print_note(f"downloading Kafka {KAFKA} with Maven, once; it takes half a minute …")
+        download_jars()
+    print_note("starting the broker …")
     broker = Broker(directory, port=_PORT if port is None and broker is None else port, attached=False)
     broker.start()
-    tell(f"the broker is running (process {broker.pid}); its data is in {directory}")
-    say(broker.bootstrap_servers)
-    tell(f"try: millstream topics list --bootstrap-servers {broker.bootstrap_servers}")
+    print_note(f"the broker is running (process {broker.pid}); its data is in {directory}")
+    print_text(broker.bootstrap_servers)
+    print_note(f"try: millstream topics list --bootstrap-servers {broker.bootstrap_servers}")
 
 
 @command(kafka, "stop", "millstream dev kafka stop", "millstream dev kafka stop --delete", local=True)
@@ -78,31 +78,31 @@ def stop(
     delete: Annotated[bool, typer.Option("--delete", help="Delete its data: all topics and their records.")] = False,
     data: Data = None,
 ) -> None:
-    """Stops the Kafka broker, in order. Its data stays, unless that is to be deleted."""
+    """Stops the Kafka broker. Its data is kept, unless --delete is given."""
     directory = _directory(data)
-    broker = _known(directory)
+    broker = _existing(directory)
     if broker is None or broker.pid is None:
-        tell("the broker is not running")
+        print_note("the broker is not running")
     else:
         broker.stop()
-        tell("the broker was stopped")
+        print_note("the broker was stopped")
     if delete and broker is not None:
         broker.delete()
-        tell(f"{directory} was deleted")
+        print_note(f"{directory} was deleted")
 
 
 @command(kafka, "status", "millstream dev kafka status", "millstream dev kafka status --output json", local=True)
 def status(data: Data = None, output: Output = "table") -> None:
-    """Says whether the Kafka broker is running, and where it is."""
+    """Shows whether the Kafka broker is running, and its address."""
     directory = _directory(data)
-    broker = _known(directory)
+    broker = _existing(directory)
     pid = broker.pid if broker is not None else None
     size = broker.size if broker is not None else 0
     if broker is None or pid is None:
         if output == "json":
             print_json(_Status(running=False, data=str(directory), size=size)._asdict())
         else:
-            say(f"not running; its data in {directory} has {show_bytes(size)}" if broker else "not running")
+            print_text(f"not running; its data in {directory} has {show_bytes(size)}" if broker else "not running")
         return
     uptime = max(0, round(time.time() - (broker.started or time.time())))
     answers = broker.answers()
@@ -111,12 +111,12 @@ def status(data: Data = None, output: Output = "table") -> None:
             _Status(True, answers, pid, broker.bootstrap_servers, uptime, str(directory), size)._asdict(),
         )
         return
-    say(f"running at {broker.bootstrap_servers}{'' if answers else ', but it does not answer'}")
-    say(f"process {pid}, for {show_ms(uptime * 1000)}; its data in {directory} has {show_bytes(size)}")
+    print_text(f"running at {broker.bootstrap_servers}{'' if answers else ', but it does not answer'}")
+    print_text(f"process {pid}, for {show_ms(uptime * 1000)}; its data in {directory} has {show_bytes(size)}")
 
 
 class _Status(NamedTuple):
-    """What is known about a broker; the times in seconds, the sizes in bytes."""
+    """The status of a broker; times in seconds, sizes in bytes."""
 
     running: bool
     answers: bool = False
@@ -133,8 +133,8 @@ def _directory(data: str | None) -> Path:
     return data_directory(data) / _FOLDER
 
 
-def _known(directory: Path) -> Broker | None:
-    """The broker of a directory, if there has ever been one; looking for it makes nothing."""
+def _existing(directory: Path) -> Broker | None:
+    """Returns the broker of a directory, or None if it was never started. Creates no files."""
     from millstream.dev.broker import Broker
 
     return Broker(directory, attached=False) if (directory / "broker.json").exists() else None

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from millstream.cli.exits import UsageError
-from millstream.cli.printing import print_json, show, show_time
+from millstream.cli.log_access import open_data
+from millstream.cli.options import Data, Execute, Output, Yes, command
+from millstream.cli.printing import format_time, print_json, print_note, print_rows, print_text
 from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_headers, as_text, serde_named, serdes_of
-from millstream.cli.shared import Data, Execute, Output, Yes, command, confirm, open_data, say, tell
+from millstream.cli.user_input import confirm
 from millstream.serde import STRING
 from millstream.text.escaping import indented, printable, readable
 
@@ -68,7 +70,7 @@ def list_(
     if pending:
         letters = [letter for letter in letters if letter.pending]
     if not letters and output == "table":
-        tell("there are no dead letters")
+        print_note("there are no dead letters")
     elif summary:
         _count(letters, output)
     elif topic is None:
@@ -116,7 +118,7 @@ def show_(
         return
     facts = {
         "letter": f"{topic} {place}, {_state(letter)}",
-        "time": show_time(letter.timestamp),
+        "time": format_time(letter.timestamp),
         "source": _source(letter),
         "exception": letter.exception,
         "message": letter.message,
@@ -126,11 +128,11 @@ def show_(
     }
     for name, value in facts.items():
         if value is not None:
-            say(f"{name:<10} {readable(str(value))}")
+            print_text(f"{name:<10} {readable(str(value))}")
     for header, content in letter.original_headers:
-        say(f"{'header':<10} {printable(header)}: {as_text(content, STRING)}")
+        print_text(f"{'header':<10} {printable(header)}: {as_text(content, STRING)}")
     if letter.stacktrace:
-        say("\n" + indented(letter.stacktrace))
+        print_text("\n" + indented(letter.stacktrace))
 
 
 @command(
@@ -174,13 +176,13 @@ def replay(
         if not execute or not planned.letters:
             _tell_replay(topic, planned, output, done=False)
             if execute or not planned.letters:
-                tell("there is nothing to put back" if again else "there is nothing to put back; see also --again")
+                print_note("there is nothing to replay" if again else "there is nothing to replay; see also --again")
             else:
-                tell("nothing has been done yet; --execute does it")
+                print_note("nothing has been done yet; --execute does it")
             return
         if not yes:
             for name, count in planned.letters.items():
-                tell(f"  - {_letters(count)} to topic {name}")
+                print_note(f"  - {_letters(count)} to topic {name}")
         confirm(f"Put {_letters(planned.total)} of {topic} back?", yes=yes)
         _tell_replay(topic, letters.replay(chosen, limit=limit, again=again, now=now), output, done=True)
 
@@ -191,9 +193,9 @@ def _tell_replay(topic: str, replay: Replay, output: str, *, done: bool) -> None
         return
     for name, count in replay.letters.items():
         verb = ("was" if count == 1 else "were") if done else "would be"
-        say(f"{_letters(count)} of {topic} {verb} put back to {name}")
+        print_text(f"{_letters(count)} of {topic} {verb} put back to {name}")
     for reason, count in replay.refused.items():
-        tell(f"{_letters(count)} cannot be put back: {reason}")
+        print_note(f"{_letters(count)} cannot be put back: {reason}")
 
 
 def _letters(count: int) -> str:
@@ -208,16 +210,16 @@ def _list(letters: list[Letter], limit: int, output: Any) -> None:
             print_json(_facts(letter))
         return
     columns = ["Letter", "Time", "Source", "State", "Returned", "Exception", "Message"]
-    show(columns, [_row(letter) for letter in shown], output)
+    print_rows(columns, [_row(letter) for letter in shown], output)
     if len(shown) < len(letters):
-        tell(f"{_letters(len(letters) - len(shown))} of earlier records not shown; --limit shows more")
+        print_note(f"{_letters(len(letters) - len(shown))} of earlier records not shown; --limit shows more")
 
 
 def _row(letter: Letter) -> list[Any]:
     message = (letter.message or "").partition("\n")[0]
     if len(message) > _MESSAGE_WIDTH:
         message = message[: _MESSAGE_WIDTH - 1] + "…"
-    place, time = f"{letter.partition}:{letter.offset}", show_time(letter.timestamp)
+    place, time = f"{letter.partition}:{letter.offset}", format_time(letter.timestamp)
     return [place, time, _source(letter), _state(letter), letter.returned, letter.exception, message or None]
 
 
@@ -244,19 +246,23 @@ def _count(letters: Iterable[Letter], output: Any) -> None:
         groups.setdefault((letter.topic, letter.exception or "", source), []).append(letter)
     columns = ["Topic", "Exception", "Source", "Letters", "Pending", "Last"]
     ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-    show(columns, [[*(name or None for name in names), *_counts(found, output)] for names, found in ordered], output)
+    print_rows(
+        columns, [[*(name or None for name in names), *_counts(found, output)] for names, found in ordered], output
+    )
 
 
 def _count_topics(letters: Iterable[Letter], output: Any) -> None:
     topics: dict[str, list[Letter]] = {}
     for letter in letters:
         topics.setdefault(letter.topic, []).append(letter)
-    show(["Topic", "Letters", "Pending", "Last"], [[name, *_counts(topics[name], output)] for name in topics], output)
+    print_rows(
+        ["Topic", "Letters", "Pending", "Last"], [[name, *_counts(topics[name], output)] for name in topics], output
+    )
 
 
 def _counts(letters: list[Letter], output: str) -> list[Any]:
     last = max(letter.timestamp for letter in letters)
-    return [len(letters), sum(letter.pending for letter in letters), last if output == "json" else show_time(last)]
+    return [len(letters), sum(letter.pending for letter in letters), last if output == "json" else format_time(last)]
 
 
 def _state(letter: Letter) -> str:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from millstream.cli.exits import ExitCode
+from millstream.cli.log_access import location_of
+from millstream.cli.options import Data, Output
 from millstream.cli.printing import print_json
-from millstream.cli.shared import Data, Output, place
-from millstream.core.checks import Check
+from millstream.core.diagnostics import Check
 from millstream.errors import MillstreamError
 from millstream.text.escaping import readable
 from millstream.text.sizes import show_bytes
@@ -76,7 +77,7 @@ def checks(data: str | None, *, probe: bool = False) -> Iterator[Check]:
         yield part(directory)
     yield _loopback()
     try:
-        where = place(data)
+        where = location_of(data)
     except MillstreamError as error:
         yield Check("cluster", "fail", error.message, error.hint)
         return

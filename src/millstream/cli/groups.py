@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from millstream.cli.printing import show
-from millstream.cli.shared import Data, Output, command, open_data, say, tell
+from millstream.cli.log_access import open_data
+from millstream.cli.options import Data, Output, command
+from millstream.cli.printing import print_note, print_rows, print_text
 from millstream.errors import UnknownGroupError, suggestion
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ def list_(data: Data = None, output: Output = "table") -> None:
             lag = sum(row[4] for row in offsets)
             rows.append([name, kind, _listed(topics) if output == "table" else topics, lag])
     if not rows and output == "table":
-        tell("there are no groups")
+        print_note("there are no groups")
         return
-    show(["Group", "Type", "Topics", "Lag"], rows, output)
+    print_rows(["Group", "Type", "Topics", "Lag"], rows, output)
 
 
 @command(groups, "describe", "millstream groups describe word-count")
@@ -53,8 +54,8 @@ def describe(
         rows = _progress(log, name)
         published = log.applications.published(name)
     if published is not None and output == "table":
-        say(f"application {name}, last batch {published.batch}\n")
-    show(["Topic", "Partition", "Offset", "End", "Lag"], rows, output)
+        print_text(f"application {name}, last batch {published.batch}\n")
+    print_rows(["Topic", "Partition", "Offset", "End", "Lag"], rows, output)
 
 
 def _progress(log: Log, group: str) -> list[tuple[str, int, int | None, int, int]]:

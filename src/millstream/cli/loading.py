@@ -40,7 +40,7 @@ def load(target: str, config: Mapping[str, Any] | None = None) -> App:
         fixed = [key for key in config if key.replace("_", ".") in _BUILT_IN]
         if fixed:
             raise ConfigError(f"{fixed[0]}: it is decided where the topology is built", hint="set it in App(…)")
-        app.config = Config({**app.config.given, **config})
+        app.config = Config({**app.config.explicit, **config})
     return app
 
 

@@ -13,7 +13,8 @@ from typer.main import get_command
 
 from millstream.cli import applications, bench, consume, dev, dlq, doctor, groups, produce, stores, topics
 from millstream.cli.exits import CommandError, ExitCode, UsageError
-from millstream.cli.shared import command, fail, tell
+from millstream.cli.options import command
+from millstream.cli.printing import print_error, print_note
 from millstream.errors import IncompatibleTopologyError, MillstreamError
 from millstream.text.escaping import error_text, trace_text
 
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except typer.Abort:
-        tell("")  # ends the line of the question
+        print_note("")  # ends the line of the question
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001  (every failure is told in a line or two)
         if os.environ.get("MILLSTREAM_DEBUG"):
@@ -93,19 +94,19 @@ def _number(code: Any) -> int:
 
 def _failed(error: Exception) -> int:
     if isinstance(error, UsageError):
-        fail(error)
+        print_error(error)
         return ExitCode.USAGE
     if isinstance(error, MillstreamError):
-        fail(error)
+        print_error(error)
         return ExitCode.INCOMPATIBLE if isinstance(error, IncompatibleTopologyError) else ExitCode.ERROR
     if isinstance(error, typer.TyperException):
         return _misused(error)
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
-        fail(CommandError(f"{place}{error.strerror or error}"))
+        print_error(CommandError(f"{place}{error.strerror or error}"))
     else:
         hint = "this should not happen; MILLSTREAM_DEBUG=1 shows where it does"
-        fail(CommandError(error_text(error), hint=hint))
+        print_error(CommandError(error_text(error), hint=hint))
     return ExitCode.ERROR
 
 
@@ -114,7 +115,9 @@ def _misused(error: Any) -> int:
     context = error.ctx
     if type(error).__name__ != "NoArgsIsHelpError":
         path = context.command_path if context is not None else "millstream"
-        fail(UsageError(error.format_message().rstrip(".").replace("Value error, ", ""), hint=f"see: {path} --help"))
+        print_error(
+            UsageError(error.format_message().rstrip(".").replace("Value error, ", ""), hint=f"see: {path} --help")
+        )
     return ExitCode.USAGE
 
 

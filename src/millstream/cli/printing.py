@@ -9,12 +9,13 @@ from typing import Any, Literal
 
 import typer
 
-from millstream.text.escaping import json_text, printable
+from millstream.errors import MillstreamError
+from millstream.text.escaping import json_text, printable, readable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def show(columns: Sequence[str], rows: Iterable[Sequence[Any]], output: Literal["table", "json"]) -> None:
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], output: Literal["table", "json"]) -> None:
     """Prints rows: as a table, or as JSON objects whose keys are the columns in snake case."""
     if output == "json":
         names = [column.lower().replace(" ", "_") for column in columns]
@@ -27,6 +28,23 @@ def show(columns: Sequence[str], rows: Iterable[Sequence[Any]], output: Literal[
         _show_rich(columns, cells, numeric)
     else:
         _show_plain(columns, cells, numeric)
+
+
+def print_text(text: str) -> None:
+    """Prints a result of one or more lines, with control characters escaped."""
+    typer.echo("\n".join(printable(line) for line in text.split("\n")))
+
+
+def print_note(text: str) -> None:
+    """Prints a message that is not part of the result: on stderr."""
+    typer.echo(readable(text), err=True)
+
+
+def print_error(error: MillstreamError) -> None:
+    """Prints the message and the hint of an error: on stderr, in a line or two."""
+    typer.echo(f"{typer.style('error:', fg='red', bold=True)} {error.message}", err=True)
+    if error.hint:
+        typer.echo(f"{typer.style('hint:', fg='yellow')} {error.hint}", err=True)
 
 
 def print_json(data: Any) -> None:
@@ -74,10 +92,10 @@ def _are_numbers(cells: list[str]) -> bool:
     return bool(said) and all(cell.replace(",", "").replace(".", "").removeprefix("-").isdecimal() for cell in said)
 
 
-def show_time(milliseconds: int) -> str:
+def format_time(milliseconds: int) -> str:
     """Returns a time as people read it, in UTC.
 
-    >>> show_time(1_767_225_601_000), show_time(1_767_225_601_050)
+    >>> format_time(1_767_225_601_000), format_time(1_767_225_601_050)
     ('2026-01-01T00:00:01Z', '2026-01-01T00:00:01.050Z')
     """
     try:

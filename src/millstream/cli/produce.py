@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from millstream.cli.exits import CommandError, UsageError
-from millstream.cli.printing import print_json
+from millstream.cli.log_access import open_data
+from millstream.cli.options import Data, Output
+from millstream.cli.printing import print_json, print_note
 from millstream.cli.serdes import (
     KeySerde,
     ValueSerde,
@@ -24,8 +26,8 @@ from millstream.cli.serdes import (
     to_bytes,
     value_of_json,
 )
-from millstream.cli.shared import Data, Output, open_data, tell, to_milliseconds
 from millstream.cli.topics import check_partition
+from millstream.cli.user_input import to_milliseconds
 from millstream.errors import SerdeError
 from millstream.serde import Serde
 
@@ -105,11 +107,11 @@ def produce(
         try:
             _produce(_batches(descriptor), parse, written, rate)
         except BaseException as error:
-            written.tell(ended=isinstance(error, KeyboardInterrupt))
+            written.report(ended=isinstance(error, KeyboardInterrupt))
             raise
         finally:
             os.close(descriptor)
-        written.tell(ended=True)
+        written.report(ended=True)
 
 
 class _Written:
@@ -127,14 +129,16 @@ class _Written:
         self.log.produce(self.topic, records, partition=self.partition)
         self.count += len(records)
 
-    def tell(self, *, ended: bool) -> None:
+    def report(self, *, ended: bool) -> None:
         seconds = time.monotonic() - self._started
         if self._output == "json":
             print_json({"topic": self.topic, "records": self.count, "seconds": round(seconds, 3)})
         elif ended:
-            tell(f"{self.count} record{'' if self.count == 1 else 's'} written to {self.topic} in {seconds:.1f} s")
+            print_note(
+                f"{self.count} record{'' if self.count == 1 else 's'} written to {self.topic} in {seconds:.1f} s"
+            )
         elif self.count:
-            tell(f"written to {self.topic} before the error: {self.count}")
+            print_note(f"written to {self.topic} before the error: {self.count}")
 
 
 def _opened(file: str | None) -> int:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from millstream.cli.exits import CommandError, UsageError
-from millstream.cli.printing import print_json, show, show_time
+from millstream.cli.log_access import check_application, location_of, open_data
+from millstream.cli.options import Data, Output, command
+from millstream.cli.printing import format_time, print_json, print_note, print_rows
 from millstream.cli.serdes import KeySerde, ValueSerde, plain, serde_named, shown, to_value
-from millstream.cli.shared import Data, Output, check_application, command, open_data, place, tell, to_milliseconds
+from millstream.cli.user_input import to_milliseconds
 from millstream.core.durations import END_OF_TIME, show_ms
 from millstream.core.records import Windowed
 from millstream.errors import ConfigError, UnknownStoreError, suggestion
@@ -46,11 +48,11 @@ def list_(application: Application, data: Data = None, output: Output = "table")
             rows.append([name, found["kind"], found["key"], found["value"], kept, found["operator"]])
         new = [name for name in opened.queryable if opened.entry(name) is None]
     if not rows and output == "table":
-        tell(f"application {application} has no store with a name")
+        print_note(f"application {application} has no store with a name")
         return
-    show(["Store", "Kind", "Key", "Value", "Retention", "Operator"], sorted(rows), output)
+    print_rows(["Store", "Kind", "Key", "Value", "Retention", "Operator"], sorted(rows), output)
     if new and output == "table":
-        tell(f"no batch has written to it yet: {', '.join(sorted(new))}")
+        print_note(f"no batch has written to it yet: {', '.join(sorted(new))}")
 
 
 @command(
@@ -112,7 +114,7 @@ def scan(
         rows = list(itertools.islice(found, limit + 1))
     _show(spec, rows[:limit], output)
     if len(rows) > limit:
-        tell(f"there is more; --limit shows it (now {limit})")
+        print_note(f"there is more; --limit shows it (now {limit})")
 
 
 @command(stores, "check", "millstream stores check word-count")
@@ -200,7 +202,7 @@ def _opened(data: str | None, application: str) -> _Stores:
         has_run = log.applications.published(application) is not None
     plan: dict[str, Any] = {} if state.started_plan is None else state.started_plan["stores"]
     queryable = [name for name in state.queryable_stores or [] if name in plan]
-    where = place(data)
+    where = location_of(data)
     if plan and has_run and where.cluster is not None and not where.views.exists():
         hint = "stores are read on the machine where the application runs; give its data directory with --data"
         raise CommandError(f"the stores of application {application!r} are not in {where.directory}", hint=hint)
@@ -266,15 +268,15 @@ def _show(spec: StoreSpec, rows: list[tuple[Any, Any]], output: str) -> None:
     stamped = bool(rows) and hasattr(rows[0][1], "timestamp")
     table = []
     for key, value in rows:
-        window = [show_time(key.start), show_time(key.end)] if isinstance(key, Windowed) else []
+        window = [format_time(key.start), format_time(key.end)] if isinstance(key, Windowed) else []
         bare = value.value if stamped else value
-        time = [show_time(value.timestamp)] if stamped else []
+        time = [format_time(value.timestamp)] if stamped else []
         table.append([shown(key.key if isinstance(key, Windowed) else key), *window, shown(bare), *time])
     columns = ["Key", *(["Start", "End"] if timed else []), "Value", *(["Timestamp"] if stamped else [])]
     if not table:
-        tell(f"store {spec.name} has no such rows")
+        print_note(f"store {spec.name} has no such rows")
         return
-    show(columns, table, "table")
+    print_rows(columns, table, "table")
 
 
 def _row(key: Any, value: Any) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from millstream.cli.exits import UsageError
-from millstream.cli.printing import print_json, show
-from millstream.cli.shared import Data, Output, Yes, command, confirm, open_data, say, tell, to_pairs
+from millstream.cli.log_access import open_data
+from millstream.cli.options import Data, Output, Yes, command
+from millstream.cli.printing import print_json, print_note, print_rows, print_text
+from millstream.cli.user_input import confirm, to_pairs
 from millstream.errors import TopicExistsError, UnknownTopicError
 from millstream.text.sizes import show_bytes
 
@@ -46,7 +48,7 @@ def create(
             topic = log.create_topic(name, partitions, to_pairs(config), exist_ok=if_not_exists)
         except TopicExistsError as error:
             raise TopicExistsError(error.message, hint="--if-not-exists leaves it as it is") from None
-    tell(f"topic {topic.name} has {topic.partitions} partition{'s' if topic.partitions > 1 else ''}")
+    print_note(f"topic {topic.name} has {topic.partitions} partition{'s' if topic.partitions > 1 else ''}")
 
 
 @command(topics, "list", "millstream topics list", "millstream topics list --all --output json")
@@ -66,10 +68,10 @@ def list_(
             row = [topic.name, topic.partitions, records, _shown(size), topic.internal]
             rows.append(row if output == "table" else [*row[:3], size, topic.internal, dict(topic.config)])
     if not rows and output == "table":
-        tell("there are no topics")
+        print_note("there are no topics")
         return
     columns = ["Name", "Partitions", "Records", "Size", "Internal"]
-    show(columns if output == "table" else [*columns, "Config"], rows, output)
+    print_rows(columns if output == "table" else [*columns, "Config"], rows, output)
 
 
 @command(topics, "describe", "millstream topics describe orders")
@@ -87,8 +89,8 @@ def describe(name: Name, data: Data = None, output: Output = "table") -> None:
         parts = [dict(zip(map(str.lower, columns), row, strict=True)) for row in rows]
         print_json({"name": name, "internal": topic.internal, "config": dict(topic.config), "partitions": parts})
         return
-    say(f"topic {name}{', internal' if topic.internal else ''}\nconfig: {_settings(topic.config)}\n")
-    show(columns, [[*row[:-1], _shown(row[-1])] for row in rows], output)
+    print_text(f"topic {name}{', internal' if topic.internal else ''}\nconfig: {_settings(topic.config)}\n")
+    print_rows(columns, [[*row[:-1], _shown(row[-1])] for row in rows], output)
 
 
 @command(
@@ -114,7 +116,7 @@ def alter(
         raise UsageError("nothing is to be changed", hint="give --config KEY=VALUE or --default KEY")
     with open_data(data) as log:
         topic = log.alter_topic(name, changes)
-    tell(f"topic {name}: {_settings(topic.config)}")
+    print_note(f"topic {name}: {_settings(topic.config)}")
 
 
 @command(topics, "delete", "millstream topics delete orders --yes")
@@ -124,7 +126,7 @@ def delete(name: Name, yes: Yes = False, data: Data = None) -> None:
         records = sum(each.records for each in log.sizes(name))
         confirm(f"Delete topic {name} with {records} records?", yes=yes)
         log.delete_topic(name)
-    tell(f"topic {name} is deleted")
+    print_note(f"topic {name} is deleted")
 
 
 @command(topics, "compact", "millstream topics compact prices")
@@ -138,11 +140,11 @@ def compact(name: Name, data: Data = None, output: Output = "table") -> None:
         by_brokers = log.cleanup is None
         records, size = (0, 0) if log.cleanup is None else log.cleanup.compact(name)
     if by_brokers:
-        tell(f"{name}: nothing was done; the brokers of a cluster compact by themselves where cleanup.policy says so")
+        print_note(f"{name}: nothing was done; the brokers of a cluster compact topics themselves, by cleanup.policy")
     if output == "json":
         print_json({"topic": name, "removed_records": records, "removed_bytes": size})
     elif not by_brokers:
-        say(f"{name}: {records} records ({show_bytes(size)}) removed")
+        print_text(f"{name}: {records} records ({show_bytes(size)}) removed")
 
 
 def _settings(config: Mapping[str, str]) -> str:

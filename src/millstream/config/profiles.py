@@ -47,7 +47,7 @@ def profile(name: str) -> dict[str, Any]:
         hint = suggestion(name, tables) or f"it has: {', '.join(tables) or 'none'}"
         raise ConfigError(f"{path} has no profile {name!r}", hint=hint)
     try:
-        settings = Config(dict(_flat(tables[name]))).given
+        settings = Config(dict(_flat(tables[name]))).explicit
     except ConfigError as error:
         raise ConfigError(f"{path}, profile {name!r}: {error.message}", hint=error.hint) from None
     if settings.get("bootstrap.servers") is None:  # the embedded log is not what was asked for

@@ -1,11 +1,10 @@
-"""A real Kafka broker on this machine, for development and tests: one node, KRaft, loopback only."""
+"""A Kafka broker on this machine, for development and tests: one node, KRaft, loopback only."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
 import ctypes
-import errno
 import fcntl
 import json
 import os
@@ -20,19 +19,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from millstream.dev.jars import bring_jars, cache
+from millstream.dev.jars import cache, download_jars
+from millstream.dev.java import archive_options, java_command, shared_archive
+from millstream.dev.ports import bind_error, free_ports
 from millstream.errors import SetupError
 from millstream.runtime.host.process_identity import birth
 
 _MEMORY = ("-Xms64m", "-Xmx384m", "-XX:MaxMetaspaceSize=160m")
-_PATIENCE = 120.0
-_JUST_BEGUN = 1.0
+_TIMEOUT = 120.0
+_FORK_TIMEOUT = 1.0
 _POLL = 0.05
 _PDEATHSIG = 1
 
-# Few partitions and replicas of its own topics: there is one node. A short session, because a broker that was killed
-# is let in again only when its last session is over. Nothing is deleted by time: records that are tried out often have
-# old timestamps, by which Kafka's default of a week would delete them at once, and the broker may stand for weeks.
+# Internal topics have one replica and few partitions: there is one node. The session timeout is short because a killed
+# broker can register again only after its last session has expired. Retention is unlimited: test records often have old
+# timestamps, and Kafka's default of a week would delete them at once.
 _PROPERTIES = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -58,15 +59,15 @@ _PROPERTIES = {
 
 
 class Broker:
-    """A broker, whose data is in a directory.
+    """A broker and its data directory.
 
     Args:
-        directory: Where its data, its properties and its log are kept; made if it is not there.
-        port: Where it listens, on 127.0.0.1; None for a free port, which it then keeps.
-        properties: Properties of the broker beside those that it needs here.
-        listeners: More listeners by name, each with its protocol; `port_of` says where they are.
+        directory: The directory of its data, properties and log; created if missing.
+        port: Its port on 127.0.0.1; None chooses a free port at the first start and keeps it.
+        properties: Additional properties of the broker.
+        listeners: Additional listeners: their protocols by name. `port_of` returns their ports.
         attached: Whether the broker ends when this process does.
-        java_options: Options for Java instead of the usual ones, which are for a small and quick broker.
+        java_options: Options of Java. The default ones suit a small broker that starts quickly.
     """
 
     def __init__(
@@ -79,23 +80,22 @@ class Broker:
         attached: bool = True,
         java_options: tuple[str, ...] = (*_MEMORY, "-XX:TieredStopAtLevel=1"),
     ) -> None:
-        self.directory = directory.resolve()  # processes that know it by another path are to find it, too
-        self._more = dict(properties or {})
+        self.directory = directory.resolve()  # other processes may name it by another path
+        self._properties = dict(properties or {})
         self._protocols = {"PLAINTEXT": "PLAINTEXT", **(listeners or {}), "CONTROLLER": "PLAINTEXT"}
         self._attached = attached
         self._java_options = java_options
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        known = self._known()
-        self._ports: dict[str, int] = {**known.get("ports", {})}
+        self._ports: dict[str, int] = {**self._recorded().get("ports", {})}
         if port is not None:
             self._ports["PLAINTEXT"] = port
         missing = [name for name in self._protocols if name not in self._ports]
-        self._ports.update(zip(missing, _free_ports(len(missing)), strict=True))
+        self._ports.update(zip(missing, free_ports(len(missing)), strict=True))
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients find it."""
+        """The address for clients."""
         return f"127.0.0.1:{self.port_of('PLAINTEXT')}"
 
     def port_of(self, listener: str) -> int:
@@ -104,36 +104,36 @@ class Broker:
 
     @property
     def pid(self) -> int | None:
-        """The process of the broker, if one runs."""
+        """The process id of the broker, or None if it is not running."""
         if self._process is not None:
             return self._process.pid if self._process.poll() is None else None
-        pid = self._known().get("pid")
+        pid = self._recorded().get("pid")
         return pid if pid is not None and _is_broker(pid, self.directory) else None
 
     @property
     def started(self) -> float | None:
-        """When the broker was started last, in seconds since the epoch."""
-        return self._known().get("started")
+        """The time of the last start, in seconds since the epoch."""
+        return self._recorded().get("started")
 
     @property
     def size(self) -> int:
-        """The bytes that its data takes on the disk. Much of its files is room for more, which takes none."""
-        found = 0
+        """The disk space of its data in bytes. Kafka preallocates files, which are sparse, so blocks are counted."""
+        size = 0
         for path in (self.directory / "data").rglob("*"):
-            with contextlib.suppress(OSError):  # some go while we look
-                found += path.stat().st_blocks * 512 if path.is_file() else 0
-        return found
+            with contextlib.suppress(OSError):  # the broker may delete files meanwhile
+                size += path.stat().st_blocks * 512 if path.is_file() else 0
+        return size
 
     def start(self, *, wait: bool = True) -> None:
-        """Starts the broker, with the data that it had; waits until it answers.
+        """Starts the broker with its existing data, and waits until it answers.
 
         Raises:
-            SetupError: It does not start. The message has what it said.
+            SetupError: It does not start. The message contains its last error.
         """
         check_client()
         with self._locked():
             if self.pid is None:
-                self._start(bring_jars(), _java())
+                self._start(download_jars(), java_command())
         if wait:
             self.wait_until_ready()
 
@@ -147,7 +147,7 @@ class Broker:
             if not (self.directory / "data" / "meta.properties").exists():
                 self._format([*base, "-cp", class_path], properties, output)
             archive = cache() / f"classes-{secrets.token_hex(4)}.jsa"
-            command = [*base, *_archive(archive), "-cp", class_path, "kafka.Kafka", str(properties)]
+            command = [*base, *archive_options(archive), "-cp", class_path, "kafka.Kafka", str(properties)]
             self._process = subprocess.Popen(  # noqa: S603  (the user's own Java)
                 command,
                 stdin=subprocess.DEVNULL,
@@ -156,24 +156,24 @@ class Broker:
                 start_new_session=True,
                 preexec_fn=_die_with_parent if self._attached and sys.platform == "linux" else None,  # noqa: PLW1509
             )
-        self._note(pid=self._process.pid, started=time.time(), archive=str(archive))
+        self._record(pid=self._process.pid, started=time.time(), archive=str(archive))
 
-    def wait_until_ready(self, seconds: float = _PATIENCE) -> None:
+    def wait_until_ready(self, seconds: float = _TIMEOUT) -> None:
         """Waits until the broker answers.
 
         Raises:
-            SetupError: It has ended, or says nothing for so long.
+            SetupError: It has ended, or does not answer in time.
         """
         deadline = time.monotonic() + seconds
         while not self.answers():
             if self.pid is None:
-                raise SetupError(f"the broker does not start: {self._last_words()}")
+                raise SetupError(f"the broker does not start: {self._last_error()}")
             if time.monotonic() > deadline:
-                raise SetupError(f"the broker does not answer after {seconds:g} s: {self._last_words()}")
+                raise SetupError(f"the broker does not answer after {seconds:g} s: {self._last_error()}")
             time.sleep(_POLL)
 
     def answers(self) -> bool:
-        """Whether the broker takes requests of clients: it lists itself."""
+        """Whether the broker answers a metadata request."""
         from confluent_kafka import KafkaException  # noqa: PLC0415  (it is not always installed)
         from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
@@ -185,32 +185,32 @@ class Broker:
         return False
 
     def stop(self, seconds: float = 20.0) -> None:
-        """Stops the broker in order; kills it if that takes too long."""
+        """Shuts the broker down; kills it if that takes too long."""
         pid = self.pid
         if pid is None:
             return
         os.kill(pid, signal.SIGTERM)
-        if not self._gone(pid, seconds):
+        if not self._wait_until_gone(pid, seconds):
             self.kill()
-        archive = Path(self._known().get("archive", ""))
+        archive = Path(self._recorded().get("archive", ""))
         if archive.is_file():
-            archive.rename(_kept_archive())
-        self._note(pid=None)
+            archive.rename(shared_archive())
+        self._record(pid=None)
 
     def kill(self) -> None:
-        """Ends the broker at once, as a crash would."""
+        """Kills the broker."""
         pid = self.pid
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
-            self._gone(pid, _PATIENCE)
-            self._note(pid=None)
+            self._wait_until_gone(pid, _TIMEOUT)
+            self._record(pid=None)
 
     def delete(self) -> None:
-        """Stops the broker and deletes all that it has."""
+        """Kills the broker and deletes its directory."""
         self.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _gone(self, pid: int, seconds: float) -> bool:
+    def _wait_until_gone(self, pid: int, seconds: float) -> bool:
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
@@ -225,34 +225,34 @@ class Broker:
 
     # ----- files -------------------------------------------------------------------------------------------------
 
-    def _known(self) -> dict[str, Any]:
+    def _recorded(self) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = json.loads((self.directory / "broker.json").read_text(encoding="utf-8"))
+            record: dict[str, Any] = json.loads((self.directory / "broker.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
-        return found
+        return record
 
-    def _note(self, *, pid: int | None, **more: Any) -> None:
+    def _record(self, *, pid: int | None, **facts: Any) -> None:
         part = self.directory / "broker.json.part"
-        part.write_text(json.dumps({"pid": pid, "ports": self._ports, **more}), encoding="utf-8")
+        part.write_text(json.dumps({"pid": pid, "ports": self._ports, **facts}), encoding="utf-8")
         part.replace(self.directory / "broker.json")
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Two that start the same broker at once start one."""
+        """Locks the directory, so that two processes that start the broker at once start one."""
         with (self.directory / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
     def _check_ports(self) -> None:
-        """Clients know the ports of the listeners; that of the controller may be another one each time."""
+        """Checks that the ports are free. The controller gets another port if not, because no client uses it."""
         for name in self._protocols:
-            refusal = _refusal(self._ports[name])
-            if refusal is not None and name == "CONTROLLER":
-                (self._ports[name],) = _free_ports(1)
-            elif refusal is not None:
+            problem = bind_error(self._ports[name])
+            if problem is not None and name == "CONTROLLER":
+                (self._ports[name],) = free_ports(1)
+            elif problem is not None:
                 raise SetupError(
-                    f"port {self._ports[name]} of 127.0.0.1 {refusal}", hint="choose another one, as with --port 19092"
+                    f"port {self._ports[name]} of 127.0.0.1 {problem}", hint="choose another one, such as --port 19092"
                 )
 
     def _write_properties(self) -> Path:
@@ -264,10 +264,10 @@ class Broker:
             "advertised.listeners": ",".join(at for name, at in listeners.items() if name != "CONTROLLER"),
             "listener.security.protocol.map": ",".join(f"{name}:{p}" for name, p in self._protocols.items()),
             "log.dirs": str(self.directory / "data"),
-            **self._more,
+            **self._properties,
         }
         path = self.directory / "server.properties"
-        path.touch(mode=0o600)  # it may have passwords
+        path.touch(mode=0o600)  # it may contain passwords
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
         return path
 
@@ -276,19 +276,19 @@ class Broker:
         tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(properties)]
         done = subprocess.run([*java, *tool], stdout=output, stderr=output, check=False)  # noqa: S603
         if done.returncode:
-            raise SetupError(f"the broker's storage cannot be made: {self._last_words()}")
+            raise SetupError(f"the broker's storage cannot be formatted: {self._last_error()}")
 
-    def _last_words(self) -> str:
+    def _last_error(self) -> str:
         lines = (self.directory / "broker.log").read_text(encoding="utf-8", errors="replace").splitlines()
-        telling = [line for line in lines if "ERROR" in line or "Exception" in line]
-        return next(reversed(telling or lines), "it says nothing")
+        errors = [line for line in lines if "ERROR" in line or "Exception" in line]
+        return next(reversed(errors or lines), "its log is empty")
 
 
 def check_client() -> None:
-    """Makes sure that there is a Kafka client.
+    """Checks that the Kafka client is installed.
 
     Raises:
-        SetupError: There is none.
+        SetupError: It is not.
     """
     try:
         import confluent_kafka  # noqa: F401, PLC0415  (it is not always installed)
@@ -297,70 +297,27 @@ def check_client() -> None:
         raise SetupError("Kafka needs the package confluent-kafka, which is not installed", hint=hint) from error
 
 
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if found is None:
-        where = f"in JAVA_HOME ({home})" if home else "on the PATH"
-        hint = "install a JDK or JRE; millstream doctor says how"
-        raise SetupError(f"a Kafka broker needs Java 17 or later, and there is none {where}", hint=hint)
-    return found
-
-
-def _archive(part: Path) -> list[str]:
-    """Options by which Java finds its classes quicker; a broker that is stopped in order leaves them for later ones."""
-    option = f"SharedArchiveFile={_kept_archive()}" if _kept_archive().exists() else f"ArchiveClassesAtExit={part}"
-    return [f"-XX:{option}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
-
-
-def _kept_archive() -> Path:
-    return cache() / "classes.jsa"
-
-
 def _is_broker(pid: int, directory: Path) -> bool:
-    """Whether a process is the broker of this directory, and not another one that got its number."""
+    """Whether a process is the broker of a directory, not another process with a reused id."""
     try:
         if sys.platform == "linux":
             command = _command_on_linux(pid)
         else:
-            shown = ["ps", "-ww", "-p", str(pid), "-o", "command="]
-            command = subprocess.run(shown, capture_output=True, check=False).stdout  # noqa: S603
+            ps = ["ps", "-ww", "-p", str(pid), "-o", "command="]
+            command = subprocess.run(ps, capture_output=True, check=False).stdout  # noqa: S603
     except OSError:
         return False
     return command.rstrip().endswith(b" " + os.fsencode(directory / "server.properties"))
 
 
 def _command_on_linux(pid: int) -> bytes:
-    """The command of a process. One that has just begun has none for a moment, one that is over has none any more."""
-    deadline = time.monotonic() + _JUST_BEGUN
+    """Returns the command line of a process. It is empty for a moment after a fork, and after the process has ended."""
+    deadline = time.monotonic() + _FORK_TIMEOUT
     while True:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
         if command or birth(pid) is None or time.monotonic() > deadline:
             return command
-        time.sleep(_JUST_BEGUN / 100)
-
-
-def _refusal(port: int) -> str | None:
-    """Why nobody can listen on a port, if so."""
-    with socket.socket() as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java does: connections that linger do not matter
-        try:
-            one.bind(("127.0.0.1", port))
-        except OSError as error:
-            taken = error.errno == errno.EADDRINUSE
-            return "is taken by another program" if taken else f"cannot be used: {error.strerror}"
-    return None
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+        time.sleep(_FORK_TIMEOUT / 100)
 
 
 def _die_with_parent() -> None:

@@ -90,7 +90,7 @@ def log_location(config: Mapping[str, Any], directory: str | os.PathLike[str] | 
         config: A configuration. What it does not say of a cluster, the environment may: see `profiles`.
         directory: The data directory, if not the one of the configuration.
     """
-    known = {**Config(from_environment()).given, **Config(config).given}
+    known = {**Config(from_environment()).explicit, **Config(config).explicit}
     data = data_directory(directory or known.get("state.dir"))
     if known.get("bootstrap.servers") is None:
         return LogLocation(data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from millstream.core.checks import Check
+from millstream.core.diagnostics import Check
 from millstream.core.durations import show_ms
 from millstream.log.api import Log, Records, Topic
 from millstream.log.topic_config import TopicSettings, settings

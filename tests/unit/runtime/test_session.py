@@ -83,7 +83,7 @@ def test_an_active_session_with_speculation_is_refused(
     if value == "false":
         assert open_session(Config(), tmp_path) == (made, False)
         return
-    with pytest.raises(ConfigError, match=r"the active Spark session has spark\.speculation on"):
+    with pytest.raises(ConfigError, match=r"the active Spark session enables spark\.speculation"):
         open_session(Config(), tmp_path)
     assert not settings
 

@@ -24,7 +24,7 @@ def test_a_record_can_be_piped_as_it_is() -> None:
 
 @pytest.mark.parametrize("timestamp", ["5s", 1.5, 2**63, True])
 def test_what_is_no_timestamp_is_refused(timestamp: Any) -> None:
-    with pytest.raises(TopologyError, match="is no timestamp"):
+    with pytest.raises(TopologyError, match="is not a timestamp"):
         driver().input("in").pipe("k", "v", timestamp=timestamp)
 
 

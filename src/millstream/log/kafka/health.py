@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AclOperation, ConfigResource, NewTopic, ResourceType, TopicMetadata
 
 from millstream.config.secrets import reveal
-from millstream.core.checks import Check
+from millstream.core.diagnostics import Check
 from millstream.errors import AuthenticationError, AuthorizationError, LogError, MillstreamError
 from millstream.log.kafka.clients import Clients
 from millstream.log.kafka.release import TRANSACTIONS, release_of, requests_of

@@ -37,7 +37,7 @@ def test_settings_from_the_environment_and_from_files(tmp_path: Path, monkeypatc
     assert config["bootstrap.servers"] == "kafka:9093"
     assert reveal(config["sasl.password"]) == "hunter2"
     assert Config(config) == config
-    assert Config(config.given) == config
+    assert Config(config.explicit) == config
 
 
 @pytest.mark.parametrize(

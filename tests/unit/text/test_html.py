@@ -51,7 +51,7 @@ def test_streams_and_tables_say_what_they_are_and_where_they_were_made() -> None
     stream = app.stream("orders", value=str).filter(lambda value: value != "")
     table = app.table("prices", value=str, store="prices")
     assert "orders-filter" in html(stream)
-    assert "test_display.py:" in html(stream)
+    assert "test_html.py:" in html(stream)
     assert "string" in html(stream)
     assert "prices" in html(table)
     assert "users" in html(app.global_table("users", value=str, store="users"))

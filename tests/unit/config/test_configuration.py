@@ -35,7 +35,7 @@ def test_an_option_comes_before_the_mapping_however_it_is_spelt() -> None:
 @pytest.mark.parametrize("key", ["spark.speculation", "spark_speculation"])
 @pytest.mark.parametrize("value", [True, "true", "TRUE"])
 def test_speculation_is_refused(key: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=r"the configuration has spark\.speculation on") as caught:
+    with pytest.raises(ConfigError, match=r"the configuration enables spark\.speculation") as caught:
         App("config", config={key: value})
     assert caught.value.hint is not None
     assert "set spark.speculation to false" in caught.value.hint

@@ -1,0 +1,233 @@
+"""The configuration keys: the default, the validator and the description of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+
+from millstream.config.validators import (
+    OPTIMIZATIONS,
+    Validator,
+    anything,
+    flag,
+    guarantee,
+    handler,
+    number,
+    offset_reset,
+    one_of,
+    optimization,
+    optional,
+    servers,
+    text,
+    topic,
+)
+
+Handler: TypeAlias = "Literal['fail', 'continue'] | Callable[..., Any]"
+
+
+class Key(NamedTuple):
+    """One configuration key.
+
+    Attributes:
+        default: Its default value.
+        check: Returns the value to use, or raises an error that names the mistake.
+        doc: Its description in the reference.
+    """
+
+    default: Any
+    check: Validator
+    doc: str
+
+
+KEYS: dict[str, Key] = {
+    "default.key.serde": Key(str, anything, "The serde of keys without one of their own: a type, a name or a Serde."),
+    "default.value.serde": Key(
+        object, anything, "The serde of values without one of their own: a type, a name or a Serde. Default: JSON."
+    ),
+    "topology.optimization": Key(
+        "none", optimization, "`none`, `all`, or some of " + ", ".join(f"`{o}`" for o in OPTIMIZATIONS) + "."
+    ),
+    "deserialization.exception.handler": Key(
+        "fail", handler, "Handles a record that cannot be deserialized: `fail`, `continue`, or a function."
+    ),
+    "processing.exception.handler": Key(
+        "fail", handler, "Handles a record on which a user's function raises: `fail`, `continue`, or a function."
+    ),
+    "production.exception.handler": Key(
+        "fail", handler, "Handles a record that cannot be written: `fail`, `continue`, or a function."
+    ),
+    "errors.dead.letter.queue.topic.name": Key(
+        None, topic, "The topic to which the handlers send the source records of failures."
+    ),
+    "ensure.explicit.internal.resource.naming": Key(
+        False, flag, "Refuse a topology in which a store or a repartition topic has no explicit name."
+    ),
+    "processing.guarantee": Key(
+        "exactly_once",
+        guarantee,
+        "`exactly_once` (also spelt `exactly_once_v2`), `at_least_once`, or `at_most_once`: a batch that was started "
+        "is not read again.",
+    ),
+    "state.dir": Key(
+        None,
+        optional(text),
+        "The data directory: log, views and checkpoints. Default: the environment variable `MILLSTREAM_DATA`, else "
+        "`./.millstream`.",
+    ),
+    "checkpoint.location": Key(
+        None,
+        optional(text),
+        "The location of Spark's checkpoint, if outside the data directory: a path, or a URL such as `hdfs://…`, in a "
+        "file system that all executors reach. Millstream does not inspect or delete a checkpoint behind a URL: see "
+        "`reset`.",
+    ),
+    "num.tasks": Key(
+        None,
+        optional(number(1)),
+        "The number of tasks, which share the keys. Fixed at the first start. Default: the largest partition count of "
+        "the input topics, at most 48.",
+    ),
+    "auto.offset.reset": Key(
+        "earliest",
+        offset_reset,
+        "The start position in a topic without a committed offset of the application: `earliest`, `latest`, "
+        "`by_duration:1h` (the records of the last hour), or `none`: the application does not start.",
+    ),
+    "data.loss.handler": Key(
+        "fail",
+        one_of("fail", "continue"),
+        "Handles records that were deleted before they were read, by retention or with their topic: `fail` stops the "
+        "application; `continue` counts the lost records and continues with the remaining ones.",
+    ),
+    "bootstrap.servers": Key(
+        None,
+        optional(servers),
+        "The brokers of a Kafka cluster: `host:port,host:port`. Default: the cluster that the environment variable "
+        "`MILLSTREAM_BOOTSTRAP_SERVERS` or `MILLSTREAM_PROFILE` names, else the embedded log.",
+    ),
+    "kafka.source": Key(
+        "client",
+        one_of("client", "connector"),
+        "The reader of topics of a Kafka cluster: Millstream's client, or Spark's Kafka connector, whose jars "
+        "`spark.jars` or `spark.jars.packages` must name.",
+    ),
+    "security.protocol": Key(
+        None,
+        optional(one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
+        "The protocol of connections to brokers. `ssl.*` and `sasl.*` configure it.",
+    ),
+    "request.timeout.ms": Key(30_000, number(100), "The longest time that a broker may take to answer a request."),
+    "default.api.timeout.ms": Key(
+        60_000,
+        number(100),
+        "How long an application waits for a broker that does not answer: at its start, and between two batches, after "
+        "which its query is restarted.",
+    ),
+    "replication.factor": Key(
+        -1,
+        number(-1),
+        "The replication factor of the application's internal topics on a cluster; -1: the brokers' default.",
+    ),
+    "target.batch.ms": Key(
+        500,
+        number(10),
+        "The target duration of a batch, from which its number of records follows. With a backlog a batch may take up "
+        "to four times as long.",
+    ),
+    "min.batch.records": Key(
+        1_000, number(1), "The target duration does not limit a batch to fewer records than this."
+    ),
+    "max.batch.records": Key(
+        500_000,
+        number(1),
+        "The largest number of records in a batch, including those of repartition topics; but at least one of each "
+        "partition that has any.",
+    ),
+    "max.batch.bytes": Key(
+        16 * 1024**2,
+        number(1024),
+        "The approximate size limit of a batch, converted to a number of records by the size of earlier records. Java "
+        "and the workers hold several copies of a batch.",
+    ),
+    "host.memory.max.bytes": Key(
+        2 * 1024**3,
+        number(1024**2),
+        "The memory that a task host may use for the state of its tasks, in equal shares. State that does not fit is "
+        "read from the state store on access.",
+    ),
+    "task.timeout.ms": Key(
+        300_000,
+        number(100),
+        "The longest time that a task, or the function that reads a partition, may work on a batch. Then the "
+        "application stops, and reports where it hangs.",
+    ),
+    "restart.max.attempts": Key(
+        10, number(0), "How many times in a row an application restarts after a transient failure."
+    ),
+    "restart.backoff.ms": Key(500, number(1), "The delay before the first restart; it doubles for each further one."),
+    "log.cleanup.interval.ms": Key(
+        60_000,
+        number(0),
+        "How often a running application applies retention and compaction to the topics of the embedded log; 0: never.",
+    ),
+    "store.views": Key(True, flag, "Named stores can be queried; each change is also written to a view."),
+    "store.changelogs": Key(True, flag, "Named stores have changelog topics."),
+    "status": Key(
+        "auto",
+        one_of("auto", "line", "text", "json", "none"),
+        "The status that a running application prints on stderr. `line`: a live line; `text`: a line for each change "
+        "of state and, at most every 30 seconds, one with figures; `json`: the same as JSON, with all figures each "
+        "second; `none`. `auto`: `line` on a terminal, `text` in a pipe; in a notebook, problems only.",
+    ),
+}
+
+
+class Settings(TypedDict, total=False):
+    """The keys in snake case, as keyword arguments of `App`, so that type checkers report misspelt ones."""
+
+    default_key_serde: Any
+    default_value_serde: Any
+    topology_optimization: str | list[str] | tuple[str, ...]
+    deserialization_exception_handler: Handler
+    processing_exception_handler: Handler
+    production_exception_handler: Handler
+    errors_dead_letter_queue_topic_name: str | None
+    ensure_explicit_internal_resource_naming: bool
+    processing_guarantee: Literal["exactly_once", "exactly_once_v2", "at_least_once", "at_most_once"]
+    state_dir: str | PathLike[str] | None
+    checkpoint_location: str | PathLike[str] | None
+    num_tasks: int | None
+    auto_offset_reset: str
+    data_loss_handler: Literal["fail", "continue"]
+    bootstrap_servers: str | list[str] | None
+    kafka_source: Literal["client", "connector"]
+    security_protocol: str | None
+    request_timeout_ms: int
+    default_api_timeout_ms: int
+    replication_factor: int
+    target_batch_ms: int
+    min_batch_records: int
+    max_batch_records: int
+    max_batch_bytes: int
+    host_memory_max_bytes: int
+    task_timeout_ms: int
+    restart_max_attempts: int
+    restart_backoff_ms: int
+    log_cleanup_interval_ms: int
+    store_views: bool
+    store_changelogs: bool
+    status: str
+
+
+PREFIXES = {
+    "spark.": "Spark's configuration.",
+    "ssl.": "TLS: `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password`, …",
+    "sasl.": "SASL: `sasl.mechanism` (`PLAIN`, `SCRAM-SHA-256`, …), `sasl.username`, `sasl.password`, …",
+    "enable.ssl.": "TLS: `enable.ssl.certificate.verification`.",
+    "client.": "All Kafka clients: `client.id`, `client.rack`, …",
+    "producer.": "The producer: `producer.compression.type`, `producer.transaction.timeout.ms`, …",
+    "consumer.": "Consumers: `consumer.fetch.message.max.bytes`, …",
+    "topic.": "The application's internal topics on a cluster: `topic.segment.bytes`, …",
+}
+"""Prefixes of keys that are passed on unchanged. Those of Kafka's clients follow librdkafka's names."""
