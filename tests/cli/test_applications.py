@@ -144,7 +144,7 @@ def test_a_topology_is_compared_with_the_one_that_ran(shop_data: Path, shop: Run
     assert json.loads(text)["compatible"] is False
     code, text = compared(SHOP.replace('store="minutes"', 'store="by-minute"'))
     assert code == 4
-    assert text.startswith("Compatible, but what is in these stores is lost: minutes.\n")
+    assert text.startswith("Compatible, but the contents of these stores are lost: minutes.\n")
     code, text = compared('from millstream import App\napp = App("shop")\napp.stream("orders").to("copies")\n')
     assert code == 3
     assert "checkpoint: incompatible\n    - operators needed state so far, and none does any more" in text

@@ -40,11 +40,11 @@ def suggesting(function: F) -> F:
         if not args or not isinstance(args[0], DslObject):
             return function(*args, **options)
         builder = internals_of(args[0]).builder
-        before = builder.mark()
+        before = builder.snapshot()
         try:
             return function(*args, **options)
         except MillstreamError:
-            builder.undo(before)
+            builder.restore(before)
             raise
 
     return checked  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""The optimizer: a list of rules, each a function from plan to plan, named and switched as in Kafka Streams."""
+"""The optimizer: a list of rules, each a function from plan to plan, named and enabled as in Kafka Streams."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ RULES: dict[str, Callable[[Plan], Plan]] = {
     "merge.repartition.topics": merge_repartitions,
     "single.store.self.join": share_self_join_store,
 }
-"""The rules, in the order in which they are applied, by the names that ``topology.optimization`` knows them by."""
+"""The rules, in the order in which they are applied, by their names in ``topology.optimization``."""
 
 
 def optimize(plan: Plan, names: Iterable[str]) -> Plan:
-    """Applies the rules of these names, in their own order."""
-    wanted = set(names)
+    """Applies the named rules, in the order of `RULES`."""
+    enabled = set(names)
     for name, rule in RULES.items():
-        if name in wanted:
+        if name in enabled:
             plan = rule(plan)
     return plan

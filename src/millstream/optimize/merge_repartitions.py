@@ -1,21 +1,21 @@
-"""Several repartitions below one change of key can be one, right below the change."""
+"""Merges several repartitions below one change of key into one, directly below the change."""
 
 from __future__ import annotations
 
 from millstream.core.frozen import replace
 from millstream.optimize.rewrite import with_references
 from millstream.plan.node import Node, Plan
-from millstream.plan.stateless import Filter, Peek, Repartition
+from millstream.plan.stateless import Repartition
 
-Path = tuple[Filter | Peek, ...]
+Path = tuple[Node, ...]
 
 
 def merge_repartitions(plan: Plan) -> Plan:
     """Replaces the repartitions below a change of key by one, directly below it.
 
-    Only repartitions that no user asked for take part, and only where nothing but operators that change neither keys
-    nor values is between; these come behind the repartition then. If something else reads what they give, they stay
-    where they are, too.
+    Only repartitions that Millstream added are merged, and only if the operators in between keep records unchanged
+    (`Node.keeps_records`); these operators move behind the repartition. An operator whose output something else reads
+    also stays where it is.
     """
     groups = _groups(plan)
     if not groups:
@@ -24,7 +24,7 @@ def merge_repartitions(plan: Plan) -> Plan:
     moved = {node for path in merged.values() for node in path}
     staying = _staying(plan, moved, set(merged))
     new: dict[Node, Node] = {}
-    behind: dict[Node, Node] = {}  # what stands for a node on the other side of the repartition
+    behind: dict[Node, Node] = {}  # the node that replaces a node behind the repartition
     nodes: list[Node] = []
     for node in plan.nodes:
         if node in merged:
@@ -45,23 +45,23 @@ def merge_repartitions(plan: Plan) -> Plan:
 
 
 def _groups(plan: Plan) -> dict[Node, dict[Repartition, Path]]:
-    """The repartitions that can be merged, by the change of key that they follow, with what is between."""
-    found: dict[Node, dict[Repartition, Path]] = {}
+    """Returns the mergeable repartitions, by the change of key that they follow, with the operators in between."""
+    groups: dict[Node, dict[Repartition, Path]] = {}
     for repartition in plan.of_type(Repartition):
-        path: list[Filter | Peek] = []
+        path: list[Node] = []
         above = repartition.parent
-        while isinstance(above, Filter | Peek):
+        while above.keeps_records:
             path.insert(0, above)
-            above = above.parent
-        group = found.get(above, {})
-        same = all(r.key.name == repartition.key.name and r.value.name == repartition.value.name for r in group)
+            (above,) = above.parents
+        group = groups.get(above, {})
+        same = all((r.key.name, r.value.name) == (repartition.key.name, repartition.value.name) for r in group)
         if repartition.mergeable and above.changes_key and above.edge == "stream" and same:
-            found.setdefault(above, {})[repartition] = tuple(path)
-    return {node: group for node, group in found.items() if len(group) > 1}
+            groups.setdefault(above, {})[repartition] = tuple(path)
+    return {node: group for node, group in groups.items() if len(group) > 1}
 
 
-def _staying(plan: Plan, moved: set[Filter | Peek], merged: set[Repartition]) -> set[Node]:
-    """The operators between that something else reads, too."""
+def _staying(plan: Plan, moved: set[Node], merged: set[Repartition]) -> set[Node]:
+    """Returns the moved operators whose output something else also reads."""
     staying: set[Node] = set()
     for node in reversed(plan.nodes):
         if node in merged or (node in moved and node not in staying):

@@ -1,4 +1,4 @@
-"""A table over a topic needs no changelog: the topic has all its values."""
+"""Uses the source topic of a table as its changelog: the topic contains all values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millstream.plan.sources import ToTable
 
 
 def reuse_source_topics(plan: Plan) -> Plan:
-    """Marks the tables whose source topic stands in for a changelog."""
+    """Marks the tables whose source topic serves as the changelog."""
 
     def change(node: Node) -> Node:
         if isinstance(node, ToTable) and node.source_topic is not None:

@@ -1,4 +1,4 @@
-"""Rebuilding a plan with some of its nodes replaced."""
+"""Rebuilds a plan with some of its nodes replaced."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from millstream.plan.node import Node, Plan
 
 
 def rewrite(plan: Plan, change: Callable[[Node], Node]) -> Plan:
-    """Returns the plan with every node changed, and with all references between nodes following.
+    """Returns the plan with nodes replaced, and with all references between nodes updated.
 
     Args:
         plan: The plan.
-        change: Gives the node that stands in for a node, whose references are already the new ones; the node itself
-            if nothing is to change.
+        change: Returns the replacement of a node, whose references are already updated; the node itself if it stays.
     """
     new: dict[Node, Node] = {}
     for node in plan.nodes:

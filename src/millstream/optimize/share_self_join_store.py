@@ -1,4 +1,4 @@
-"""A stream joined with itself needs its records once, not once for each side."""
+"""Stores the records of a stream that is joined with itself once, instead of once for each side."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millstream.plan.node import Node, Plan
 
 
 def share_self_join_store(plan: Plan) -> Plan:
-    """Marks the inner joins of a stream with itself, which keep one store."""
+    """Marks the inner joins of a stream with itself, which need one store."""
 
     def change(node: Node) -> Node:
         if isinstance(node, StreamStreamJoin) and node.how == "inner" and node.left is node.right:

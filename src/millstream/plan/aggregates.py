@@ -1,4 +1,4 @@
-"""Aggregations of streams and tables, plain and in windows."""
+"""Aggregations of streams and tables, with and without windows."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ class BoundAggregate(Value):
     options: tuple[tuple[str, Any], ...] = ()
 
     def accumulator(self) -> Accumulator:
-        """Returns the accumulator of the function with these options; an option that is a function is compiled."""
+        """Returns the accumulator of the function with these options; options that are functions are compiled."""
         options = {name: value.bare() if isinstance(value, Function) else value for name, value in self.options}
         return lookup_aggregate(self.function).make(**options)
 
 
 class Aggregation(Value):
-    """What is done with the values of a group.
+    """The computation over the values of a group.
 
     Attributes:
         kind: ``count``, ``reduce`` (the first value is the first aggregate), ``aggregate`` (functions of the user's) or
             ``functions`` (of the catalogue).
-        init: Makes the first aggregate, for ``aggregate``.
+        init: Returns the initial aggregate, for ``aggregate``.
         add: Adds a value: of (agg, value) for ``reduce``, of (key, value, agg) for ``aggregate``.
-        subtract: Takes a value away again, for tables.
-        merge: Joins the aggregates of two sessions, of (key, left, right).
+        subtract: Removes a value, for tables.
+        merge: Merges the aggregates of two sessions, of (key, left, right).
         functions: The calls, for ``functions``.
-        fields: The names of their results, if the aggregate is a record of several; empty if it is that of one call.
+        fields: The field names of the results of several calls; empty if the aggregate is the result of one call.
     """
 
     kind: Literal["count", "reduce", "aggregate", "functions"]
@@ -56,15 +56,15 @@ class Aggregation(Value):
 
     @property
     def user_function(self) -> Function | None:
-        """The function that an error in the aggregation is attributed to: the aggregator, or what picks the value."""
+        """The function that errors of the aggregation are attributed to: the aggregator, or the one of the value."""
         return self.add or next((call.of for call in self.functions if call.of is not None), None)
 
 
-class Aggregate(Node, kw_only=True):
-    """One row for each key of a stream.
+class StreamAggregate(Node, kw_only=True):
+    """The base of aggregates of a stream.
 
     Attributes:
-        shared: The aggregate that owns the store, if it is shared with others (`Cogroup`).
+        shared: The aggregate that owns the store, if several aggregates share it (`Cogroup`).
     """
 
     parent: Node
@@ -73,6 +73,7 @@ class Aggregate(Node, kw_only=True):
     shared: Node | None = None
 
     edge: ClassVar[Edge] = "table"
+    groups: ClassVar[bool] = True
 
     @property
     def stores(self) -> tuple[StoreSpec, ...]:
@@ -85,32 +86,19 @@ class Aggregate(Node, kw_only=True):
         return (self.store.name,) if self.shared else ()
 
 
-class WindowAggregate(Node, kw_only=True):
+class Aggregate(StreamAggregate, kw_only=True):
+    """One row for each key of a stream."""
+
+
+class WindowAggregate(StreamAggregate, kw_only=True):
     """One row for each key and window of a stream.
 
     Attributes:
-        emit_on_close: Each window comes out once, when it has closed, and not with every update.
-        shared: The aggregate that owns the store, if it is shared with others (`Cogroup`).
+        emit_on_close: Each window is emitted once, when it closes, instead of with every update.
     """
 
-    parent: Node
-    aggregation: Aggregation
     window: Window
-    store: StoreSpec
     emit_on_close: bool = False
-    shared: Node | None = None
-
-    edge: ClassVar[Edge] = "table"
-
-    @property
-    def stores(self) -> tuple[StoreSpec, ...]:
-        """The rows, unless another aggregate owns them."""
-        return () if self.shared else (self.store,)
-
-    @property
-    def reads_stores(self) -> tuple[str, ...]:
-        """The shared rows."""
-        return (self.store.name,) if self.shared else ()
 
 
 class TableAggregate(Node, kw_only=True):
@@ -121,6 +109,7 @@ class TableAggregate(Node, kw_only=True):
     store: StoreSpec
 
     edge: ClassVar[Edge] = "table"
+    groups: ClassVar[bool] = True
 
 
 class Cogroup(Node, kw_only=True):
@@ -135,6 +124,11 @@ class Cogroup(Node, kw_only=True):
         """The aggregates of the groups."""
         return self.inputs
 
+    @property
+    def rows_from(self) -> tuple[Node, ...]:
+        """The first aggregate, which owns the store."""
+        return self.inputs[:1]
+
 
 class TableGroupBy(Node, kw_only=True):
     """Regroups the rows of a table under new keys."""
@@ -145,3 +139,9 @@ class TableGroupBy(Node, kw_only=True):
 
     edge: ClassVar[Edge] = "table"
     changes_key: ClassVar[bool] = True
+    key_options: ClassVar[tuple[str, ...]] = ("function",)
+
+    @property
+    def needs_old_values_of(self) -> tuple[Node, ...]:
+        """The table, to remove a row's previous value from its previous group."""
+        return (self.parent,)

@@ -1,40 +1,22 @@
-"""What the operators of a plan need of each other: which tables are kept, which send old values, and so on.
+"""The dependencies between the operators of a plan: which tables are materialized, and which send old values.
 
-The questions are asked in the order in which the user's calls were made, because that is how Kafka Streams decides
-them: a filter, for one, tells old values only if the table above it was already kept when the filter was made.
+The analysis visits the nodes in the order of the user's calls, as Kafka Streams does. The order matters: a filter sends
+old values only if the table above it was already materialized when the filter was added.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-from millstream.plan.aggregates import Aggregate, Cogroup, TableAggregate, TableGroupBy, WindowAggregate
-from millstream.plan.joins import (
-    ForeignKeyAnswer,
-    ForeignKeyResolve,
-    ForeignKeySubscribe,
-    StreamGlobalJoin,
-    StreamStreamJoin,
-    StreamTableJoin,
-    TableTableJoin,
-)
 from millstream.plan.node import Node, Plan
-from millstream.plan.process import Process
-from millstream.plan.sources import ToTable
-from millstream.plan.stateless import Repartition
-from millstream.plan.tables import Suppress, TableFilter, TableMapValues, TableTransformValues
-
-_Plain: TypeAlias = TableFilter | TableMapValues | TableTransformValues
-_AGGREGATES = (Aggregate, WindowAggregate, TableAggregate, Cogroup)
+from millstream.state.spec import StoreSpec
 
 
-class Facts:
-    """What was found out about the nodes of a plan.
+class PlanFacts:
+    """The results of the analysis of a plan.
 
     Attributes:
-        kept: The tables over topics, and results of foreign-key joins, whose rows are in a store.
-        sends_old: The table operators that tell the old value of a row with each change.
-        null_keys: The repartitions that let records without a key through.
+        kept: The nodes, of those that are not always materialized, whose stores exist.
+        sends_old: The table operators that send the old value of a row with each change.
+        null_keys: The nodes that must pass records without a key, because an operator below uses them.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -43,81 +25,56 @@ class Facts:
         self.null_keys: set[Node] = set()
         owners = {spec.name: node for node in plan.nodes for spec in node.stores}
         for node in plan.nodes:
-            self._look_at(node)
-            if isinstance(node, Process):
-                for name in node.uses:
-                    self._keep(owners[name])
+            self._visit(node)
+            for name in node.reads_stores:
+                self._keep(owners[name])
         for node in plan.nodes:
-            if _wants_null_keys(node):
-                self._let_null_keys_reach(node)
+            if node.needs_null_keys:
+                self._pass_null_keys_to(node)
+        self.null_keys.update(n for n in plan.nodes if any(parent.sends_messages for parent in n.parents))
 
-    def _look_at(self, node: Node) -> None:
-        if isinstance(node, ToTable | ForeignKeyResolve) and node.store.named:
+    def stores_of(self, node: Node) -> tuple[StoreSpec, ...]:
+        """Returns the stores of a node that exist when the plan runs."""
+        if node.materialized != "always" and node not in self.kept:
+            return ()
+        unused = () if node in self.sends_old else {spec.name for spec in node.old_value_stores}
+        return tuple(spec for spec in node.stores if spec.name not in unused)
+
+    def _visit(self, node: Node) -> None:
+        if node.materialized == "on_demand" and any(spec.named for spec in node.stores):
             self.kept.add(node)
-        if isinstance(node, TableFilter):
-            if self._send_old(node.parent, force=False):
-                self.sends_old.add(node)
-        elif isinstance(node, TableGroupBy | Suppress | ForeignKeySubscribe):
-            self._send_old(node.parent, force=True)
-        elif isinstance(node, TableTableJoin):
-            for side in node.parents:
-                self._keep(side)
-            if node.how != "inner":
-                self._send_old(node.left, force=True)
-            if node.how == "outer":
-                self._send_old(node.right, force=True)
-        elif isinstance(node, ForeignKeyAnswer):
-            self._keep(node.right)
-            self._send_old(node.right, force=True)
-        elif isinstance(node, StreamTableJoin):
-            self._keep(node.table)
-        if isinstance(node, ForeignKeyResolve):
-            self._keep(node.left)
+        if node.takes_old_values and all(self._send_old(parent, force=False) for parent in node.parents):
+            self.sends_old.add(node)
+        for table in node.looks_up:
+            self._keep(table)
+        for table in node.needs_old_values_of:
+            self._send_old(table, force=True)
 
     def _keep(self, node: Node) -> None:
-        """Makes sure that rows of a table can be looked up."""
-        if isinstance(node, ToTable | ForeignKeyResolve):
+        """Makes the rows of a table available for look-ups."""
+        if node.materialized != "always":
             self.kept.add(node)
-        elif (isinstance(node, _Plain) and node.store is None) or isinstance(node, Suppress):
-            self._keep(node.parent)
-        elif isinstance(node, TableTableJoin) and node.store is None:
-            for side in node.parents:
-                self._keep(side)
+        for table in node.rows_from:
+            self._keep(table)
 
     def _send_old(self, node: Node, *, force: bool) -> bool:
-        """Asks a table for old values; returns whether it can give them, which ``force`` makes sure of."""
-        if isinstance(node, ToTable | ForeignKeyResolve):
+        """Makes a table send old values; returns whether it can. With ``force``, tables are materialized for it."""
+        if node.edge != "table":
+            return False
+        if node.materialized != "always":
             if not force and node not in self.kept:
                 return False
             self.kept.add(node)
-        elif isinstance(node, _Plain):
-            if node.store is None and not self._send_old(node.parent, force=force):
-                return node in self.sends_old
-        elif isinstance(node, TableTableJoin):
-            for side in node.parents:
-                self._send_old(side, force=True)
-        elif isinstance(node, Suppress):
-            if not self._send_old(node.parent, force=force):
-                return False
-        elif not isinstance(node, _AGGREGATES):
-            return False
+        answers = [self._send_old(table, force=force) for table in node.old_values_from]
+        if not all(answers):
+            return node in self.sends_old
         self.sends_old.add(node)
         return True
 
-    def _let_null_keys_reach(self, join: Node) -> None:
+    def _pass_null_keys_to(self, join: Node) -> None:
         above = [*join.parents]
-        seen: set[Node] = set()
         while above:
             node = above.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            if isinstance(node, Repartition):
+            if node not in self.null_keys:
                 self.null_keys.add(node)
-            above.extend(node.parents)
-
-
-def _wants_null_keys(node: Node) -> bool:
-    if isinstance(node, StreamStreamJoin | StreamTableJoin | StreamGlobalJoin):
-        return node.how != "inner"
-    return False
+                above.extend(node.parents)

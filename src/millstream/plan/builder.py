@@ -1,8 +1,14 @@
-"""Collects the nodes of a topology while the user's calls are made, and gives each its name.
+"""Builds a plan: collects the nodes of a topology, gives each its name, and refuses conflicts.
 
-Names are stable: a node is named after the topics and the stateful operators that it comes from, and after what it
-does; stateless operators leave no trace in the names below them. So adding a filter, or an operator elsewhere,
-renames nothing that has state.
+Every front end builds plans with a `Builder`: each method of the DSL, and each clause of SQL, adds a few nodes. A front
+end asks for a name, creates a node with it, and adds the node:
+
+    name = builder.name(None, "filter", parent)
+    builder.add(Filter(name=name, at=caller(), parent=parent, predicate=builder.function(…)))
+
+Names are stable. A name is derived from the topics and the stateful operators above the node, and from the kind of the
+node; stateless operators do not affect the names below them. So adding a filter, or an operator elsewhere, renames no
+operator with state.
 """
 
 from __future__ import annotations
@@ -10,7 +16,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Container
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from millstream.config import Config
 from millstream.core.callsite import caller
@@ -29,7 +35,7 @@ from millstream.expr import (
     schema_of,
     type_of,
 )
-from millstream.plan.analysis import Facts
+from millstream.plan.analysis import PlanFacts
 from millstream.plan.functions import Function, annotated_result
 from millstream.plan.node import Node, Plan
 from millstream.plan.sources import GlobalTable, Source
@@ -49,8 +55,25 @@ _PYTHON_TYPES: dict[DataType, type] = {
 }
 
 
+class Snapshot(NamedTuple):
+    """The state of a builder at a moment, for `Builder.restore`."""
+
+    nodes: int
+    names: dict[str, str]
+    stores: dict[str, str]
+    lineage: dict[Node, str]
+    topics: dict[str, Node]
+    tables: frozenset[str]
+
+
 class Builder:
-    """The topology under construction."""
+    """The plan under construction.
+
+    Attributes:
+        application_id: The application id, part of the names of internal topics.
+        config: The configuration, which contains the default serdes.
+        nodes: The nodes so far, in the order of the calls that added them.
+    """
 
     def __init__(self, application_id: str, config: Config) -> None:
         self.application_id = application_id
@@ -60,49 +83,77 @@ class Builder:
         self._stores: dict[str, str] = {}
         self._lineage: dict[Node, str] = {}
         self._topics: dict[str, Node] = {}
-        self._tables: set[str] = set()
+        self._tables: frozenset[str] = frozenset()
         self._shared: dict[Node, Repartition] = {}
 
     # ----- nodes -----------------------------------------------------------------------------------------------
 
     def add(self, node: N, lineage: str | None = None) -> N:
-        """Adds a node. Its lineage, what nodes below are named after, is its first parent's unless given."""
+        """Adds a node.
+
+        Args:
+            node: The node; its name comes from `name`.
+            lineage: The stem of the names of nodes below it; by default the lineage of its first parent.
+
+        Raises:
+            TopologyError: The name of a store is invalid or taken, or is missing where the configuration requires it.
+        """
         self.nodes.append(node)
         for spec in node.stores:
             self._claim_store(spec.name, node)
         self._lineage[node] = lineage or (self._lineage[node.parents[0]] if node.parents else node.name)
         if self.config["ensure.explicit.internal.resource.naming"]:
-            for kept in Facts(self.plan()).kept:
-                if not any(spec.named for spec in kept.stores):
-                    self._explicit("store", kept.name)
+            for table in PlanFacts(self.plan()).kept:
+                if table.edge == "table" and not any(spec.named for spec in table.stores):
+                    self._explicit("store", table.name)
         return node
 
-    def mark(self) -> tuple[Any, ...]:
-        """Remembers the topology as it is, for `undo`."""
-        dicts = (self._names, self._stores, self._lineage, self._topics)
-        return (len(self.nodes), [dict(d) for d in dicts], set(self._tables))
+    def snapshot(self) -> Snapshot:
+        """Returns the current state, for `restore`."""
+        return Snapshot(
+            len(self.nodes),
+            dict(self._names),
+            dict(self._stores),
+            dict(self._lineage),
+            dict(self._topics),
+            self._tables,
+        )
 
-    def undo(self, mark: tuple[Any, ...]) -> None:
-        """Goes back to what was remembered."""
-        count, (self._names, self._stores, self._lineage, self._topics), self._tables = mark
+    def restore(self, snapshot: Snapshot) -> None:
+        """Returns to an earlier state: a call that raises an error leaves no nodes or names behind."""
+        count, self._names, self._stores, self._lineage, self._topics, self._tables = snapshot
         del self.nodes[count:]
 
     def plan(self) -> Plan:
-        """The topology as it is now."""
+        """Returns the plan so far."""
         return Plan(self.application_id, tuple(self.nodes))
 
     def lineage(self, *nodes: Node) -> str:
-        """What a node below these is named after."""
+        """Returns the stem of the names of nodes below these.
+
+        Raises:
+            TopologyError: A node belongs to another application.
+        """
         for node in nodes:
             if node not in self._lineage:
                 raise TopologyError(
                     f"{node.name!r}, made at {node.at}, belongs to another application",
-                    hint="what is joined or merged must come from one App",
+                    hint="joined and merged streams and tables must come from one App",
                 )
-        return "-".join(dict.fromkeys(self._lineage[n] for n in nodes))
+        return "-".join(dict.fromkeys(self._lineage[node] for node in nodes))
 
     def name(self, given: str | None, kind: str, *parents: Node, base: str | None = None) -> str:
-        """Returns the name of a new node: the user's if given, else one that tells where in the flow it is."""
+        """Claims and returns the name of a new node.
+
+        Args:
+            given: The user's name, if any.
+            kind: The last part of a derived name: ``filter``.
+            parents: The nodes whose lineage is the first part of a derived name.
+            base: The first part of a derived name, instead of the lineage of parents.
+
+        Raises:
+            TopologyError: The user's name is invalid or taken.
+        """
         if given is not None:
             check_name(given, "operator")
             if given in self._names:
@@ -113,7 +164,7 @@ class Builder:
             self._names[given] = caller()
             return given
         base = base if base is not None else self.lineage(*parents)
-        name = _free(shorten(f"{base}-{kind}" if base else kind), self._names)
+        name = _unused(shorten(f"{base}-{kind}" if base else kind), self._names)
         self._names[name] = caller()
         return name
 
@@ -129,7 +180,7 @@ class Builder:
     # ----- topics ----------------------------------------------------------------------------------------------
 
     def source(self, node: Source) -> Source:
-        """Adds a source, or returns the one that already reads just these topics in just this way."""
+        """Adds a source, or returns the existing one with the same topics, serdes and timestamps."""
         for topic in node.topics:
             owner = self._topics.get(topic)
             if owner is None:
@@ -139,33 +190,36 @@ class Builder:
                 return owner
             raise TopologyError(
                 f"topic {topic!r} is already read, at {owner.at}, in another way",
-                hint="read a topic once, and use the stream or table that this gave as often as needed",
+                hint="read a topic once, and use the resulting stream or table as often as needed",
             )
         for topic in node.topics:
             self._topics[topic] = node
-        for other in self.nodes:
-            if isinstance(other, GlobalTable):
-                _refuse_match(node, other)
+        for table in self.plan().of_type(GlobalTable):
+            _refuse_match(node, table)
         return self.add(node, lineage=shorten("-".join(node.topics)) if node.topics else node.name)
 
     def reserve_topic(self, topic: str, node: Source | GlobalTable) -> None:
-        """Refuses a topic that is already read, as one that becomes a table must be read once only."""
-        for other in self.nodes:
-            if isinstance(other, Source) and isinstance(node, GlobalTable):
-                _refuse_match(other, node)
+        """Claims a topic for a table, which must be its only reader.
+
+        Raises:
+            TopologyError: Another operator reads the topic.
+        """
+        if isinstance(node, GlobalTable):
+            for source in self.plan().of_type(Source):
+                _refuse_match(source, node)
         if topic in self._topics:
             raise TopologyError(
                 f"topic {topic!r} is already read, at {self._topics[topic].at}",
                 hint="a topic is a stream, a table or a global table; use table.to_stream() to have both",
             )
         self._topics[topic] = node
-        self._tables.add(topic)
+        self._tables |= {topic}
 
     def repartition(self, parent: Node, topic: str, key: Serde[Any], value: Serde[Any], **options: Any) -> Repartition:
-        """Adds an exchange through an internal topic."""
+        """Adds an exchange through an internal topic, whose name is given without the application id."""
         check_name(f"{self.application_id}-{topic}-repartition", "repartition topic")
-        for other in self.nodes:
-            if isinstance(other, Repartition) and other.topic == topic:
+        for other in self.plan().of_type(Repartition):
+            if other.topic == topic:
                 raise TopologyError(
                     f"there is already a repartition topic named {topic!r}, made at {other.at}",
                     hint="give each grouping and repartition a name of its own",
@@ -175,48 +229,48 @@ class Builder:
         return self.add(node)
 
     def shared_by_joins(self, node: Node) -> Repartition | None:
-        """The repartition of a stream that an earlier join made."""
-        found = self._shared.get(node)
-        return found if found in self.nodes else None
+        """Returns the repartition of a stream that an earlier join added, if any."""
+        repartition = self._shared.get(node)
+        return repartition if repartition in self.nodes else None
 
     def share_with_joins(self, node: Node, repartition: Node) -> None:
-        """Lets later joins of a stream use its repartition."""
+        """Records the repartition of a stream for later joins."""
         assert isinstance(repartition, Repartition)
         self._shared[node] = repartition
 
     def topic_name(self, stem: str) -> str:
-        """A name for an internal topic, when the user gives none."""
+        """Returns an unused name for an internal topic, if the user gives none."""
         self._explicit("repartition topic", stem)
-        return _free(stem, {n.topic for n in self.nodes if isinstance(n, Repartition)})
+        return _unused(stem, {repartition.topic for repartition in self.plan().of_type(Repartition)})
 
     def stem(self, kind: str, *parents: Node) -> str:
-        """What the store, the topic and all below a node are named after, if the user names neither."""
+        """Returns the stem of the derived names of a node's store and topic, and of nodes below it."""
         base = shorten(f"{self.lineage(*parents)}-{kind}")
-        return _free(base, {name.removesuffix("-store") for name in self._stores})
+        return _unused(base, {name.removesuffix("-store") for name in self._stores})
 
     def check_explicit(self, stem: str) -> None:
-        """Refuses a store without a name of its own, if the configuration asks for names."""
+        """Refuses a store that the user did not name, if the configuration requires names."""
         self._explicit("store", stem)
 
-    def _explicit(self, what: str, stem: str) -> None:
+    def _explicit(self, resource: str, stem: str) -> None:
         if self.config["ensure.explicit.internal.resource.naming"]:
             raise TopologyError(
-                f"the {what} of {stem!r} has no name of its own",
+                f"the {resource} of {stem!r} has no name of its own",
                 hint="ensure.explicit.internal.resource.naming is on: give name=… or store=…",
             )
 
     # ----- functions and serdes --------------------------------------------------------------------------------
 
-    def serde(self, known: Serde[Any] | None, part: str) -> Serde[Any]:
-        """Returns the serde that is known, or the application's default for keys or values."""
-        return known if known is not None else serde_for(self.config[f"default.{part}.serde"], part)
+    def serde(self, declared: Serde[Any] | None, part: str) -> Serde[Any]:
+        """Returns a declared serde, or the application's default for keys or values."""
+        return declared if declared is not None else serde_for(self.config[f"default.{part}.serde"], part)
 
     def check_same_keys(self, call: str, left: Serde[Any] | None, right: Serde[Any] | None) -> None:
-        """Refuses a join of keys that can never be equal, because their bytes are made differently."""
-        mine, theirs = self.serde(left, "key"), self.serde(right, "key")
-        if mine.name != theirs.name:
+        """Refuses a join of keys with different serdes: equal keys would have different bytes."""
+        left_serde, right_serde = self.serde(left, "key"), self.serde(right, "key")
+        if left_serde.name != right_serde.name:
             raise TopologyError(
-                f"{call}: the keys on the left are {mine.name}, those on the right {theirs.name}",
+                f"{call}: the keys on the left are {left_serde.name}, those on the right {right_serde.name}",
                 hint="declare the same key=… on both sides; select_key(…, key=…) changes those of a stream, and tables "
                 "can be joined by a foreign key (on=…)",
             )
@@ -230,9 +284,14 @@ class Builder:
         has_record: bool = False,
         **serdes: Serde[Any] | None,
     ) -> Function:
-        """Wraps a user's function; checks an expression against what is known of the data it reads.
+        """Wraps a user's function; checks an expression against the types of the data that it reads.
 
-        With ``has_record``, the operator can give it the timestamp and the headers of the record.
+        Args:
+            target: The function or expression.
+            roles: The arguments that the operator passes, as in `Function`.
+            what: The function's purpose, for errors: the operator's name, or an option's.
+            has_record: The operator can also pass the timestamp and the headers of the record.
+            serdes: The serdes of the roles, as far as they are known.
         """
         function = Function(target, roles, what, has_record=has_record)
         if isinstance(target, Expr):
@@ -242,17 +301,17 @@ class Builder:
     def result_serde(
         self, declared: Any, function: Function, part: str, **serdes: Serde[Any] | None
     ) -> Serde[Any] | None:
-        """The serde of what a function gives: as declared, as annotated, as the expression's type says, or unknown."""
+        """Returns the serde of a function's result: declared, annotated or of the expression's type; else None."""
         if declared is not None:
             return serde_for(declared, part)
         if isinstance(function.target, Expr):
-            found = _PYTHON_TYPES.get(type_of(function.target, _schemas(function.roles, serdes)))
+            result = _PYTHON_TYPES.get(type_of(function.target, _schemas(function.roles, serdes)))
         else:
-            found = annotated_result(function.target)
-        return None if found is None else serde_for(found, part)
+            result = annotated_result(function.target)
+        return None if result is None else serde_for(result, part)
 
 
-def _free(stem: str, taken: Container[str]) -> str:
+def _unused(stem: str, taken: Container[str]) -> str:
     name, count = stem, 1
     while name in taken:
         count += 1
@@ -261,7 +320,7 @@ def _free(stem: str, taken: Container[str]) -> str:
 
 
 def shorten(name: str) -> str:
-    """Keeps a derived name within bounds: a long one ends in a digest of its whole."""
+    """Limits the length of a derived name: a long name is cut and ends in a digest of the whole."""
     clean = "".join(c if (c.isalnum() and c.isascii()) or c in "._-" else "-" for c in name)
     if len(clean) <= _MAX_DERIVED and clean == name:
         return clean
@@ -279,13 +338,13 @@ def _same_source(a: Source, b: Source) -> bool:
 
 
 def _schemas(roles: tuple[str, ...], serdes: dict[str, Serde[Any] | None]) -> dict[str, DataType]:
-    known = {role: serdes.get(role) for role in roles}
-    found = {role: schema_of(object if serde is None else serde.python_type) for role, serde in known.items()}
-    return {**found, "timestamp": TIMESTAMP} if "timestamp" in roles else found
+    types = {role: object if (serde := serdes.get(role)) is None else serde.python_type for role in roles}
+    schemas = {role: schema_of(python_type) for role, python_type in types.items()}
+    return {**schemas, "timestamp": TIMESTAMP} if "timestamp" in roles else schemas
 
 
 def _refuse_match(source: Source, table: GlobalTable) -> None:
-    """A global table is read whole, and again when it comes anew: its records must not come as a stream, too."""
+    """Refuses a pattern that matches the topic of a global table, which no other operator may read."""
     if source.pattern is not None and re.fullmatch(source.pattern, table.topic):
         raise TopologyError(
             f"topic {table.topic!r}, a global table at {table.at}, matches the pattern {source.pattern!r} of a stream "

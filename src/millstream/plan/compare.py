@@ -1,4 +1,4 @@
-"""Compares two topologies: which stores the new one can take over from the old one, and why not the others."""
+"""Compares two topologies: which stores the new one can take over, and why it cannot take over the others."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of a store, a repartition topic, an operator or the checkpoint.
+    """The effect of a changed topology on a store, a repartition topic, an operator or the checkpoint.
 
     Attributes:
         name: Its name.
         status: ``kept``, ``added``, ``lost`` or ``incompatible``; an operator is ``kept``, ``added``, ``removed`` or
             ``changed``.
         operator: The operator that it belongs to, in the new topology if it is there.
-        reasons: Why it is incompatible, or what of the operator has changed.
-        notes: What else is worth knowing of one that is kept.
-        remedy: What can be done about it, if it is incompatible.
-        keepable: The rows of an incompatible store could still be read: only what they mean has changed, and a
-            migration can keep them as they are.
+        reasons: Why it is incompatible, or the changes of the operator.
+        notes: Changes that do not affect the state.
+        remedy: How to resolve an incompatibility.
+        keepable: The rows of an incompatible store can still be read: only their meaning changed, and a migration can
+            keep them as they are.
     """
 
     name: str
@@ -41,18 +41,18 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a change of topology means for the state of the application; ``str()`` gives it as text.
+    """The effect of a changed topology on the state of the application; ``str()`` returns it as text.
 
     Attributes:
         stores: Every store of either topology, by name.
-        topics: Every repartition topic of either topology, by the name between the application's id and
+        topics: Every repartition topic of either topology, by the name between the application id and
             ``-repartition``.
         operators: Every operator of either topology.
         application_ids: The ids of the old and the new application.
-        checkpoint: The checkpoint of the application, if the new topology cannot use it. Plans do not tell: whoever
-            knows the checkpoint puts it here.
-        functions: The Python functions that have changed, of operators that decide what is in stores. What the change
-            means for the rows cannot be known.
+        checkpoint: The checkpoint of the application, if the new topology cannot use it; filled in by the caller,
+            because plans do not contain it.
+        functions: The changed Python functions of operators that determine the contents of stores. The effect on the
+            rows is unknown.
     """
 
     stores: tuple[Change, ...]
@@ -64,7 +64,7 @@ class Comparison:
 
     @property
     def changed_functions(self) -> str | None:
-        """One line that names the Python functions that have changed; None if none has."""
+        """One line that names the changed Python functions; None if there are none."""
         if not self.functions:
             return None
         names, more = ", ".join(self.functions[:_SHOWN]), len(self.functions) - _SHOWN
@@ -73,15 +73,14 @@ class Comparison:
 
     @property
     def compatible(self) -> bool:
-        """Whether the new topology can go on with the state of the old one.
+        """Whether the new topology can continue with the state of the old one.
 
-        That is so if no store, no repartition topic and no checkpoint is incompatible. Stores that are lost do not
-        stand in the way.
+        It can if no store, no repartition topic and no checkpoint is incompatible. Lost stores do not prevent it.
         """
         return not any(change.status == "incompatible" for change in (*self.stores, *self.topics, *self.checkpoint))
 
     def names(self, status: Status) -> list[str]:
-        """The names of the stores of which this becomes."""
+        """The names of the stores with a status."""
         return [change.name for change in self.stores if change.status == status]
 
     def __str__(self) -> str:
@@ -89,13 +88,13 @@ class Comparison:
 
 
 def compare(old: Plan | Plain, new: Plan | Plain) -> Comparison:
-    """Compares two topologies, each a plan or what `millstream.plan.fingerprint.to_dict` made of one.
+    """Compares two topologies, each a plan or the result of `millstream.plan.fingerprint.to_dict`.
 
-    A store is found again by its name. It is kept unless something is known to have changed that its rows depend on.
+    Stores are matched by name. A store is kept unless its rows depend on something that certainly changed.
     Other keys, values, kinds, windows or aggregate functions, another number of partitions or another kind of operator
     make it incompatible. So do another grace, other fields of a type, another kind of join, and other expressions that
-    rows are grouped by or computed from: the rows could still be read, and a migration can keep them. Retention, and
-    stateless operators above the store, may change. Of Python functions only that they changed is known.
+    rows are grouped by or computed from: these rows can still be read, and a migration can keep them. Retention, and
+    stateless operators above the store, may change. Python functions are compared by their code only.
 
     >>> from millstream import App
     >>> def counts(key: type, shop: str = "shop") -> App:
@@ -106,7 +105,7 @@ def compare(old: Plan | Plain, new: Plan | Plain) -> Comparison:
     >>> compare(counts(str).plan(), counts(str, "place").plan()).names("kept")
     ['counts']
     >>> print(compare(counts(str).plan(), counts(int).plan()))
-    Not compatible: the new topology cannot go on with the state of the old one.
+    Not compatible: the new topology cannot continue with the state of the old one.
     <BLANKLINE>
     Stores
       counts (of orders-count): incompatible
@@ -119,11 +118,11 @@ def compare(old: Plan | Plain, new: Plan | Plain) -> Comparison:
       totals-sink: changed (key)
 
     Args:
-        old: The topology whose state there is.
-        new: The topology that is to take it over.
+        old: The topology that the state belongs to.
+        new: The topology that takes the state over.
 
     Raises:
-        TopologyError: A stored topology has a format that this version does not know.
+        TopologyError: A stored topology has a format that this version does not read.
     """
     before, after = Side(old), Side(new)
     changed = list(_changed_functions(before, after))
@@ -133,7 +132,7 @@ def compare(old: Plan | Plain, new: Plan | Plain) -> Comparison:
         topics=tuple(_topics(before, after)),
         operators=tuple(_operators(before, after, changed)),
         application_ids=(before.application_id, after.application_id),
-        functions=tuple(f"{name} ({place})" for name, _, place in changed if name in stateful),
+        functions=tuple(f"{name} ({location})" for name, _, location in changed if name in stateful),
     )
 
 
@@ -170,8 +169,8 @@ def _topics(old: Side, new: Side) -> Iterator[Change]:
     for name in dict.fromkeys([*new.topics, *old.topics]):
         before, after = old.topics.get(name), new.topics.get(name)
         if before is None or after is None:
-            found = before or after or {}
-            yield Change(name, "lost" if after is None else "added", found["operator"])
+            topic = before or after or {}
+            yield Change(name, "lost" if after is None else "added", topic["operator"])
             continue
         reasons = [*serdes(before, after), *changed_types(before, after)]
         if before.get("changes", False) != after.get("changes", False):
@@ -202,37 +201,41 @@ def _operators(old: Side, new: Side, functions: list[tuple[str, str, str]]) -> I
 
 
 def _changed_functions(old: Side, new: Side) -> Iterator[tuple[str, str, str]]:
-    """Operator, option and place of functions whose code has changed. Each version of Python compiles differently."""
+    """Yields operator, option and location of changed functions. Versions of Python compile to different code."""
     if old.functions["python"] != new.functions["python"]:
         return
     for name, functions in new.functions["operators"].items():
         before = old.functions["operators"].get(name, {})
-        for option, (digest, place) in functions.items():
+        for option, (digest, location) in functions.items():
             if option in before and before[option][0] != digest:
-                yield name, option, place
+                yield name, option, location
 
 
 # ----- the report ------------------------------------------------------------------------------------------------
 
 _MEANING = {
     "added": "added, begins empty",
-    "lost": "lost, nothing uses what is in it any more",
+    "lost": "lost, no operator uses its contents any more",
 }
 
 
-def _report(found: Comparison) -> Iterator[str]:
-    if not found.compatible:
-        yield "Not compatible: the new topology cannot go on with the state of the old one."
-    elif lost := found.names("lost"):
-        yield f"Compatible, but what is in these stores is lost: {', '.join(lost)}."
+def _report(comparison: Comparison) -> Iterator[str]:
+    if not comparison.compatible:
+        yield "Not compatible: the new topology cannot continue with the state of the old one."
+    elif lost := comparison.names("lost"):
+        yield f"Compatible, but the contents of these stores are lost: {', '.join(lost)}."
     else:
-        yield "Compatible: the new topology can go on with the state of the old one."
-    if found.changed_functions is not None:
-        yield found.changed_functions
-    old, new = found.application_ids
+        yield "Compatible: the new topology can continue with the state of the old one."
+    if comparison.changed_functions is not None:
+        yield comparison.changed_functions
+    old, new = comparison.application_ids
     if old != new:
         yield f"The application ids differ ({old}, {new}): state is found under the id, so nothing is taken over."
-    parts = (("Checkpoint", found.checkpoint), ("Stores", found.stores), ("Repartition topics", found.topics))
+    parts = (
+        ("Checkpoint", comparison.checkpoint),
+        ("Stores", comparison.stores),
+        ("Repartition topics", comparison.topics),
+    )
     for title, changes in parts:
         if changes:
             yield from ("", title)
@@ -242,7 +245,7 @@ def _report(found: Comparison) -> Iterator[str]:
             yield from (f"    - {line}" for line in (*change.reasons, *change.notes))
             if change.remedy:
                 yield from _wrapped(f"remedy: {change.remedy}")
-    edited = [change for change in found.operators if change.status != "kept"]
+    edited = [change for change in comparison.operators if change.status != "kept"]
     if edited:
         yield from ("", "Operators")
     for change in edited:
@@ -250,6 +253,6 @@ def _report(found: Comparison) -> Iterator[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    import textwrap  # noqa: PLC0415  (few programs ask)
+    import textwrap  # noqa: PLC0415  (rarely needed)
 
     return textwrap.wrap(text, 100, initial_indent="    ", subsequent_indent="      ", break_on_hyphens=False)

@@ -1,8 +1,8 @@
-"""A plan as plain data, and a digest of it: what a later topology is compared with before it takes over the state.
+"""A plan as plain data, and a digest of it, with which a later topology is compared before it takes over the state.
 
-The data holds what state depends on: operators with their options, windows, serdes, the fields of types, expressions
-and stores. What a Python function does cannot be seen. The digest of its code is kept beside the rest, to tell that it
-changed, and has no part in the fingerprint.
+The data contains everything that state depends on: operators with their options, windows, serdes, the fields of types,
+expressions and stores. The behaviour of a Python function cannot be compared: a digest of its code is recorded beside
+the rest, to detect that it changed, and is no part of the fingerprint.
 """
 
 from __future__ import annotations
@@ -13,37 +13,31 @@ from typing import Any, TypeAlias
 
 from millstream.core.frozen import Frozen, defaults, fields
 from millstream.expr import Expr
-from millstream.plan.analysis import Facts
+from millstream.plan.analysis import PlanFacts
 from millstream.plan.code import code_digest
 from millstream.plan.functions import Function, describe_callable
-from millstream.plan.joins import ForeignKeyResolve
-from millstream.plan.node import Node, Plan
-from millstream.plan.process import Store
+from millstream.plan.node import Node, Plan, hyphenated
 from millstream.plan.shapes import shape_of
-from millstream.plan.sources import ToTable
-from millstream.plan.stateless import Repartition
-from millstream.plan.tables import Suppress
 from millstream.plan.walk import functions_of
 from millstream.serde import Serde
 from millstream.state.spec import StoreSpec
 
 PlainPlan: TypeAlias = dict[str, Any]
 
-FORMAT = 2
-"""The version of what `to_dict` gives."""
+FORMAT = 3
+"""The version of the layout that `to_dict` returns."""
 
 _DIGITS = 16
-# Names and lines are no options. Who may query a store, and what the optimizer may do, leave the state as it is.
-_ASIDE = frozenset({"name", "at", "mergeable", "named"})
+# Names and lines are not options. State depends neither on queries nor on what the optimizer may do.
+_IGNORED = frozenset({"name", "at", "mergeable", "named"})
 
 
 def fingerprint(plan: Plan) -> str:
     """Returns a short digest of everything that the state of an application depends on.
 
-    It is the same for the same topology built again, whatever the order of independent calls, the lines of the source
-    and the names of Python functions; a changed operator, option, window, serde, expression or store changes it. The
-    application's id is no part of it. Equal digests mean that state can be taken over as it is; if they differ,
-    `millstream.plan.compare.compare` tells what that means for each store.
+    The order of independent calls, the lines of the source, the names of Python functions and the application id do
+    not affect it; a changed operator, option, window, serde, expression or store does. If two digests are equal, state
+    can be taken over as it is; if they differ, `millstream.plan.compare.compare` reports the effect on each store.
 
     >>> from millstream import App
     >>> def topology(size: str) -> App:
@@ -55,7 +49,7 @@ def fingerprint(plan: Plan) -> str:
     >>> fingerprint(topology("short").plan()) == fingerprint(topology("long").plan())
     False
     """
-    import hashlib  # noqa: PLC0415  (few programs ask)
+    import hashlib  # noqa: PLC0415  (rarely needed)
     import json  # noqa: PLC0415
 
     data = essence(to_dict(plan))
@@ -65,8 +59,8 @@ def fingerprint(plan: Plan) -> str:
 
 
 def essence(data: PlainPlan) -> PlainPlan:
-    """Returns what state depends on: the data of a plan without the code of functions and without who named stores."""
-    return {name: part for name, part in data.items() if name not in {"functions", "named"}}
+    """Returns the parts of a plan's data that state depends on."""
+    return {name: part for name, part in data.items() if name not in {"functions", "named", "traits"}}
 
 
 def to_dict(plan: Plan) -> PlainPlan:
@@ -75,11 +69,12 @@ def to_dict(plan: Plan) -> PlainPlan:
     - ``format``: the version of this layout.
     - ``application_id``
     - ``operators``: by name, each with its ``kind``, the names of its ``parents`` (left to right) and its ``options``.
-      An option that has its default value is left out, so that an option that a later version brings changes nothing
-      for those who do not use it. A serde is its name, an expression its tree, and any other function is
+      An option with its default value is left out, so that an option that a later version adds changes nothing for
+      applications that do not use it. A serde is its name, an expression its tree, and any other function is
       ``{"callable": true}``.
-    - ``stores``: by name, each with its ``operator`` and the fields of its specification. Only stores that are kept.
-      ``key_type`` and ``value_type`` are the fields of typed keys and values.
+    - ``traits``: by operator, the declarations of its node that a comparison of plans needs.
+    - ``stores``: by name, each with its ``operator`` and the fields of its specification. Only stores that exist when
+      the plan runs. ``key_type`` and ``value_type`` are the fields of typed keys and values.
     - ``named``: the stores that the user named.
     - ``functions``: the version of ``python``, and by operator and option the digest and place of Python functions.
 
@@ -93,17 +88,15 @@ def to_dict(plan: Plan) -> PlainPlan:
     >>> data["stores"]
     {'counts': {'operator': 'orders-count', 'kind': 'key-value', 'key': 'string', 'value': 'long', 'timestamped': True}}
     """
-    kept = kept_stores(plan, Facts(plan))
+    facts = PlanFacts(plan)
+    stores = [(node, spec) for node in plan.nodes for spec in facts.stores_of(node)]
     return {
         "format": FORMAT,
         "application_id": plan.application_id,
         "operators": {node.name: _operator(node) for node in plan.nodes},
-        "stores": {
-            spec.name: {"operator": node.name, **_options(spec), **_types(spec)}
-            for node, specs in kept.items()
-            for spec in specs
-        },
-        "named": sorted(spec.name for specs in kept.values() for spec in specs if spec.named),
+        "traits": {node.name: traits for node in plan.nodes if (traits := _traits(node))},
+        "stores": {spec.name: {"operator": node.name, **_options(spec), **_types(spec)} for node, spec in stores},
+        "named": sorted(spec.name for _node, spec in stores if spec.named),
         "functions": {
             "python": "{}.{}".format(*sys.version_info),
             "operators": {node.name: digests for node in plan.nodes if (digests := dict(_digests(node)))},
@@ -118,37 +111,15 @@ def _types(item: Any) -> PlainPlan:
 
 
 def _digests(node: Node) -> Iterator[tuple[str, list[str]]]:
-    """The Python functions of an operator, by option: a digest of the code, and where it is."""
+    """Yields the Python functions of an operator, by option: a digest of the code, and its location."""
     for option, target in functions_of(node):
         digest = None if isinstance(target, Expr) else code_digest(target)
         if digest is not None:
             yield option, [digest, describe_callable(target)]
 
 
-def kept_stores(plan: Plan, facts: Facts) -> dict[Node, tuple[StoreSpec, ...]]:
-    """Returns the stores that exist when the plan runs, by the node that owns them.
-
-    A table over a topic, or the result of a foreign-key join, is kept only if something looks its rows up or the user
-    named its store; what suppress last sent, only if something below needs old values; a store that the user added,
-    only if a processor uses it.
-    """
-    used = {name for node in plan.nodes for name in node.reads_stores}
-    found: dict[Node, tuple[StoreSpec, ...]] = {}
-    for node in plan.nodes:
-        stores = node.stores
-        if (isinstance(node, ToTable | ForeignKeyResolve) and node not in facts.kept) or (
-            isinstance(node, Store) and node.store.name not in used
-        ):
-            stores = ()
-        elif isinstance(node, Suppress) and node not in facts.sends_old:
-            stores = (node.store,)
-        if stores:
-            found[node] = stores
-    return found
-
-
 def _operator(node: Node) -> PlainPlan:
-    types = _types(node) if isinstance(node, Repartition) else {}
+    types = _types(node) if node.role == "exchange" else {}
     return {
         "kind": node.kind,
         "parents": [parent.name for parent in node.parents],
@@ -156,21 +127,31 @@ def _operator(node: Node) -> PlainPlan:
     }
 
 
+def _traits(node: Node) -> PlainPlan:
+    traits = {
+        "reads_topic": node.role in {"source", "exchange", "global"},
+        "key_options": list(node.key_options) if node.changes_key else [],
+        "groups": node.groups,
+        "holds_input": node.holds_input,
+    }
+    return {name: trait for name, trait in traits.items() if trait}
+
+
 def _options(item: Any, above: tuple[Node, ...] = ()) -> PlainPlan:
-    """The fields that differ from their defaults; those that only refer to nodes above are left out."""
+    """Returns the fields that differ from their defaults, without references to the nodes above."""
     is_node = isinstance(item, Node)
-    found: PlainPlan = {}
+    options: PlainPlan = {}
     usual = defaults(item)
     for field in fields(item):
         value = getattr(item, field)
-        if is_node and (field in _ASIDE or isinstance(value, StoreSpec) or _refers_to(value, above)):
+        if is_node and (field in _IGNORED or isinstance(value, StoreSpec) or _refers_to(value, above)):
             continue
         if field in {"name", "named"} or (
             field in usual and type(value) is type(usual[field]) and value == usual[field]
         ):
             continue
-        found[field] = _plain(value)
-    return found
+        options[field] = _plain(value)
+    return options
 
 
 def _refers_to(value: Any, above: tuple[Node, ...]) -> bool:
@@ -179,12 +160,10 @@ def _refers_to(value: Any, above: tuple[Node, ...]) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Turns an option into plain data."""
+    """Converts an option to plain data."""
     if value is None or isinstance(value, str | int | float):
         return value
-    if isinstance(value, Node):
-        return value.name
-    if isinstance(value, Serde):
+    if isinstance(value, Node | Serde):
         return value.name
     if isinstance(value, Function):
         expression = value.fingerprint()
@@ -193,14 +172,14 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
-    if callable(value):  # a processor's supplier, which may well be a dataclass
+    if callable(value):  # a processor's supplier, which may itself be a dataclass
         return {"callable": True}
     if isinstance(value, Frozen):
         return _frozen(value)
-    raise TypeError(f"a plan cannot hold {value!r} ({type(value).__name__})")
+    raise TypeError(f"a plan cannot contain {value!r} ({type(value).__name__})")
 
 
 def _frozen(value: Frozen) -> PlainPlan:
-    """A window, an aggregation or the like; a window says which one it is, as its fields may not tell."""
-    kind = "".join(f"-{c.lower()}" if c.isupper() else c for c in type(value).__name__).lstrip("-")
+    """Converts a window, an aggregation or the like; two types of windows may have the same fields."""
+    kind = hyphenated(type(value).__name__)
     return {"type": kind, **_options(value)} if kind.endswith("-window") else _options(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from millstream.plan.functions import Function
-from millstream.plan.node import Edge, Node
+from millstream.plan.node import Edge, Node, WhenMaterialized
 from millstream.plan.sources import GlobalTable
 from millstream.plan.windows import JoinWindow
 from millstream.serde import Serde
@@ -14,19 +14,29 @@ from millstream.state.spec import StoreSpec
 JoinKind = Literal["inner", "left", "outer"]
 
 
-class StreamStreamJoin(Node, kw_only=True):
-    """Pairs of records of two streams that have one key and are near in time.
+class StreamJoin(Node, kw_only=True):
+    """The base of joins that emit records of a stream."""
+
+    how: JoinKind
+
+    @property
+    def needs_null_keys(self) -> bool:
+        """Left and outer joins emit records without a key, which never match."""
+        return self.how != "inner"
+
+
+class StreamStreamJoin(StreamJoin, kw_only=True):
+    """Pairs of records of two streams with equal keys and timestamps within the window.
 
     Attributes:
-        left_store: What came from the left, for the right to find; ``right_store`` the other way.
-        left_unmatched: Records of the left that have found no partner yet, if it is an outer side;
+        left_store: The records of the left, which records of the right look up; ``right_store`` the other way.
+        left_unmatched: Records of the left without a match so far, if unmatched records of this side are emitted;
             ``right_unmatched`` likewise.
-        single_store: Both sides are one stream, kept once (an optimisation).
+        single_store: Both sides are one stream, stored once (an optimization).
     """
 
     left: Node
     right: Node
-    how: JoinKind
     joiner: Function
     window: JoinWindow
     left_store: StoreSpec
@@ -34,6 +44,8 @@ class StreamStreamJoin(Node, kw_only=True):
     left_unmatched: StoreSpec | None = None
     right_unmatched: StoreSpec | None = None
     single_store: bool = False
+
+    holds_input: ClassVar[bool] = True
 
     @property
     def parents(self) -> tuple[Node, ...]:
@@ -47,27 +59,28 @@ class StreamStreamJoin(Node, kw_only=True):
         return (*sides, *(spec for spec in (self.left_unmatched, self.right_unmatched) if spec is not None))
 
 
-class StreamTableJoin(Node, kw_only=True):
-    """Each record of a stream with the row of a table that has its key.
+class StreamTableJoin(StreamJoin, kw_only=True):
+    """Each record of a stream with the table row of the same key.
 
     Attributes:
-        grace: Records wait this long in stream time, so that the table can catch up; None if they do not wait.
-        buffer: Where they wait.
+        grace: The stream time for which records wait for the table to catch up; None if they do not wait.
+        buffer: The waiting records.
         key: Serde of the stream's keys, for the buffer; ``value`` likewise.
     """
 
     parent: Node
     table: Node
-    how: JoinKind
     joiner: Function
     grace: int | None = None
     buffer: StoreSpec | None = None
     key: Serde[Any]
     value: Serde[Any]
 
+    holds_input: ClassVar[bool] = True
+
     @property
     def parents(self) -> tuple[Node, ...]:
-        """The stream only: a change of the table makes no output."""
+        """The stream only: a change of the table causes no output."""
         return (self.parent,)
 
     @property
@@ -75,19 +88,28 @@ class StreamTableJoin(Node, kw_only=True):
         """The buffer, if records wait."""
         return () if self.buffer is None else (self.buffer,)
 
+    @property
+    def looks_up(self) -> tuple[Node, ...]:
+        """The table."""
+        return (self.table,)
 
-class StreamGlobalJoin(Node, kw_only=True):
-    """Each record of a stream with the row of a global table whose key a function gives."""
+
+class StreamGlobalJoin(StreamJoin, kw_only=True):
+    """Each record of a stream with the row of a global table whose key a function returns."""
 
     parent: Node
     table: GlobalTable
-    how: JoinKind
     select_key: Function
     joiner: Function
 
+    @property
+    def looks_up(self) -> tuple[Node, ...]:
+        """The global table."""
+        return (self.table,)
+
 
 class TableTableJoin(Node, kw_only=True):
-    """Rows of two tables that have one key."""
+    """Rows of two tables with equal keys."""
 
     left: Node
     right: Node
@@ -102,9 +124,29 @@ class TableTableJoin(Node, kw_only=True):
         """Left and right."""
         return (self.left, self.right)
 
+    @property
+    def looks_up(self) -> tuple[Node, ...]:
+        """Left and right: a change of one side looks up the row of the other."""
+        return (self.left, self.right)
+
+    @property
+    def rows_from(self) -> tuple[Node, ...]:
+        """Left and right, if the rows are not materialized."""
+        return (self.left, self.right) if self.store is None else ()
+
+    @property
+    def needs_old_values_of(self) -> tuple[Node, ...]:
+        """The sides whose unmatched rows are in the result."""
+        return {"inner": (), "left": (self.left,), "outer": (self.left, self.right)}[self.how]
+
+    @property
+    def old_values_from(self) -> tuple[Node, ...]:
+        """Left and right."""
+        return (self.left, self.right)
+
 
 class ForeignKeySubscribe(Node, kw_only=True):
-    """The left side of a foreign-key join: tells the right side which of its rows each left row wants."""
+    """The left side of a foreign-key join: subscribes each left row to the right row of its foreign key."""
 
     parent: Node
     foreign_key: Function
@@ -114,10 +156,17 @@ class ForeignKeySubscribe(Node, kw_only=True):
     right_key: Serde[Any]
 
     changes_key: ClassVar[bool] = True
+    key_options: ClassVar[tuple[str, ...]] = ("foreign_key", "how")
+    sends_messages: ClassVar[bool] = True
+
+    @property
+    def needs_old_values_of(self) -> tuple[Node, ...]:
+        """The left table, to unsubscribe from the previous foreign key."""
+        return (self.parent,)
 
 
 class ForeignKeyAnswer(Node, kw_only=True):
-    """The right side of a foreign-key join: keeps the subscriptions and answers them."""
+    """The right side of a foreign-key join: stores the subscriptions and answers them."""
 
     subscriptions: Node
     right: Node
@@ -127,15 +176,26 @@ class ForeignKeyAnswer(Node, kw_only=True):
     store: StoreSpec
 
     changes_key: ClassVar[bool] = True
+    sends_messages: ClassVar[bool] = True
 
     @property
     def parents(self) -> tuple[Node, ...]:
         """The subscriptions, and the right table."""
         return (self.subscriptions, self.right)
 
+    @property
+    def looks_up(self) -> tuple[Node, ...]:
+        """The right table."""
+        return (self.right,)
+
+    @property
+    def needs_old_values_of(self) -> tuple[Node, ...]:
+        """The right table."""
+        return (self.right,)
+
 
 class ForeignKeyResolve(Node, kw_only=True):
-    """The result of a foreign-key join: answers, with the left rows that asked for them."""
+    """The result of a foreign-key join: answers, joined with the left rows that subscribed to them."""
 
     parent: Node
     left: Node
@@ -146,8 +206,14 @@ class ForeignKeyResolve(Node, kw_only=True):
     store: StoreSpec
 
     edge: ClassVar[Edge] = "table"
+    materialized: ClassVar[WhenMaterialized] = "on_demand"
 
     @property
     def parents(self) -> tuple[Node, ...]:
         """The answers; the left table is only looked up."""
         return (self.parent,)
+
+    @property
+    def looks_up(self) -> tuple[Node, ...]:
+        """The left table."""
+        return (self.left,)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from millstream.plan.functions import Function
-from millstream.plan.node import Edge, Node
+from millstream.plan.node import Edge, Node, Role, WhenMaterialized
 from millstream.state.spec import StoreSpec
 
 
@@ -16,16 +16,18 @@ class Store(Node, kw_only=True):
     store: StoreSpec
 
     edge: ClassVar[Edge] = "none"
+    role: ClassVar[Role] = "hidden"
+    materialized: ClassVar[WhenMaterialized] = "if_used"
 
 
 class Process(Node, kw_only=True):
     """A user's processor.
 
     Attributes:
-        supplier: Makes a processor for each task.
-        uses: The names of the stores that it may use.
+        supplier: Creates a processor for each task.
+        uses: The names of the stores that the processor may use.
         keeps_key: The processor cannot change the key.
-        function: A function of the user's that a processor of Millstream's own calls.
+        function: A function of the user's that a built-in processor calls.
     """
 
     parent: Node
@@ -34,12 +36,14 @@ class Process(Node, kw_only=True):
     keeps_key: bool = False
     function: Function | None = None
 
+    key_options: ClassVar[tuple[str, ...]] = ("supplier",)
+
     @property
     def changes_key(self) -> bool:  # type: ignore[override]
-        """Whether equal keys may be in different tasks behind it."""
+        """Whether records with equal output keys may be in different partitions."""
         return not self.keeps_key
 
     @property
     def reads_stores(self) -> tuple[str, ...]:
-        """The stores that the processor is connected with."""
+        """The stores that the processor may use."""
         return self.uses

@@ -1,4 +1,4 @@
-"""One of two topologies that are compared, as plain data, and how differences are put into words."""
+"""One of two topologies that are compared, as plain data, and the wording of differences."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from millstream.plan.node import Plan
 Plain: TypeAlias = Mapping[str, Any]
 
 BEGIN_AGAIN = "begin again from the input: millstream reset; or give the application a new application id"
-"""What always helps."""
+"""The remedy that is always possible."""
 
 _TIMES = frozenset({"size", "advance", "difference", "gap", "before", "after", "grace", "idle"})
-_KEY_CHANGES = frozenset({"select-key", "map", "flat-map", "table-group-by", "foreign-key-subscribe"})
-_KEY_OPTIONS = ("function", "foreign_key", "how", "supplier")
 
 
 class Side:
@@ -29,7 +27,7 @@ class Side:
         if data.get("format") != FORMAT:
             raise TopologyError(
                 f"a stored topology has format {data.get('format')!r}, and this version reads {FORMAT}",
-                hint=f"it was written by another version of Millstream: use that one; or {BEGIN_AGAIN}",
+                hint=f"another version of Millstream wrote it: use that version; or {BEGIN_AGAIN}",
             )
         self.application_id: str = data["application_id"]
         self.operators: dict[str, Plain] = data["operators"]
@@ -41,13 +39,18 @@ class Side:
             for name, operator in self.operators.items()
             if operator["kind"] == "repartition"
         }
+        self._traits: dict[str, Plain] = data["traits"]
 
     def owner(self, store: str) -> Plain:
-        """The operator that a store belongs to."""
+        """Returns the operator that owns a store."""
         return self.operators[self.stores[store]["operator"]]
 
+    def holds_input(self, store: str) -> bool:
+        """Whether a store contains input records, which do not depend on the functions of its operator."""
+        return "holds_input" in self._traits.get(self.stores[store]["operator"], {})
+
     def writers(self, store: str) -> list[str]:
-        """The operators that write a store: its owner, those that share it, processors that use it."""
+        """Returns the operators that write a store: its owner, those that share it, processors that use it."""
         owner: str = self.stores[store]["operator"]
         others = [
             name
@@ -57,7 +60,7 @@ class Side:
         return [owner, *others]
 
     def above_stores(self) -> frozenset[str]:
-        """The operators that decide what is in stores: those that write one, and all above them."""
+        """Returns the operators that determine the contents of stores: those that write one, and all above them."""
         pending = [name for store in self.stores for name in self.writers(store)]
         above = set(pending)
         while pending:
@@ -67,48 +70,48 @@ class Side:
         return frozenset(above)
 
     def feeds(self, store: str) -> list[Plain]:
-        """The sources and repartitions whose records reach a store directly."""
-        return self._above(self.writers(store), frozenset({"source", "repartition", "global-table"}))
+        """Returns the sources and repartitions whose records reach a store without another exchange."""
+        return [self.operators[name] for name in self._nearest(self.writers(store), "reads_topic")]
 
     def groupings(self, store: str) -> list[Plain]:
-        """What gives the rows of a store their keys: the nearest operators above it that change keys."""
-        stateful = {"source", "global-table", "aggregate", "window-aggregate", "table-aggregate", "cogroup"}
+        """Returns the options that determine the keys of a store's rows: of the nearest operators that change keys."""
         above = [parent for name in self.writers(store) for parent in self.operators[name]["parents"]]
-        nearest = self._above(above, _KEY_CHANGES | stateful | {"process"})
-        return [
-            {key: operator["options"][key] for key in _KEY_OPTIONS if key in operator["options"]}
-            for operator in nearest
-            if operator["kind"] not in stateful and not operator["options"].get("keeps_key", False)
-        ]
+        groupings: list[Plain] = []
+        for name in self._nearest(above, "key_options", "groups"):
+            options, key_options = self.operators[name]["options"], self._traits[name].get("key_options")
+            if key_options is not None:
+                groupings.append({option: options[option] for option in key_options if option in options})
+        return groupings
 
-    def _above(self, start: list[str], kinds: frozenset[str]) -> list[Plain]:
-        """The nearest operators of some kinds, at or above others."""
+    def _nearest(self, start: list[str], *traits: str) -> list[str]:
+        """Returns the nearest operators with one of the traits, at or above others."""
         pending = list(start)
         seen = dict.fromkeys(pending)
         nearest = []
         while pending:
-            operator = self.operators[pending.pop()]
-            if operator["kind"] in kinds:
-                nearest.append(operator)
+            name = pending.pop()
+            if any(trait in self._traits.get(name, {}) for trait in traits):
+                nearest.append(name)
                 continue
-            pending += [parent for parent in operator["parents"] if parent not in seen]
-            seen.update(dict.fromkeys(operator["parents"]))
+            parents = self.operators[name]["parents"]
+            pending += [parent for parent in parents if parent not in seen]
+            seen.update(dict.fromkeys(parents))
         return nearest
 
 
 def differing(before: Plain, after: Plain) -> list[str]:
-    """The options that two operators do not have in common."""
+    """Returns the options whose values differ."""
     return [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
 
 
-def is_known(before: Any, after: Any) -> bool:
-    """Whether two options are known to differ: not only in Python functions, about which nothing can be known."""
+def certainly_differ(before: Any, after: Any) -> bool:
+    """Whether two options differ in more than Python functions, which cannot be compared."""
     if is_callable(before) or is_callable(after):
         return False
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        return any(is_known(before.get(key), after.get(key)) for key in {*before, *after})
+        return any(certainly_differ(before.get(key), after.get(key)) for key in {*before, *after})
     if isinstance(before, list) and isinstance(after, list):
-        return len(before) != len(after) or any(map(is_known, before, after))
+        return len(before) != len(after) or any(map(certainly_differ, before, after))
     return bool(before != after)
 
 
@@ -117,16 +120,16 @@ def is_callable(option: Any) -> bool:
     return isinstance(option, Mapping) and option.get("callable") is True
 
 
-def worded(before: Plain, after: Plain, of: str, aside: frozenset[str] = frozenset()) -> Iterator[str]:
+def worded(before: Plain, after: Plain, of: str, ignored: frozenset[str] = frozenset()) -> Iterator[str]:
     """Yields the differing options in words."""
     for key in differing(before, after):
-        if key not in aside:
+        if key not in ignored:
             was, now = (spelled(key, side.get(key)) for side in (before, after))
             yield f"the {key} {of} was {was}, and is now {now}"
 
 
 def spelled(key: str, value: Any) -> str:
-    """An option in words."""
+    """Returns the value of an option in words."""
     if isinstance(value, int) and not isinstance(value, bool) and key in _TIMES:
         return show_ms(value)
     if is_callable(value):

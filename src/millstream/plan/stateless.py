@@ -1,20 +1,23 @@
-"""Operators that look at one record of a stream at a time and remember nothing."""
+"""Operators that process one record of a stream at a time, without state."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from millstream.plan.functions import Function
-from millstream.plan.node import Edge, Node
+from millstream.plan.node import Edge, Node, Role
 from millstream.serde import Serde
 
 
 class Filter(Node, kw_only=True):
-    """Passes the records for which the predicate holds (or does not, if ``negate``)."""
+    """Passes the records for which the predicate is true (or false, with ``negate``)."""
 
     parent: Node
     predicate: Function
     negate: bool = False
+
+    pure: ClassVar[bool] = True
+    keeps_records: ClassVar[bool] = True
 
 
 class SelectKey(Node, kw_only=True):
@@ -23,7 +26,9 @@ class SelectKey(Node, kw_only=True):
     parent: Node
     function: Function
 
+    pure: ClassVar[bool] = True
     changes_key: ClassVar[bool] = True
+    key_options: ClassVar[tuple[str, ...]] = ("function",)
 
 
 class Map(Node, kw_only=True):
@@ -32,7 +37,9 @@ class Map(Node, kw_only=True):
     parent: Node
     function: Function
 
+    pure: ClassVar[bool] = True
     changes_key: ClassVar[bool] = True
+    key_options: ClassVar[tuple[str, ...]] = ("function",)
 
 
 class MapValues(Node, kw_only=True):
@@ -41,6 +48,8 @@ class MapValues(Node, kw_only=True):
     parent: Node
     function: Function
 
+    pure: ClassVar[bool] = True
+
 
 class FlatMap(Node, kw_only=True):
     """Turns each record into any number of records."""
@@ -48,14 +57,18 @@ class FlatMap(Node, kw_only=True):
     parent: Node
     function: Function
 
+    pure: ClassVar[bool] = True
     changes_key: ClassVar[bool] = True
+    key_options: ClassVar[tuple[str, ...]] = ("function",)
 
 
 class FlatMapValues(Node, kw_only=True):
-    """Turns each record into any number of records of the same key."""
+    """Turns each record into any number of records with the same key."""
 
     parent: Node
     function: Function
+
+    pure: ClassVar[bool] = True
 
 
 class Peek(Node, kw_only=True):
@@ -64,22 +77,28 @@ class Peek(Node, kw_only=True):
     parent: Node
     function: Function
 
+    pure: ClassVar[bool] = True
+    keeps_records: ClassVar[bool] = True
+
 
 class Foreach(Node, kw_only=True):
-    """Calls a function for each record; nothing follows."""
+    """Calls a function for each record; no output."""
 
     parent: Node
     function: Function
 
     edge: ClassVar[Edge] = "none"
+    pure: ClassVar[bool] = True
 
 
 class Branch(Node, kw_only=True):
-    """Deals each record to the first of its outputs whose predicate holds, or to the default output."""
+    """Sends each record to the first of its outputs whose predicate is true, or to the default output."""
 
     parent: Node
     predicates: tuple[Function, ...]
     default: bool = False
+
+    pure: ClassVar[bool] = True
 
 
 class BranchOutput(Node, kw_only=True):
@@ -88,11 +107,15 @@ class BranchOutput(Node, kw_only=True):
     parent: Branch
     index: int
 
+    pure: ClassVar[bool] = True
+
 
 class Merge(Node, kw_only=True):
     """The records of all its parents."""
 
     inputs: tuple[Node, ...]
+
+    pure: ClassVar[bool] = True
 
     @property
     def parents(self) -> tuple[Node, ...]:
@@ -101,19 +124,19 @@ class Merge(Node, kw_only=True):
 
 
 class Late(Node, kw_only=True):
-    """The records that its parent, a windowed operator or join, found too late."""
+    """The late records of its parent, a windowed operator or join."""
 
     parent: Node
 
 
 class Repartition(Node, kw_only=True):
-    """Sends records through an internal topic, so that equal keys meet in one task.
+    """Sends records through an internal topic, so that records with equal keys reach the same task.
 
     Attributes:
-        topic: The name between the application's and ``-repartition``.
-        partitions: How many, if the user says so.
+        topic: The name between the application id and ``-repartition``.
+        partitions: The number of partitions, if the user gave one.
         mergeable: The optimizer may merge it with others below the same change of key.
-        changes: What goes through are changes of a table, not records of a stream.
+        changes: The records are changes of a table, not records of a stream.
     """
 
     parent: Node
@@ -125,9 +148,19 @@ class Repartition(Node, kw_only=True):
     mergeable: bool = False
     changes: bool = False
 
+    role: ClassVar[Role] = "exchange"
+    pure: ClassVar[bool] = True
+    needs_task: ClassVar[bool] = True
+    """Only a task can read the records, which other tasks have sent."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The internal topic, without the application id."""
+        return (f"{self.topic}-repartition",)
+
 
 class Sink(Node, kw_only=True):
-    """Writes each record to a topic, or to the topic that a function names."""
+    """Writes each record to a topic, or to the topic that a function returns."""
 
     parent: Node
     topic: str | Function
@@ -136,3 +169,16 @@ class Sink(Node, kw_only=True):
     partitioner: Function | None = None
 
     edge: ClassVar[Edge] = "none"
+    role: ClassVar[Role] = "sink"
+    pure: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topic, if its name is fixed."""
+        return (self.topic,) if isinstance(self.topic, str) else ()
+
+    @property
+    def topic_function(self) -> Function | None:
+        """The function that returns the topic of each record."""
+        return self.topic if isinstance(self.topic, Function) else None

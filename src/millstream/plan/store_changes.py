@@ -1,4 +1,4 @@
-"""What becomes of a store when the topology changes: its rows, what they mean, and the partitions they are in."""
+"""The effect of a changed topology on a store: on its rows, their meaning, and their partitions."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from millstream.plan.shapes import differences
-from millstream.plan.side import Plain, Side, differing, is_callable, is_known, spelled, worded
+from millstream.plan.side import Plain, Side, certainly_differ, differing, is_callable, spelled, worded
 
-# These fields of a window say when it emits; all others decide which rows there are, and what is in them.
+# These fields of a window determine when it emits; all others determine its rows and their contents.
 _WINDOW_NOTES = frozenset({"idle", "eager"})
 _ROWS = {
     "timestamped": ("rows without a timestamp", "rows with a timestamp"),
     "duplicates": ("one row for each key and time", "several rows for each key and time"),
-    "held": ("windows that come out with every update", "windows that come out when they close"),
+    "held": ("windows that are emitted with every update", "windows that are emitted when they close"),
 }
-# Options of an operator that decide what is in its store. The stores of a stream's join hold what came in.
+# Options of an operator that determine the contents of its store.
 _MEANING = ("how", "predicate", "negate", "function", "joiner", "grace")
-_HOLDS_INPUT = frozenset({"stream-stream-join", "stream-table-join"})
-_ASIDE = frozenset({"window", "reuse_source", "source_topic"})
+_NOT_NOTED = frozenset({"window", "reuse_source", "source_topic"})
 
 
 class Verdict(NamedTuple):
-    """What is found of a store that both topologies have.
+    """The result of comparing a store that both topologies have.
 
     Attributes:
         reasons: Why the new topology cannot use the rows.
-        meanings: How the meaning of the rows changed, though they could still be read.
-        notes: What else changed.
+        meanings: How the meaning of the rows changed, although they can still be read.
+        notes: Other changes.
     """
 
     reasons: tuple[str, ...]
@@ -50,7 +49,7 @@ def judge(name: str, old: Side, new: Side) -> Verdict:
 
 
 def _rows(name: str, old: Side, new: Side) -> Iterator[str]:
-    """What the rows are."""
+    """Yields differences in the format of the rows."""
     before, after = old.stores[name], new.stores[name]
     if before["kind"] != after["kind"]:
         yield f"it was a {before['kind']} store, and is now a {after['kind']} store"
@@ -62,14 +61,14 @@ def _rows(name: str, old: Side, new: Side) -> Iterator[str]:
 
 
 def serdes(before: Plain, after: Plain) -> Iterator[str]:
-    """Other bytes of keys or values."""
+    """Yields differences between the serdes of keys and values."""
     for part in ("key", "value"):
         if before[part] != after[part]:
             yield f"its {part}s were {before[part]}, and are now {after[part]}"
 
 
 def _types(before: Plain, after: Plain) -> Iterator[tuple[bool, str]]:
-    """Other fields of typed keys or values: whether old rows lack their meaning now, and the difference."""
+    """Yields differences between typed keys or values: whether old rows lose their meaning, and the difference."""
     for part in ("key", "value"):
         was, now = before.get(f"{part}_type"), after.get(f"{part}_type")
         if before[part] != after[part] or was == now:
@@ -82,12 +81,12 @@ def _types(before: Plain, after: Plain) -> Iterator[tuple[bool, str]]:
 
 
 def changed_types(before: Plain, after: Plain) -> Iterator[str]:
-    """Other fields of typed keys or values, so that old data lacks its meaning."""
+    """Yields differences between typed keys or values by which old data loses its meaning."""
     return (text for harmful, text in _types(before, after) if harmful)
 
 
 def _windows(name: str, old: Side, new: Side) -> Iterator[str]:
-    """Which windows the rows are of."""
+    """Yields differences between the windows of the rows."""
     before, after = old.owner(name)["options"].get("window"), new.owner(name)["options"].get("window")
     if before is None or after is None:
         was, now = old.stores[name].get("window_size_ms"), new.stores[name].get("window_size_ms")
@@ -96,14 +95,14 @@ def _windows(name: str, old: Side, new: Side) -> Iterator[str]:
     elif before["type"] != after["type"]:
         yield f"it had {before['type']}s, and now has {after['type']}s"
     else:
-        yield from worded(before, after, "of its windows", aside=_WINDOW_NOTES | {"grace"})
+        yield from worded(before, after, "of its windows", ignored=_WINDOW_NOTES | {"grace"})
 
 
 # ----- operators -----------------------------------------------------------------------------------------------------
 
 
 def _owners(name: str, old: Side, new: Side) -> Iterator[str]:
-    """The operator that the rows belong to."""
+    """Yields differences between the operators that own the rows."""
     before, after = old.owner(name), new.owner(name)
     if before["kind"] != after["kind"]:
         was, now = (_work(operator) for operator in (before, after))
@@ -115,7 +114,7 @@ def _owners(name: str, old: Side, new: Side) -> Iterator[str]:
 
 
 def _work(operator: Plain) -> str:
-    """The kind of an operator; of an aggregate also what it computes."""
+    """Returns the kind of an operator, and the computation of an aggregate."""
     aggregation = operator["options"].get("aggregation")
     return f"{operator['kind']}" if aggregation is None else f"{operator['kind']} ({_aggregate(aggregation)})"
 
@@ -135,7 +134,7 @@ def _call(call: Plain) -> str:
 
 
 def _aggregates(name: str, old: Side, new: Side) -> Iterator[str]:
-    """Which aggregate the rows are. Other functions make other rows, even if the bytes can be read."""
+    """Yields differences between aggregate functions. Other functions compute other rows, even of the same format."""
     before, after = (side.owner(name)["options"].get("aggregation") for side in (old, new))
     if before is None or after is None or old.owner(name)["kind"] != new.owner(name)["kind"]:
         return
@@ -144,17 +143,19 @@ def _aggregates(name: str, old: Side, new: Side) -> Iterator[str]:
 
 
 def _functions(aggregation: Plain) -> Any:
-    """What an aggregation computes, without what it computes it of."""
-    calls = aggregation.get("functions", ())
-    known = [(call["function"], [o for o in call.get("options", ()) if not is_callable(o[1])]) for call in calls]
-    return aggregation["kind"], known, aggregation.get("fields", [])
+    """Returns the functions of an aggregation, without the values that they aggregate."""
+    calls = [
+        (call["function"], [option for option in call.get("options", ()) if not is_callable(option[1])])
+        for call in aggregation.get("functions", ())
+    ]
+    return aggregation["kind"], calls, aggregation.get("fields", [])
 
 
 # ----- meaning -------------------------------------------------------------------------------------------------------
 
 
 def _meanings(name: str, old: Side, new: Side) -> Iterator[str]:
-    """What the rows mean: known changes of what they are computed from."""
+    """Yields certain differences in the computation of the rows."""
     yield from _grouping(name, old, new)
     yield from _processors(name, old, new)
     before, after = old.owner(name), new.owner(name)
@@ -162,18 +163,23 @@ def _meanings(name: str, old: Side, new: Side) -> Iterator[str]:
         return
     was, now = before["options"], after["options"]
     for option in _MEANING:
-        holds_input = option == "joiner" and before["kind"] in _HOLDS_INPUT
-        if not holds_input and is_known(was.get(option), now.get(option)):
+        irrelevant = option == "joiner" and old.holds_input(name)
+        if not irrelevant and certainly_differ(was.get(option), now.get(option)):
             texts = [spelled(option, side.get(option)) for side in (was, now)]
-            name = "kind" if option == "how" else option
-            yield f"the {name} of its operator was {texts[0]}, and is now {texts[1]}"
+            label = "kind" if option == "how" else option
+            yield f"the {label} of its operator was {texts[0]}, and is now {texts[1]}"
     windows = [side.get("window") or {} for side in (was, now)]
     if all(windows) and windows[0].get("grace") != windows[1].get("grace"):
         graces = [spelled("grace", window.get("grace")) for window in windows]
         yield f"the grace of its windows was {graces[0]}, and is now {graces[1]}"
-    one, two = (side.get("aggregation") for side in (was, now))
-    if one is not None and two is not None and _functions(one) == _functions(two) and is_known(one, two):
-        yield f"its rows were {_details(one)}, and are now {_details(two)}"
+    computed, computes = (side.get("aggregation") for side in (was, now))
+    if (
+        computed is not None
+        and computes is not None
+        and _functions(computed) == _functions(computes)
+        and certainly_differ(computed, computes)
+    ):
+        yield f"its rows were {_details(computed)}, and are now {_details(computes)}"
 
 
 def _details(aggregation: Plain) -> str:
@@ -188,22 +194,24 @@ def _details(aggregation: Plain) -> str:
 
 
 def _processors(name: str, old: Side, new: Side) -> Iterator[str]:
-    """What processors of Millstream's own compute the rows from."""
+    """Yields differences between the functions of built-in processors."""
     for writer in new.writers(name)[1:]:
         if writer not in old.operators:
             continue
         was, now = (side.operators[writer]["options"].get("function") for side in (old, new))
-        if is_known(was, now):
+        if certainly_differ(was, now):
             texts = [spelled("function", function) for function in (was, now)]
             yield f"the function of {writer} was {texts[0]}, and is now {texts[1]}"
 
 
 def _grouping(name: str, old: Side, new: Side) -> Iterator[str]:
-    """What the rows are grouped by."""
+    """Yields differences between the keys that the rows are grouped by."""
     before, after = old.groupings(name), new.groupings(name)
-    unknown = any(is_callable(option) for side in (before, after) for each in side for option in each.values())
-    was, now = (sorted({_key(each) for each in side}) for side in (before, after))
-    if was != now and not unknown:
+    groupings = (*before, *after)
+    if any(is_callable(option) for grouping in groupings for option in grouping.values()):
+        return
+    was, now = (sorted({_key(grouping) for grouping in side}) for side in (before, after))
+    if was != now:
         yield f"its rows were grouped by {' and '.join(was) or _OWN_KEY}, and now by {' and '.join(now) or _OWN_KEY}"
 
 
@@ -212,37 +220,37 @@ _OWN_KEY = "the key of the records"
 
 def _key(grouping: Plain) -> str:
     how = f" ({grouping['how']} join)" if "how" in grouping else ""
-    option = next((grouping[key] for key in ("function", "foreign_key") if key in grouping), None)
-    return f"{spelled('function', option)}{how}"
+    function = next((option for name, option in grouping.items() if name != "how"), None)
+    return f"{spelled('function', function)}{how}"
 
 
 # ----- partitions and notes ------------------------------------------------------------------------------------------
 
 
 def _partitions(name: str, old: Side, new: Side) -> Iterator[str]:
-    """In which partition a row is."""
+    """Yields differences in the partitioning of the rows."""
     before, after = old.feeds(name), new.feeds(name)
     was, now = (_count(side) for side in (before, after))
     if was != now:
-        yield f"its rows were dealt to {shown_count(was)}, and now to {shown_count(now)}"
+        yield f"its rows were in {shown_count(was)}, and are now in {shown_count(now)}"
     own = [any("partitioner" in feed["options"] for feed in side) for side in (before, after)]
     if own[0] != own[1]:
         words = ("by the bytes of their keys", "by a function of the user's")
-        yield f"its rows were dealt to partitions {words[own[0]]}, and now {words[own[1]]}"
+        yield f"its rows were partitioned {words[own[0]]}, and are now partitioned {words[own[1]]}"
 
 
 def _count(feeds: list[Plain]) -> int | None:
-    """How many partitions a user asked for; None if there are as many as the input has."""
+    """Returns the number of partitions that the user gave; None if it is the number of the input."""
     return max((feed["options"].get("partitions") or 0 for feed in feeds), default=0) or None
 
 
 def shown_count(count: int | None) -> str:
-    """A number of partitions in words."""
+    """Returns a number of partitions in words."""
     return "as many partitions as the input has" if count is None else f"{count} partitions"
 
 
 def _notes(name: str, old: Side, new: Side) -> Iterator[str]:
-    """What has changed around a store that is kept."""
+    """Yields changes that do not affect the rows."""
     before, after = old.stores[name], new.stores[name]
     if before["operator"] != after["operator"]:
         yield f"it belonged to {before['operator']}, and now belongs to {after['operator']}"
@@ -265,7 +273,7 @@ def _notes(name: str, old: Side, new: Side) -> Iterator[str]:
     options = old.owner(name)["options"], new.owner(name)["options"]
     windows = [side.get("window") or {} for side in options]
     yield from worded(windows[0], windows[1], "of its windows")
-    changed = [key for key in differing(*options) if key not in _ASIDE]
+    changed = [key for key in differing(*options) if key not in _NOT_NOTED]
     if changed:
         yield f"{', '.join(changed)} of its operator changed; rows from before stay as they are"
 

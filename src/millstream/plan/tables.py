@@ -10,35 +10,49 @@ from millstream.serde import Serde
 from millstream.state.spec import StoreSpec
 
 
-class TableFilter(Node, kw_only=True):
-    """The rows for which the predicate holds (or does not, if ``negate``)."""
+class RowOperator(Node, kw_only=True):
+    """The base of operators that compute each row from the row of the same key in the parent table.
+
+    Attributes:
+        parent: The table.
+        store: The materialized rows; without a store, rows are computed from the parent's when they are looked up.
+    """
 
     parent: Node
+    store: StoreSpec | None = None
+
+    edge: ClassVar[Edge] = "table"
+
+    @property
+    def rows_from(self) -> tuple[Node, ...]:
+        """The parent, if the rows are not materialized."""
+        return (self.parent,) if self.store is None else ()
+
+    @property
+    def old_values_from(self) -> tuple[Node, ...]:
+        """The parent, if the rows are not materialized."""
+        return self.rows_from
+
+
+class TableFilter(RowOperator, kw_only=True):
+    """The rows for which the predicate is true (or false, with ``negate``)."""
+
     predicate: Function
     negate: bool = False
-    store: StoreSpec | None = None
 
-    edge: ClassVar[Edge] = "table"
+    takes_old_values: ClassVar[bool] = True
 
 
-class TableMapValues(Node, kw_only=True):
+class TableMapValues(RowOperator, kw_only=True):
     """The same rows with new values."""
 
-    parent: Node
     function: Function
-    store: StoreSpec | None = None
-
-    edge: ClassVar[Edge] = "table"
 
 
-class TableTransformValues(Node, kw_only=True):
+class TableTransformValues(RowOperator, kw_only=True):
     """The same rows with new values, by a function that is also called for deletions."""
 
-    parent: Node
     function: Function
-    store: StoreSpec | None = None
-
-    edge: ClassVar[Edge] = "table"
 
 
 class ToStream(Node, kw_only=True):
@@ -48,17 +62,17 @@ class ToStream(Node, kw_only=True):
 
 
 class Suppress(Node, kw_only=True):
-    """Holds changes back, and lets only the last one of a row go.
+    """Buffers changes, and emits only the last change of a row.
 
     Attributes:
         until: ``window_closes`` or ``time_limit``.
         wait: How far stream time must pass the buffer time of a row.
-        max_records: How many rows may be held, or None.
-        max_bytes: How many bytes of keys and values may be held, or None.
+        max_records: The greatest number of buffered rows, or None.
+        max_bytes: The greatest number of bytes of buffered keys and values, or None.
         when_full: ``emit_early`` or ``shut_down``.
         store: The buffer.
-        sent: What was last sent for a row, kept where something below needs old values.
-        key: Serde of the rows' keys, for the order in which they leave.
+        sent: The last emitted value of each row; exists only if an operator below needs old values.
+        key: Serde of the rows' keys, for the order in which rows are emitted.
         value: Serde of the rows' values, for their size.
     """
 
@@ -78,5 +92,25 @@ class Suppress(Node, kw_only=True):
 
     @property
     def stores(self) -> tuple[StoreSpec, ...]:
-        """The buffer and what was last sent."""
+        """The buffer and the last emitted values."""
         return (self.store, self.sent)
+
+    @property
+    def old_value_stores(self) -> tuple[StoreSpec, ...]:
+        """The last emitted values."""
+        return (self.sent,)
+
+    @property
+    def rows_from(self) -> tuple[Node, ...]:
+        """The suppressed table, for rows that are not in the buffer."""
+        return (self.parent,)
+
+    @property
+    def needs_old_values_of(self) -> tuple[Node, ...]:
+        """The suppressed table."""
+        return (self.parent,)
+
+    @property
+    def old_values_from(self) -> tuple[Node, ...]:
+        """The suppressed table."""
+        return (self.parent,)

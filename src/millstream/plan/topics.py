@@ -1,4 +1,4 @@
-"""Which operators read and write a topic."""
+"""The topics that a plan reads and writes, and the operators that do."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from millstream.plan.stateless import Sink
 
 
 def reader_of(plan: Plan, topic: str) -> Source | GlobalTable | None:
-    """The first operator that reads a topic: by its name, or because a pattern takes it."""
-    named = (one for one in _readers(plan) if topic in _names(one))
-    return next(named, None) or next((one for one in plan.of_type(Source) if reads(one, topic)), None)
+    """Returns the first operator that reads a topic: by its name, or by a pattern that matches it."""
+    by_name = (reader for reader in _readers(plan) if topic in reader.topics)
+    return next(by_name, None) or next((source for source in plan.of_type(Source) if reads(source, topic)), None)
 
 
 def reads(source: Source, topic: str) -> bool:
@@ -22,29 +22,25 @@ def reads(source: Source, topic: str) -> bool:
 
 
 def writer_of(plan: Plan, topic: str) -> Sink | None:
-    """The first operator that writes to a topic by its name."""
-    return next((sink for sink in plan.of_type(Sink) if sink.topic == topic), None)
+    """Returns the first operator that writes to a topic by its name."""
+    return next((sink for sink in plan.of_type(Sink) if topic in sink.topics), None)
 
 
 def free_writer(plan: Plan) -> Sink | None:
-    """The first operator that writes to topics that a function chooses: it may write to any."""
-    return next((sink for sink in plan.of_type(Sink) if not isinstance(sink.topic, str)), None)
+    """Returns the first operator whose topics a function chooses: it may write to any topic."""
+    return next((sink for sink in plan.of_type(Sink) if sink.topic_function is not None), None)
 
 
 def topics_read(plan: Plan) -> list[str]:
-    """The topics that are read by their names."""
-    return [name for one in _readers(plan) for name in _names(one)]
+    """Returns the topics that are read by name."""
+    return [topic for reader in _readers(plan) for topic in reader.topics]
 
 
 def topics_written(plan: Plan) -> list[str]:
-    """The topics that are written to by their names."""
-    return [sink.topic for sink in plan.of_type(Sink) if isinstance(sink.topic, str)]
+    """Returns the topics that are written by name."""
+    return [topic for sink in plan.of_type(Sink) for topic in sink.topics]
 
 
 def _readers(plan: Plan) -> Iterator[Source | GlobalTable]:
     yield from plan.of_type(Source)
     yield from plan.of_type(GlobalTable)
-
-
-def _names(reader: Source | GlobalTable) -> tuple[str, ...]:
-    return reader.topics if isinstance(reader, Source) else (reader.topic,)

@@ -7,7 +7,6 @@ from typing import Any
 from millstream.config import Config
 from millstream.errors import CorruptLogError, LogError, StateError, UnknownStoreError, suggestion
 from millstream.log.opening import LogLocation, log_location, open_location
-from millstream.plan.fingerprint import kept_stores
 from millstream.stages import Topology
 from millstream.state.spec import StoreSpec
 from millstream.views.reader import open_view
@@ -15,7 +14,7 @@ from millstream.views.reader import open_view
 
 def stores_of(topology: Topology) -> list[StoreSpec]:
     """The stores that a topology keeps."""
-    return [spec for specs in kept_stores(topology.plan, topology.facts).values() for spec in specs]
+    return list(topology.stores)
 
 
 def has_view(spec: StoreSpec, config: Config) -> bool:

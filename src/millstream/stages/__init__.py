@@ -1,4 +1,4 @@
-"""Stages: the sub-topologies of a plan, cut where the key changes."""
+"""Stages: the sub-topologies of a plan, cut at repartition topics."""
 
 from __future__ import annotations
 

@@ -8,21 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 from millstream.errors import ConfigError, suggestion
 from millstream.expr import Expr
-from millstream.plan.aggregates import Cogroup
-from millstream.plan.fingerprint import kept_stores
-from millstream.plan.functions import Function, describe_callable
-from millstream.plan.joins import (
-    ForeignKeyAnswer,
-    ForeignKeyResolve,
-    StreamGlobalJoin,
-    StreamTableJoin,
-    TableTableJoin,
-)
+from millstream.plan.functions import describe_callable
 from millstream.plan.node import Node
-from millstream.plan.process import Store
-from millstream.plan.sources import GlobalTable, Source
-from millstream.plan.stateless import Repartition, Sink
-from millstream.plan.tables import Suppress
 from millstream.plan.walk import functions_of
 from millstream.stages.picture import Graph, Group, Kind, Link, Shape, draw
 from millstream.stages.subtopology import Topology, changelog_topic
@@ -35,18 +22,18 @@ Type: TypeAlias = Literal["source", "processor", "sink"]
 def describe(topology: Topology, format: Format = "text") -> str:
     """Describes a topology.
 
-    - ``text``: Kafka Streams' own form, for people and existing visualisers, with our stable names in it. A repartition
-      is a sink in the sub-topology that writes its topic, and a source in the one that reads it. A processor shows the
-      stores that it owns and those in which it looks rows up. As in Kafka Streams, names of internal topics come
-      without the application's id, and stores of global tables are shown at the table only.
+    - ``text``: Kafka Streams' own form, for people and existing visualisers, with Millstream's stable names. A
+      repartition is a sink in the sub-topology that writes its topic, and a source in the one that reads it. A
+      processor shows the stores that it owns and those in which it looks rows up. As in Kafka Streams, names of
+      internal topics omit the application id, and stores of global tables are shown at the table only.
     - ``mermaid``: a flowchart, with topics, and with stores linked to their operators.
     - ``svg``: the same as a picture, which browsers and notebooks show.
-    - ``json``: all of it for programs, always in the same order. ``sub_topologies`` is a list of objects with ``id``,
+    - ``json``: everything, for programs, always in the same order. ``sub_topologies`` is a list of objects with ``id``,
       ``global``, ``stores`` (each with ``name``, ``kind``, ``key``, ``value``, ``changelog``) and ``nodes``. A node has
-      ``name``; ``type`` (source, processor or sink); ``operator``, the name in the plan, and ``kind``, what it does;
-      ``parents`` and ``children``, by name; ``stores`` and ``global_stores``, those it uses, by name; ``topics``, their
-      whole names, or ``pattern``; ``at``, the user's line; ``functions``, where they are, and ``expressions``, as text,
-      by what they are in the operator.
+      ``name``; ``type`` (source, processor or sink); ``operator``, the name in the plan, and its ``kind``; ``parents``
+      and ``children``, by name; ``stores`` and ``global_stores``, by name; ``topics``, by their full names, or
+      ``pattern``; ``at``, the user's line; ``functions``, by location, and ``expressions``, as text, each by the
+      operator's option.
 
     >>> from millstream import App, value
     >>> app = App("shouting")
@@ -67,7 +54,7 @@ def describe(topology: Topology, format: Format = "text") -> str:
         format: ``text``, ``mermaid``, ``svg`` or ``json``.
 
     Raises:
-        ConfigError: There is no such format.
+        ConfigError: The format does not exist.
     """
     writers = {"text": _text, "mermaid": _mermaid, "svg": _svg, "json": _json}
     if format not in writers:
@@ -76,12 +63,12 @@ def describe(topology: Topology, format: Format = "text") -> str:
     return writers[format](topology)
 
 
-# ----- what is shown ---------------------------------------------------------------------------------------------
+# ----- elements --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """A node as Kafka Streams would have it: a source, a processor or a sink."""
+    """A node as a Kafka Streams source, processor or sink."""
 
     name: str
     type: Type
@@ -93,24 +80,14 @@ class _Element:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that are read or written, as far as they are known by name."""
-        if self.type == "processor":
-            return ()
-        if isinstance(self.node, Repartition):
-            return (f"{self.node.topic}-repartition",)
-        if isinstance(self.node, Source):
-            return self.node.topics
-        topic = getattr(self.node, "topic", None)
-        return (topic,) if isinstance(topic, str) else ()
+        """The topics that are read or written by name."""
+        return () if self.type == "processor" else self.node.topics
 
     @property
     def chosen_by(self) -> str | None:
-        """What stands for topics that have no fixed names: a pattern, or where the function is that names them."""
-        if isinstance(self.node, Source):
-            return self.node.pattern
-        return (
-            self.node.topic.location if isinstance(self.node, Sink) and isinstance(self.node.topic, Function) else None
-        )
+        """The pattern of the topics, or the location of the function that returns them, if they have no fixed names."""
+        function = self.node.topic_function
+        return self.node.pattern if function is None else function.location
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,26 +99,25 @@ class _Part:
 
 
 class _Layout:
-    """The elements of a topology, with their names and with what is above and below them."""
+    """The elements of a topology, with their names, parents and children."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
-        self.kept = kept_stores(topology.plan, topology.facts)
         self._taken = set(topology.plan.by_name)
         self._children: dict[Node, dict[Node, None]] = {}
         self._reader: dict[Node, str] = {}
         self._writer: dict[Node, str] = {}
         for node in topology.plan.nodes:
-            if isinstance(node, Repartition):
+            if node.role == "exchange":
                 self._writer[node] = self._fresh(f"{node.name}-sink")
-            if isinstance(node, Repartition | GlobalTable):
+            if node.role in {"exchange", "global"}:
                 self._reader[node] = self._fresh(f"{node.name}-source")
             for parent in node.parents:
                 self._children.setdefault(parent, {})[node] = None
 
     def parts(self) -> list[_Part]:
-        """The sub-topologies, and behind them the global tables."""
-        found = []
+        """Returns the sub-topologies, followed by the global tables."""
+        parts = []
         for part in self.topology.parts:
             inside = set(part.nodes)
             elements = [
@@ -149,38 +125,39 @@ class _Layout:
                 for node in self.topology.plan.nodes
                 for element in self._elements(node, own=node in inside, read=node in part.sources)
             ]
-            found.append(_Part(part.index, tuple(elements), self._stores(*part.nodes)))
-        for index, table in enumerate(self.topology.global_tables, start=len(found)):
+            parts.append(_Part(part.index, tuple(elements), self._stores(*part.nodes)))
+        for index, table in enumerate(self.topology.global_tables, start=len(parts)):
             reader = self._reader[table]
             source = _Element(reader, "source", table, children=(table.name,))
             keeper = _Element(table.name, "processor", table, parents=(reader,), stores=(table.store.name,))
-            found.append(_Part(index, (source, keeper), self._stores(table), is_global=True))
-        return found
+            parts.append(_Part(index, (source, keeper), self._stores(table), is_global=True))
+        return parts
 
     def _elements(self, node: Node, *, own: bool, read: bool) -> Iterator[_Element]:
         below = tuple(self._writer.get(child, child.name) for child in self._children.get(node, ()))
         above = tuple(dict.fromkeys(self._reader.get(parent, parent.name) for parent in node.parents))
-        if isinstance(node, Repartition):
+        if node.role == "exchange":
             if own:
                 yield _Element(self._writer[node], "sink", node, parents=above)
             if read:
                 yield _Element(self._reader[node], "source", node, children=below)
-        elif own and isinstance(node, Source):
+        elif own and node.role == "source":
             yield _Element(node.name, "source", node, children=below)
-        elif own and isinstance(node, Sink):
+        elif own and node.role == "sink":
             yield _Element(node.name, "sink", node, parents=above)
-        elif own and not isinstance(node, Store):
-            whole = (node.table.store.name,) if isinstance(node, StreamGlobalJoin) else ()
-            yield _Element(node.name, "processor", node, above, below, self._used(node), whole)
+        elif own and node.role == "processor":
+            yield _Element(node.name, "processor", node, above, below, *self._used(node))
 
-    def _used(self, node: Node) -> tuple[str, ...]:
-        """The stores that an operator owns, those it shares, and those in which it looks rows up."""
-        own = [spec.name for spec in self.kept.get(node, ())]
-        looked_up = [name for table in _looks_up(node) for name in _rows_of(table)]
-        return tuple(dict.fromkeys([*own, *node.reads_stores, *looked_up]))
+    def _used(self, node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Returns the stores that an operator owns, shares or looks rows up in, and those of global tables."""
+        names = [spec.name for spec in self._stores(node)] + [*node.reads_stores]
+        global_names: list[str] = []
+        for table in node.looks_up:
+            (global_names if table.role == "global" else names).extend(_stores_of_rows(table))
+        return tuple(dict.fromkeys(names)), tuple(global_names)
 
     def _stores(self, *nodes: Node) -> tuple[StoreSpec, ...]:
-        return tuple(spec for node in nodes for spec in self.kept.get(node, ()))
+        return tuple(spec for node in nodes for spec in self.topology.facts.stores_of(node))
 
     def _fresh(self, name: str) -> str:
         count, stem = 1, name
@@ -191,25 +168,11 @@ class _Layout:
         return name
 
 
-def _looks_up(node: Node) -> tuple[Node, ...]:
-    """The tables whose rows an operator looks up when a record comes from elsewhere."""
-    if isinstance(node, StreamTableJoin):
-        return (node.table,)
-    if isinstance(node, TableTableJoin):
-        return (node.left, node.right)
-    if isinstance(node, ForeignKeyAnswer):
-        return (node.right,)
-    return (node.left,) if isinstance(node, ForeignKeyResolve) else ()
-
-
-def _rows_of(table: Node) -> tuple[str, ...]:
-    """The stores in which a look-up in a table ends."""
+def _stores_of_rows(table: Node) -> list[str]:
+    """Returns the stores that a look-up in a table reads."""
     store: StoreSpec | None = getattr(table, "store", None)
-    own = () if store is None else (store.name,)
-    if own and not isinstance(table, Suppress):
-        return own
-    above = table.parents[:1] if isinstance(table, Cogroup) else table.parents
-    return (*own, *(name for parent in above for name in _rows_of(parent)))
+    own = [] if store is None else [store.name]
+    return own + [name for parent in table.rows_from for name in _stores_of_rows(parent)]
 
 
 # ----- Kafka Streams' text ---------------------------------------------------------------------------------------
@@ -253,7 +216,7 @@ def _graph(topology: Topology) -> Graph:
     links: list[Link] = []
     for element in elements:
         own = ids[element.name]
-        # No topic has such a name, so that these are nodes of their own.
+        # No topic has a name with spaces, so these are shapes of their own.
         wording = "all like {}" if element.type == "source" else "as {} says"
         for topic in (wording.format(element.chosen_by),) if element.chosen_by else element.topics:
             outside = topics.setdefault(topic, f"t{len(topics)}")
@@ -272,7 +235,7 @@ def _graph(topology: Topology) -> Graph:
 
 
 def _label(element: _Element) -> tuple[str, ...]:
-    """The name; the kind below it, where the name does not tell it."""
+    """Returns the name, and the kind below it if the name does not contain it."""
     name, kind = _one_line(element.name), element.node.kind
     return (name,) if kind in element.name or element.type != "processor" else (name, kind)
 
@@ -300,12 +263,14 @@ def _mermaid(topology: Topology) -> str:
         lines.append("  end")
     lines.extend(f"  {node(shape)}" for shape in graph.topics)
     arrows = {True: "-->", False: "---"}
-    lines.extend(f"  {one.source} {'-.-' if one.dashed else arrows[one.flows]} {one.target}" for one in graph.links)
+    lines.extend(
+        f"  {link.source} {'-.-' if link.dashed else arrows[link.flows]} {link.target}" for link in graph.links
+    )
     return "\n".join(lines) + "\n"
 
 
 def _escaped(text: str) -> str:
-    """Text inside the quotes of a label, where Mermaid reads HTML, Markdown and its own character codes."""
+    """Escapes text inside the quotes of a label, where Mermaid reads HTML, Markdown and its own character codes."""
     return "".join(f"#{ord(c)};" if c in '"#&<>`\\' else c for c in text)
 
 
@@ -313,7 +278,7 @@ def _escaped(text: str) -> str:
 
 
 def _json(topology: Topology) -> str:
-    import json  # noqa: PLC0415  (few programs ask)
+    import json  # noqa: PLC0415  (rarely needed)
 
     application_id = topology.application_id
     parts = [
@@ -339,8 +304,8 @@ def _json(topology: Topology) -> str:
 
 def _node(topology: Topology, element: _Element) -> dict[str, Any]:
     node = element.node
-    topics = (topology.topic_of(node),) if isinstance(node, Repartition) else element.topics
-    found = list(functions_of(node))
+    prefix = f"{topology.application_id}-" if node.role == "exchange" else ""
+    functions = list(functions_of(node))
     return {
         "name": element.name,
         "type": element.type,
@@ -350,9 +315,9 @@ def _node(topology: Topology, element: _Element) -> dict[str, Any]:
         "children": list(element.children),
         "stores": list(element.stores),
         "global_stores": list(element.global_stores),
-        "topics": list(topics),
-        "pattern": node.pattern if isinstance(node, Source) else None,
+        "topics": [f"{prefix}{topic}" for topic in element.topics],
+        "pattern": node.pattern,
         "at": node.at,
-        "functions": {name: describe_callable(target) for name, target in found if not isinstance(target, Expr)},
-        "expressions": {name: str(target) for name, target in found if isinstance(target, Expr)},
+        "functions": {name: describe_callable(target) for name, target in functions if not isinstance(target, Expr)},
+        "expressions": {name: str(target) for name, target in functions if isinstance(target, Expr)},
     }

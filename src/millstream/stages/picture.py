@@ -1,4 +1,4 @@
-"""A topology as a picture: an SVG image that needs nothing else, for notebooks and pages."""
+"""Draws a topology as a self-contained SVG image, for notebooks and web pages."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Shape:
 
     Attributes:
         id: Its short name in the graph.
-        kind: What it is.
-        lines: The text in it.
+        kind: Its kind.
+        lines: Its text.
     """
 
     id: str
@@ -36,7 +36,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Records that flow from one shape to another; or, not ``flows``, a store and the operator that uses it."""
+    """Records that flow from one shape to another; without ``flows``, a store and the operator that uses it."""
 
     source: str
     target: str
@@ -55,7 +55,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What is drawn: the sub-topologies, the topics outside of them, and the links, all in a fixed order."""
+    """The contents of a picture: the sub-topologies, the topics outside of them, and the links, in a fixed order."""
 
     groups: tuple[Group, ...]
     topics: tuple[Shape, ...]
@@ -63,10 +63,12 @@ class Graph:
 
 
 def draw(graph: Graph) -> str:
-    """Draws a graph from top to bottom, each shape below all whose records it takes."""
-    shapes = {shape.id: shape for shape in (*graph.topics, *(one for group in graph.groups for one in group.shapes))}
+    """Draws a graph from top to bottom, each shape below the shapes whose records it reads."""
+    shapes = {
+        shape.id: shape for shape in (*graph.topics, *(shape for group in graph.groups for shape in group.shapes))
+    }
     rows = _rows(shapes, graph.links)
-    boxes = _place(shapes, rows)
+    boxes = _boxes(shapes, rows)
     width = max((x + wide for x, _y, wide in boxes.values()), default=0) + _MARGIN
     height = len(rows) * (_HEIGHT + _GAP_Y) - (_GAP_Y if rows else 0) + 2 * _MARGIN
     size = f'width="{width:.0f}" height="{height}"'
@@ -82,7 +84,7 @@ def draw(graph: Graph) -> str:
 
 
 def _rows(shapes: Mapping[str, Shape], links: Iterable[Link]) -> list[list[str]]:
-    """The shapes by their distance from the top; a link that closes a circle does not count."""
+    """Returns the shapes by their distance from the top; links that close a cycle do not count."""
     below: dict[str, list[str]] = {name: [] for name in shapes}
     for link in links:
         below[link.source].append(link.target)
@@ -112,16 +114,16 @@ def _rows(shapes: Mapping[str, Shape], links: Iterable[Link]) -> list[list[str]]
     rows: list[list[str]] = [[] for _ in range(max(rank.values(), default=-1) + 1)]
     for name in shapes:
         rows[rank[name]].append(name)
-    return _untangled(rows, links)
+    return _sorted_rows(rows, links)
 
 
-def _untangled(rows: list[list[str]], links: Iterable[Link]) -> list[list[str]]:
-    """Each row in the order of what is above it."""
+def _sorted_rows(rows: list[list[str]], links: Iterable[Link]) -> list[list[str]]:
+    """Sorts each row by the average position of the shapes above."""
     above: dict[str, list[str]] = {}
     for link in links:
         above.setdefault(link.target, []).append(link.source)
     places: dict[str, float] = {}
-    found = []
+    sorted_rows = []
     for row in rows:
         middle = {
             name: sum(near) / len(near) if (near := [places[n] for n in above.get(name, ()) if n in places]) else number
@@ -129,12 +131,12 @@ def _untangled(rows: list[list[str]], links: Iterable[Link]) -> list[list[str]]:
         }
         ordered = sorted(row, key=middle.__getitem__)
         places |= {name: float(number) for number, name in enumerate(ordered)}
-        found.append(ordered)
-    return found
+        sorted_rows.append(ordered)
+    return sorted_rows
 
 
-def _place(shapes: Mapping[str, Shape], rows: list[list[str]]) -> dict[str, tuple[float, float, float]]:
-    """Left edge, upper edge and width of each shape; the rows are centred."""
+def _boxes(shapes: Mapping[str, Shape], rows: list[list[str]]) -> dict[str, tuple[float, float, float]]:
+    """Returns left edge, upper edge and width of each shape; the rows are centred."""
     wide = {name: max(map(len, shape.lines)) * _CHARACTER + 24 for name, shape in shapes.items()}
     widths = [sum(wide[name] + _GAP_X for name in row) - _GAP_X for row in rows]
     boxes = {}

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from millstream.errors import TopologyError
-from millstream.plan.analysis import Facts
-from millstream.plan.joins import ForeignKeyResolve, StreamTableJoin
+from millstream.plan.analysis import PlanFacts
 from millstream.plan.node import Node, Plan
 from millstream.plan.sources import GlobalTable, Source
 from millstream.plan.stateless import Repartition
+from millstream.plan.topics import reads
 from millstream.state.spec import StoreSpec
+
+Input: TypeAlias = Source | Repartition
+"""A node whose topics a sub-topology reads; a `Repartition` stands for its internal topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,147 +25,157 @@ class SubTopology:
     Attributes:
         index: Its number.
         nodes: Its operators, in the plan's order. A `Repartition` belongs to the part that writes its topic.
-        sources: The topics that it reads, by the node whose records they are; of a repartition topic that is the
-            `Repartition`.
+        sources: The inputs that it reads.
     """
 
     index: int
     nodes: tuple[Node, ...]
-    sources: tuple[Source | Repartition, ...]
+    sources: tuple[Input, ...]
 
     @property
-    def stores(self) -> tuple[StoreSpec, ...]:
-        """The stores of its operators."""
-        return tuple(spec for node in self.nodes for spec in node.stores)
+    def repartitions(self) -> tuple[Repartition, ...]:
+        """The exchanges that it writes."""
+        return tuple(node for node in self.nodes if isinstance(node, Repartition))
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A plan cut into sub-topologies, with what its operators need to know of each other."""
+    """A plan cut into sub-topologies, with the analysis of the plan."""
 
     plan: Plan
-    facts: Facts
+    facts: PlanFacts
     parts: tuple[SubTopology, ...]
 
     @property
     def application_id(self) -> str:
-        """The application's id."""
+        """The application id."""
         return self.plan.application_id
-
-    def topic_of(self, node: Repartition) -> str:
-        """The whole name of an internal topic."""
-        return f"{self.application_id}-{node.topic}-repartition"
 
     @property
     def global_tables(self) -> tuple[GlobalTable, ...]:
-        """The tables that are whole in every task."""
+        """The tables that are complete in every task."""
         return tuple(self.plan.of_type(GlobalTable))
 
-    def partitions(self, counts: dict[str, int]) -> dict[str, int]:
-        """How many partitions each topic has, internal ones included, given those of the input topics.
+    @property
+    def stores(self) -> tuple[StoreSpec, ...]:
+        """The stores that exist when the topology runs."""
+        return tuple(spec for node in self.plan.nodes for spec in self.facts.stores_of(node))
 
-        A repartition topic has as many as the user says, else as many as the other inputs of the sub-topology that
-        reads it, because what is joined must be partitioned alike, else as many as the inputs of the one that writes.
+    def topic_of(self, node: Repartition) -> str:
+        """Returns the full name of an internal topic."""
+        return f"{self.application_id}-{node.topics[0]}"
+
+    def topics(self, source: Input) -> tuple[str, ...]:
+        """Returns the full names of the topics of an input."""
+        return (self.topic_of(source),) if isinstance(source, Repartition) else source.topics
+
+    def partitions(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """Returns the number of partitions of each topic, internal ones included, from those of the input topics.
+
+        A repartition topic has the number that the user gave. Otherwise it has as many partitions as the other inputs
+        of the sub-topology that reads it, because joined inputs must be partitioned alike, or else as many as the
+        inputs of the sub-topology that writes it.
 
         Raises:
             TopologyError: The inputs of a sub-topology have different numbers of partitions.
         """
-        found = dict(counts)
-        waiting = list(self.plan.of_type(Repartition))
-        for node in waiting:
-            if node.partitions is not None:
-                found[self.topic_of(node)] = node.partitions
-        waiting = [node for node in waiting if node.partitions is None]
-        while waiting:
-            for node in list(waiting):
+        partitions = dict(counts)
+        pending = []
+        for node in self.plan.of_type(Repartition):
+            if node.partitions is None:
+                pending.append(node)
+            else:
+                partitions[self.topic_of(node)] = node.partitions
+        while pending:
+            for node in pending:
                 reader = next(part for part in self.parts if node in part.sources)
                 writer = next(part for part in self.parts if node in part.nodes)
-                known = self._known(reader, found) or self._known(writer, found)
-                if known or len(waiting) == 1:
-                    found[self.topic_of(node)] = max(known, default=1)
-                    waiting.remove(node)
+                sizes = self._sizes(reader, partitions) or self._sizes(writer, partitions)
+                if sizes or len(pending) == 1:
+                    partitions[self.topic_of(node)] = max(sizes.values(), default=1)
+                    pending.remove(node)
                     break
-            else:
-                found[self.topic_of(waiting.pop())] = 1
+            else:  # a cycle of exchanges without any input
+                partitions[self.topic_of(pending.pop())] = 1
         for part in self.parts:
-            self._check_alike(part, found)
-        return found
+            self._check_equal(part, partitions)
+        return partitions
 
-    def _known(self, part: SubTopology, found: dict[str, int]) -> list[int]:
-        return [found[topic] for source in part.sources for topic in self.topics(source) if topic in found]
+    def task_counts(self, partitions: Mapping[str, int]) -> dict[int, int]:
+        """Returns the number of tasks of each sub-topology, by its index: the most partitions that an input has.
 
-    def _check_alike(self, part: SubTopology, found: dict[str, int]) -> None:
-        sizes = {topic: found[topic] for source in part.sources for topic in self.topics(source) if topic in found}
-        fixed = [n for n in part.sources if isinstance(n, Repartition) and n.partitions is not None]
+        Args:
+            partitions: The number of partitions of each topic, as `partitions` returns it.
+        """
+        return {part.index: max(self._sizes(part, partitions).values(), default=0) for part in self.parts}
+
+    def _sizes(self, part: SubTopology, partitions: Mapping[str, int]) -> dict[str, int]:
+        """Returns the number of partitions of each input topic of a sub-topology, as far as they are known."""
+        internal = {self.topic_of(node) for node in self.plan.of_type(Repartition)}
+        sizes = {}
+        for source in part.sources:
+            names = self.topics(source)
+            if isinstance(source, Source) and source.pattern is not None:
+                names = tuple(topic for topic in partitions if topic not in internal and reads(source, topic))
+            sizes.update({topic: partitions[topic] for topic in names if topic in partitions})
+        return sizes
+
+    def _check_equal(self, part: SubTopology, partitions: Mapping[str, int]) -> None:
+        sizes = self._sizes(part, partitions)
+        fixed = [node for node in part.sources if isinstance(node, Repartition) and node.partitions is not None]
         if fixed and len(set(sizes.values())) > 1:
             listed = ", ".join(f"{topic} has {count}" for topic, count in sizes.items())
             raise TopologyError(
-                f"what is processed together must have the same number of partitions: {listed}",
+                f"the inputs of a sub-topology must have the same number of partitions: {listed}",
                 hint="leave partitions=… out, or give all of them the same",
                 at=fixed[0].at,
             )
-
-    def topics(self, source: Source | Repartition) -> tuple[str, ...]:
-        """The topics of a source."""
-        return (self.topic_of(source),) if isinstance(source, Repartition) else source.topics
 
 
 def cut(plan: Plan) -> Topology:
     """Cuts a plan into sub-topologies.
 
-    The cuts are at repartition topics. What a store ties together stays together, even across such a topic: an
-    operator that looks a table up, the processors that share a store, the two ends of a foreign-key join.
+    The cuts are at repartition topics. Operators that share a store stay together, even across such a topic: an
+    operator and the table that it looks up, processors of one store, the two ends of a foreign-key join.
     """
-    groups = _Groups()
+    groups = _DisjointSets()
     owners: dict[str, Node] = {spec.name: node for node in plan.nodes for spec in node.stores}
-    # A repartition has two sides: the sink that writes the topic (the node itself) and the source that reads it.
-    readers: dict[Node, _Reader] = {node: _Reader(node) for node in plan.of_type(Repartition)}
-    for node in plan.nodes:
-        if isinstance(node, GlobalTable):
-            continue
+    # A repartition has two ends: the sink that writes the topic (the node itself) and the source that reads it.
+    readers: dict[Node, _Reader] = {node: _Reader() for node in plan.of_type(Repartition)}
+    nodes = [node for node in plan.nodes if node.role != "global"]
+    for node in nodes:
         groups.add(node)
-        for parent in node.parents:
-            groups.union(node, readers.get(parent, parent))
+        tables = (table for table in node.looks_up if table.role != "global")
+        for above in (*node.parents, *tables):
+            groups.union(node, readers.get(above, above))
         for name in node.reads_stores:
             groups.union(node, owners[name])
-        looked_up = node.table if isinstance(node, StreamTableJoin) else None
-        looked_up = node.left if isinstance(node, ForeignKeyResolve) else looked_up
-        if looked_up is not None:
-            groups.union(node, readers.get(looked_up, looked_up))
     parts: dict[object, list[Node]] = {}
-    sources: dict[object, list[Source | Repartition]] = {}
-    for node in plan.nodes:
-        if isinstance(node, GlobalTable):
-            continue
+    sources: dict[object, list[Input]] = {}
+    for node in nodes:
         parts.setdefault(groups.find(node), []).append(node)
-        if isinstance(node, Source):
-            sources.setdefault(groups.find(node), []).append(node)
-        if isinstance(node, Repartition):
-            sources.setdefault(groups.find(readers[node]), []).append(node)
-            parts.setdefault(groups.find(readers[node]), [])
-    used = [root for root in parts if sources.get(root)]
+        if isinstance(node, Input):
+            reader = groups.find(readers.get(node, node))
+            parts.setdefault(reader, [])
+            sources.setdefault(reader, []).append(node)
+    used = [root for root in parts if root in sources]
     return Topology(
         plan,
-        Facts(plan),
+        PlanFacts(plan),
         tuple(SubTopology(index, tuple(parts[root]), tuple(sources[root])) for index, root in enumerate(used)),
     )
 
 
 def changelog_topic(application_id: str, store: StoreSpec) -> str:
-    """The whole name of a store's changelog."""
+    """Returns the full name of a store's changelog topic."""
     return f"{application_id}-{store.name}-changelog"
 
 
 class _Reader:
-    """The reading side of a repartition topic."""
-
-    def __init__(self, node: Repartition) -> None:
-        self.node = node
+    """The reading end of a repartition topic."""
 
 
-class _Groups:
-    """Disjoint sets."""
-
+class _DisjointSets:
     def __init__(self) -> None:
         self._parent: dict[object, object] = {}
 

@@ -271,7 +271,7 @@ INCOMPATIBLE: dict[str, tuple[Build, Build, str, str]] = {
         lambda a: windows(a, tumbling("1m")),
         lambda a: windows(a, tumbling("1m"), emit="close"),
         "s",
-        "it had windows that come out with every update, and now has windows that come out when they close",
+        "it had windows that are emitted with every update, and now has windows that are emitted when they close",
     ),
     "join window": (
         lambda a: joined(a, join_window("1s")),
@@ -313,25 +313,25 @@ INCOMPATIBLE: dict[str, tuple[Build, Build, str, str]] = {
         lambda a: repartitioned(a, partitions=4),
         lambda a: repartitioned(a, partitions=8),
         "s",
-        "its rows were dealt to 4 partitions, and now to 8 partitions",
+        "its rows were in 4 partitions, and are now in 8 partitions",
     ),
     "partitions of another topic": (
         lambda a: repartitioned(a, partitions=4),
         lambda a: repartitioned(a, partitions=8, name="q"),
         "s",
-        "its rows were dealt to 4 partitions, and now to 8 partitions",
+        "its rows were in 4 partitions, and are now in 8 partitions",
     ),
     "partitions of the input": (
         count,
         lambda a: repartitioned(a, partitions=8),
         "s",
-        "its rows were dealt to as many partitions as the input has, and now to 8 partitions",
+        "its rows were in as many partitions as the input has, and are now in 8 partitions",
     ),
     "partitioner": (
         repartitioned,
         lambda a: repartitioned(a, partitioner=lambda _k, _v, _n: 0),
         "s",
-        "its rows were dealt to partitions by the bytes of their keys, and now by a function of the user's",
+        "its rows were partitioned by the bytes of their keys, and are now partitioned by a function of the user's",
     ),
     "kind of an added store": (
         added,
@@ -510,7 +510,7 @@ INCOMPATIBLE: dict[str, tuple[Build, Build, str, str]] = {
         lambda a: added(a, partitions=2),
         lambda a: added(a, partitions=3),
         "s",
-        "its rows were dealt to 2 partitions, and now to 3 partitions",
+        "its rows were in 2 partitions, and are now in 3 partitions",
     ),
 }
 
@@ -540,7 +540,7 @@ def test_stores_that_come_and_go() -> None:
     found = difference(lambda a: (count(a), table(a, store="old")), lambda a: (count(a), table(a, store="new")))
     assert statuses(found) == {"s": "kept", "new": "added", "old": "lost"}
     assert found.compatible
-    assert "old (of t-table): lost, nothing uses what is in it any more" in str(found)
+    assert "old (of t-table): lost, no operator uses its contents any more" in str(found)
     assert "new (of t-table): added, begins empty" in str(found)
 
 
@@ -778,7 +778,7 @@ def test_the_report() -> None:
     assert (
         str(difference(old, new))
         == dedent("""
-        Not compatible: the new topology cannot go on with the state of the old one.
+        Not compatible: the new topology cannot continue with the state of the old one.
 
         Stores
           per-minute (of a-count): incompatible
@@ -810,7 +810,7 @@ def test_other_application_ids() -> None:
 
 def test_a_stored_topology_of_another_format() -> None:
     stored = to_dict(plan(count)) | {"format": 99}
-    with pytest.raises(TopologyError, match="has format 99, and this version reads 2"):
+    with pytest.raises(TopologyError, match="has format 99, and this version reads 3"):
         compare(stored, plan(count))
 
 

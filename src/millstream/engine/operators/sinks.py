@@ -90,7 +90,7 @@ def repartition(node: plan.Repartition, build: Build) -> Process:
     if node.changes:
         return _change_writer(node, build, topic)
     write = _writer(node, build, topic, node.key, node.value, node.partitioner)
-    if node in build.facts.null_keys or not _carries_records(node):
+    if node in build.facts.null_keys:
         return write
     drop = build.drop(node, "null key before repartition")
 
@@ -101,11 +101,6 @@ def repartition(node: plan.Repartition, build: Build) -> Process:
             write(key, value, timestamp, headers)
 
     return process
-
-
-def _carries_records(node: plan.Repartition) -> bool:
-    """Whether the user's records go through, and not the messages of a foreign-key join, whose key may be null."""
-    return not type(node.parent).__name__.startswith("ForeignKey")
 
 
 def _change_writer(node: plan.Repartition, build: Build, topic: str) -> Process:

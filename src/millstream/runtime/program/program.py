@@ -37,6 +37,7 @@ class Program:
         cells: What the operators of each task remembered, for stores that are rebuilt.
         whole: The stores whose changelogs have all of their rows.
         logging: How the loggers of the driver are set up.
+        shuffle: The execution has a shuffle between the readers and the tasks.
     """
 
     topology: Topology
@@ -48,11 +49,12 @@ class Program:
     cells: dict[int, bytes] = field(default_factory=dict)
     whole: frozenset[str] = frozenset()
     logging: dict[str, Logging] = field(default_factory=logging_here)
+    shuffle: bool = True
 
     @property
     def placement(self) -> Placement:
         """Where its sub-topologies run."""
-        return place(self.topology)
+        return place(self.topology, shuffle=self.shuffle)
 
     def changelog_of(self, spec: StoreSpec) -> str | None:
         """The changelog topic of a store, None if it has none."""

@@ -15,7 +15,6 @@ from millstream.engine import InputRecord, Task
 from millstream.engine.call_trace import installed_trace
 from millstream.errors import MillstreamError
 from millstream.log.arrays import to_numbers
-from millstream.plan.fingerprint import kept_stores
 from millstream.plan.sources import GlobalTable
 from millstream.runtime.messages import (
     PIECE,
@@ -110,9 +109,8 @@ class TaskRunner:
             task.context.largest = program.log.largest
             self._parts.append(_Part(first, task))
         for topology in parts:
-            for specs in kept_stores(topology.plan, topology.facts).values():
-                for spec in specs:
-                    self.state.open(spec)  # also those that a processor asks for only later
+            for spec in topology.stores:
+                self.state.open(spec)  # also those that a processor asks for only later
         self._specs: dict[str, StoreSpec] = {
             spec.name: spec for part in self._parts for node in part.task.topology.plan.nodes for spec in node.stores
         }
