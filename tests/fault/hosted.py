@@ -17,21 +17,11 @@ from tests.runtime.local import LocalRun
 
 from millstream import App
 from millstream.runtime.host.client import ask, connect, stop_all
-from millstream.runtime.host.crash_recovery import run_noting
+from millstream.runtime.host.crash_recovery import run_traced
+from millstream.runtime.host.protocol import Done, Fetch, Fetched, HostMessage, ProgramData, Run
 from millstream.runtime.host.server import TOKEN_KEY
 from millstream.runtime.host.wire import HostGone, Wire
-from millstream.runtime.messages import (
-    Delivery,
-    Done,
-    Fetch,
-    Fetched,
-    HostMessage,
-    ProgramData,
-    Run,
-    Written,
-    pack,
-    unpack,
-)
+from millstream.runtime.messages import TaskInput, TaskResult, pack, unpack
 from millstream.runtime.program.program import digest, pack_program
 
 cloudpickle: Any = untyped_cloudpickle
@@ -92,7 +82,7 @@ class HostedRun(LocalRun):
     def connect(self, task: int = 0) -> Wire:
         return connect(self.name, self.executor.pid, self.places[task])
 
-    def _run_task(self, task: int, given: list[Delivery], state: State, now: int) -> bytes:
+    def _run_task(self, task: int, given: list[TaskInput], state: State, now: int) -> bytes:
         deliveries = [pack(delivery) for delivery in given]
         if self._dice.random() < self._lost:
             wire = self.connect(task)
@@ -107,7 +97,7 @@ class HostedRun(LocalRun):
         for key in done.deletes:
             state.pop(key, None)
         state.update(done.puts)
-        return done.written
+        return done.results
 
     def _attempts(self, task: int, deliveries: list[bytes], state: State) -> Done:
         """Runs a batch in the host of its task, and, if that ends, as `TaskProxy` does then."""
@@ -124,7 +114,7 @@ class HostedRun(LocalRun):
                 outcome = ask(wire, request, answer)
         except HostGone:
             self.failures += 1
-            outcome = run_noting(f"task {task}", request, answer, self.told.append)
+            outcome = run_traced(f"task {task}", request, answer, self.told.append)
         assert isinstance(outcome, Done)
         return outcome
 
@@ -140,7 +130,7 @@ def packed(program: Any) -> bytes:
 
 def comparable(done: Done) -> Any:
     """What two attempts of one batch must have in common: what they write to topics and stores, in order."""
-    (written,) = unpack(done.written, list[Written])
+    (written,) = unpack(done.results, list[TaskResult])
     assert written.failure is None
     topics: dict[tuple[str, int], list[bytes]] = {}
     for block in written.blocks:

@@ -18,7 +18,7 @@ from millstream.errors import NonDeterministicError
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.program.program import pack_program
-from millstream.runtime.read.reader import Range
+from millstream.runtime.read.inputs import Range
 from millstream.runtime.spark.shipped_program import ShippedProgram
 from millstream.runtime.spark.slots import slots
 from millstream.runtime.spark.source import Before, MillstreamReader, Part, Settings

@@ -26,7 +26,7 @@ from millstream import App
 from millstream.errors import RunError
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.host.client import connect, run_directory
-from millstream.runtime.host.process_identity import birth, owner_record
+from millstream.runtime.host.process_identity import owner_record, process_identity
 from millstream.runtime.host.server import Host, _Warm
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
@@ -138,10 +138,10 @@ def test_a_host_ends_with_the_process_that_it_was_started_for(directory: Path) -
 
 def test_a_host_that_was_started_for_a_process_that_has_gone_meanwhile_ends(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
-    born = birth(gone.pid)
+    born = process_identity(gone.pid)
     assert born is not None
     gone.communicate()
-    assert birth(gone.pid) is None
+    assert process_identity(gone.pid) is None
     host = subprocess.Popen(
         [sys.executable, "-m", "millstream.runtime.host", str(tmp_path / "h0"), str(gone.pid), born]
     )

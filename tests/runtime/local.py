@@ -18,9 +18,9 @@ from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.batches.control import Control, PlannerSettings
 from millstream.runtime.batches.planner import Planner
 from millstream.runtime.batches.task_schedule import TaskSchedule
-from millstream.runtime.messages import Delivery, Written, unpack
+from millstream.runtime.messages import TaskInput, TaskResult, unpack
 from millstream.runtime.publish.committer import Committer
-from millstream.runtime.read.reader import DELIVERY, Reader, Row
+from millstream.runtime.read.reader import TASK_INPUT, Reader, Row
 from millstream.runtime.start.prepared_application import PreparedApplication
 from millstream.runtime.tasks.runner import TaskRunner
 from millstream.state.paged import MANIFEST_KEY
@@ -59,7 +59,7 @@ class LocalRun:
         self._roster = TaskSchedule(program.tasks if program.placement.tasks else 0)
         self.order(bounds=self._committer.bounds)
         self._runners: dict[int, TaskRunner] = {}
-        self.results: list[Written] = []
+        self.results: list[TaskResult] = []
         self.rows: list[Row] = []
 
     def __enter__(self) -> Self:
@@ -94,11 +94,11 @@ class LocalRun:
         reach(AFTER_OFFSETS)
         end = self._end(number)
         payloads: list[bytes] = []
-        deliveries: dict[int, list[Delivery]] = {}
-        self.rows = list(self._reader.read(number, end.time, self._planner.ranges(start, end), tasks=end.tasks))
+        deliveries: dict[int, list[TaskInput]] = {}
+        self.rows = list(self._reader.read(end.time, self._planner.ranges(start, end), tasks=end.tasks))
         for row in self.rows:
-            if row.kind == DELIVERY:
-                deliveries.setdefault(row.task, []).append(unpack(row.payload, Delivery))
+            if row.kind == TASK_INPUT:
+                deliveries.setdefault(row.task, []).append(unpack(row.payload, TaskInput))
             else:
                 payloads.append(row.payload)
         state = self._state(number)
@@ -118,7 +118,7 @@ class LocalRun:
                 old.unlink()
         return True
 
-    def _run_task(self, task: int, given: list[Delivery], state: dict[bytes, bytes], now: int) -> bytes:
+    def _run_task(self, task: int, given: list[TaskInput], state: dict[bytes, bytes], now: int) -> bytes:
         def fetch(keys: list[bytes]) -> list[bytes | None]:
             return [state.get(key) for key in keys]
 
@@ -132,7 +132,7 @@ class LocalRun:
         for key in batch.deletes:
             state.pop(key, None)
         state.update(batch.puts)
-        return batch.written
+        return batch.results
 
     # ----- the checkpoint --------------------------------------------------------------------------------------
 

@@ -265,7 +265,7 @@ def test_a_record_that_is_too_large_does_not_stop_the_others(tmp_path: Path) -> 
     with open_log(tmp_path) as log:
         log.create_topic("out", 1)
     with LocalRun(app) as local:
-        for task in local._reader._tasks:
+        for task in local._reader._ranges._prefixes:
             task.context.largest = 1000
         local.run()
         assert [row["value"] for row in local.log.read("out", 0, 0, 2).to_pylist()] == [values[0], values[2]]

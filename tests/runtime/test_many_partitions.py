@@ -15,8 +15,8 @@ from millstream.core.partitioning import partition_for
 from millstream.errors import SetupError
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.admin import migrate, reset
-from millstream.runtime.messages import Delivery, unpack
-from millstream.runtime.read.reader import DELIVERY, RESULT
+from millstream.runtime.messages import TaskInput, unpack
+from millstream.runtime.read.reader import RESULT, TASK_INPUT
 from millstream.runtime.start.prepared_application import MOST_TASKS, PreparedApplication
 from millstream.state.paged import MANIFEST_KEY
 
@@ -47,13 +47,13 @@ def cost_of_three(directory: Path, partitions: int) -> dict[str, int]:
             assert run.batch()
         finally:
             connection.set_trace_callback(None)
-        tasks = {row.task for row in run.rows if row.kind == DELIVERY}
+        tasks = {row.task for row in run.rows if row.kind == TASK_INPUT}
         states = run.states()
         return {
             "statements": len(statements),
-            "deliveries": sum(row.kind == DELIVERY for row in run.rows),
+            "task inputs": sum(row.kind == TASK_INPUT for row in run.rows),
             "results of reading": sum(row.kind == RESULT for row in run.rows),
-            "delivered bytes": sum(len(row.payload) for row in run.rows if row.kind == DELIVERY),
+            "task input bytes": sum(len(row.payload) for row in run.rows if row.kind == TASK_INPUT),
             "tasks that ran": sum(written.origin[0] == 1 for written in run.results),
             "other state": sum(len(states[task][MANIFEST_KEY]) for task in tasks),
             "cells": sum(len(written.cells) for written in run.results),
@@ -63,20 +63,20 @@ def cost_of_three(directory: Path, partitions: int) -> dict[str, int]:
 def test_partitions_that_have_nothing_new_cost_nothing(tmp_path: Path) -> None:
     few, many = (cost_of_three(tmp_path / str(count), count) for count in (3, 1000))
     assert many == few
-    assert few["tasks that ran"] == few["deliveries"] == len({partition_for(b"key-%d" % n, TASKS) for n in range(3)})
+    assert few["tasks that ran"] == few["task inputs"] == len({partition_for(b"key-%d" % n, TASKS) for n in range(3)})
     assert few["results of reading"] == 1
 
 
-def test_small_partitions_come_to_a_task_in_one_piece(tmp_path: Path) -> None:
+def test_small_partitions_reach_a_task_in_one_slice(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         log.create_topic("in", 200)
         for number in range(2_000):
             log.produce("in", [ProducerRecord(b"%d" % number, b"v", 5)], partition=number % 200)
     with LocalRun(counting(tmp_path, **{"num.tasks": 4})) as run:
         assert run.batch()
-        deliveries = [unpack(row.payload, Delivery) for row in run.rows if row.kind == DELIVERY]
-        assert [len(delivery.pieces) for delivery in deliveries] == [1, 1, 1, 1]
-        assert sum(sum(piece.counts) for delivery in deliveries for piece in delivery.pieces) == 2_000
+        inputs = [unpack(row.payload, TaskInput) for row in run.rows if row.kind == TASK_INPUT]
+        assert [len(task_input.slices) for task_input in inputs] == [1, 1, 1, 1]
+        assert sum(sum(part.counts) for task_input in inputs for part in task_input.slices) == 2_000
         assert sum(run.log.ends(["out"])["out"]) == 2_000
 
 

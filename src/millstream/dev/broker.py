@@ -23,7 +23,7 @@ from millstream.dev.jars import cache, download_jars
 from millstream.dev.java import archive_options, java_command, shared_archive
 from millstream.dev.ports import bind_error, free_ports
 from millstream.errors import SetupError
-from millstream.runtime.host.process_identity import birth
+from millstream.runtime.host.process_identity import process_identity
 
 _MEMORY = ("-Xms64m", "-Xmx384m", "-XX:MaxMetaspaceSize=160m")
 _TIMEOUT = 120.0
@@ -315,7 +315,7 @@ def _command_on_linux(pid: int) -> bytes:
     deadline = time.monotonic() + _FORK_TIMEOUT
     while True:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-        if command or birth(pid) is None or time.monotonic() > deadline:
+        if command or process_identity(pid) is None or time.monotonic() > deadline:
             return command
         time.sleep(_FORK_TIMEOUT / 100)
 

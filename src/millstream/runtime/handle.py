@@ -34,7 +34,7 @@ from millstream.runtime.observe.metrics import Metrics
 from millstream.runtime.observe.status import Status
 from millstream.runtime.program.modules import refuse_start_in_import
 from millstream.runtime.publish.committer import Committer, error_of
-from millstream.runtime.publish.log_cleanup import Upkeep
+from millstream.runtime.publish.log_cleanup import LogCleaner
 from millstream.runtime.queries import open_store
 from millstream.runtime.spark.java import has_ended
 from millstream.runtime.spark.session import (
@@ -127,7 +127,7 @@ class Handle:
         own, first = self._subscription.internal, application.first.offsets
         inputs = [t for t in self._subscription.topics if t not in own and t not in self._subscription.restores]
         self._until = application.log.ends(inputs) if self._until_caught_up else None
-        self._upkeep = Upkeep(
+        self._upkeep = LogCleaner(
             application.log,
             self._app.id,
             self._app.config["log.cleanup.interval.ms"],

@@ -1,19 +1,18 @@
-"""What the parts of the runtime tell each other: read stage to task, task to commit, all packed with MessagePack."""
+"""Messages between the read stage, the tasks and the commit, packed with MessagePack."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
 
-from millstream.engine.call_trace import CallPosition
 from millstream.errors import LogError, MillstreamError
 from millstream.state.paged import StoreSize
 from millstream.text.escaping import trace_text
 
-PIECE = pa.schema(
+INPUT_SCHEMA = pa.schema(
     [
         pa.field("offset", pa.int64(), nullable=False),
         pa.field("timestamp", pa.int64(), nullable=False),
@@ -23,21 +22,21 @@ PIECE = pa.schema(
         pa.field("headers", pa.binary()),
     ]
 )
-"""The columns of a piece. ``order`` is the greatest timestamp of the partition up to the record: see `ordering`."""
+"""The columns of an input slice. ``order`` is the record's order position: see `millstream.runtime.tasks.ordering`."""
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True):
-    """What all messages have in common: they are packed as arrays, fields in order."""
+    """Base of all messages: packed as an array, fields in order."""
 
 
-class Piece(Message, array_like=True, frozen=True):
-    """Records of some partitions of a topic for one task.
+class InputSlice(Message, array_like=True, frozen=True):
+    """Records of one topic for one task.
 
     Attributes:
         topic: The topic.
-        partitions: The partitions.
-        counts: How many records each of them has.
-        data: The records, partition by partition, as an Arrow batch with the schema `PIECE`.
+        partitions: The partitions that have records in the slice.
+        counts: The number of records of each of these partitions.
+        data: The records, partition by partition, as an Arrow batch with the schema `INPUT_SCHEMA`.
     """
 
     topic: str
@@ -46,12 +45,12 @@ class Piece(Message, array_like=True, frozen=True):
     data: bytes
 
 
-class End(Message, array_like=True, frozen=True):
-    """Where a batch ends in a partition of a topic that has more records.
+class InputBound(Message, array_like=True, frozen=True):
+    """The end of a batch in a partition whose log has more records.
 
     Attributes:
-        bound: The greatest timestamp of all records of the partition up to the end of this batch, for whichever task;
-            None if it has none. No later record comes before one of a lower time.
+        bound: The greatest timestamp of the partition's records up to the end of the batch, whichever task they belong
+            to; None if there are none. No later record has a lower order position.
     """
 
     topic: str
@@ -59,27 +58,30 @@ class End(Message, array_like=True, frozen=True):
     bound: int | None
 
 
-class Delivery(Message, array_like=True, frozen=True):
-    """What the read stage gives to a task: the records of some partitions.
+class TaskInput(Message, array_like=True, frozen=True):
+    """The records that the read stage of some partitions routes to a task.
 
-    What stores are rebuilt from comes before everything else, then the records of global tables.
+    The task applies ``restores`` first, then ``globals``, then ``slices``.
 
     Attributes:
-        ends: The partitions of the batch that have more records.
-        everyone: All tasks have a delivery in this batch.
+        now: The time of the batch.
+        bounds: The partitions of the batch whose log has more records.
+        slices: Records of the task's inputs.
+        globals: Records of global tables.
+        restores: Records of changelogs, from which stores are restored.
+        all_tasks: Every task has an input in this batch.
     """
 
-    batch: int
     now: int
-    ends: list[End]
-    pieces: list[Piece]
-    globals: list[Piece] = []
-    restores: list[Piece] = []
-    everyone: bool = True
+    bounds: list[InputBound]
+    slices: list[InputSlice]
+    globals: list[InputSlice] = []
+    restores: list[InputSlice] = []
+    all_tasks: bool = True
 
 
 class OutputBlock(Message, array_like=True, frozen=True):
-    """Records for one partition of a topic, as the log keeps them; partition -1 if the topic is not known yet."""
+    """Records for one partition of a topic, encoded as the log stores them; partition -1 if the topic is unknown."""
 
     topic: str
     partition: int
@@ -90,7 +92,7 @@ class OutputBlock(Message, array_like=True, frozen=True):
 
 
 class StoreChange(Message, array_like=True, frozen=True):
-    """What changed in one store of one task, by column; ``time`` is the store's own."""
+    """The changes of one store in one task, by column; ``time`` is the store's own stream time."""
 
     store: str
     partition: int
@@ -101,7 +103,7 @@ class StoreChange(Message, array_like=True, frozen=True):
 
 
 class Drop(Message, array_like=True, frozen=True):
-    """How many records an operator dropped."""
+    """The number of records that an operator dropped, by reason."""
 
     operator: str
     reason: str
@@ -109,7 +111,7 @@ class Drop(Message, array_like=True, frozen=True):
 
 
 class Failure(Message, array_like=True, frozen=True):
-    """An error that stops the application, as it was raised in a read stage or a task."""
+    """An error, raised in a read stage or a task, that stops the application."""
 
     code: str
     message: str
@@ -117,24 +119,23 @@ class Failure(Message, array_like=True, frozen=True):
     trace: str = ""
 
 
-class Written(Message, array_like=True, frozen=True):
-    """What one task, or the read stage of one partition, did in a batch.
+class TaskResult(Message, array_like=True, frozen=True):
+    """The results of one task, or of the read stage of one partition, in a batch.
 
     Attributes:
-        origin: Where it comes from; outputs are written in this order: (0, topic, partition) or (1, "", task).
-        offsets: (topic, partition, begin, end) that were read.
-        due: When the wall clock is next waited for, None if it is not.
-        waiting: How many records the task could not take yet.
-        bounds: (topic, partition, time) of partitions that were read: no record that is still to come counts as
-            earlier.
-        printed: What the user's functions printed.
+        origin: (0, topic, partition) of a read stage or (1, "", number) of a task. The commit writes outputs in this
+            order.
+        offsets: (topic, partition, begin, end) of the ranges read.
+        due: The next wall-clock time at which a punctuator is due, if any.
+        waiting: The number of records that the task has received and not yet taken.
+        bounds: (topic, partition, time) of partitions read: no record still to come has a lower order position.
+        printed: Lines that user functions printed.
         figures: Measurements, by name.
-        cells: What the operators of a task remember beside its stores.
-        asleep: When a stream time would move next that nobody waits for, None if there is none.
-        taken: How many records came to sources and repartitions, by the name of the operator.
-        stores: How large the stores of a task are.
-        awake: The task must run in the next batch even if that has no records for it: it holds records that it could
-            not take yet, or it watches the wall clock.
+        cells: The operators' state outside stores.
+        asleep: Earliest wall-clock time at which an idle stream clock would advance with nothing to emit, if any.
+        taken: The number of records taken by each source and repartition, by operator name.
+        stores: The sizes of the task's stores.
+        awake: The task must run in the next batch even without input: it has waiting records or wall-clock punctuators.
     """
 
     origin: tuple[int, str, int]
@@ -156,94 +157,16 @@ class Written(Message, array_like=True, frozen=True):
 
 
 def earliest(times: Iterable[int | None]) -> int | None:
-    """The first of some times, of which there may be none."""
+    """The least of the times that are not None; None if there is none."""
     return min((time for time in times if time is not None), default=None)
 
 
 def failure_of(error: MillstreamError) -> Failure:
-    """An error as it travels to the driver, with the trace of what caused it."""
+    """An error as a message to the driver, with the traceback of its cause."""
     cause = error.__cause__
     trace = "" if cause is None or isinstance(error, LogError) else trace_text(cause)
     return Failure(error.code, error.message, error.hint, trace)
 
-
-# ----- between a proxy and its task host -------------------------------------------------------------------------
-
-
-class Run(Message, tag=True, array_like=True, frozen=True):
-    """Asks a host to run one batch of a task whose state has this token."""
-
-    program: bytes
-    task: int
-    token: bytes
-    deliveries: list[bytes]
-
-
-class NeedProgram(Message, tag=True, array_like=True, frozen=True):
-    """The host does not know the program yet."""
-
-
-class ProgramData(Message, tag=True, array_like=True, frozen=True):
-    """The program."""
-
-    data: bytes
-
-
-class Fetch(Message, tag=True, array_like=True, frozen=True):
-    """The host wants values from Spark's state."""
-
-    keys: list[bytes]
-
-
-class Fetched(Message, tag=True, array_like=True, frozen=True):
-    """The values, None where there is none."""
-
-    values: list[bytes | None]
-
-
-class Done(Message, tag=True, array_like=True, frozen=True):
-    """The batch has run: what is to be written to Spark's state, and what goes to the commit, a list of `Written`."""
-
-    puts: list[tuple[bytes, bytes]]
-    deletes: list[bytes]
-    written: bytes
-
-
-class ReadRanges(Message, tag=True, array_like=True, frozen=True):
-    """Asks for a read stage: its ranges (`read.reader.Range`), the tasks of the batch (None: all), and the records, if
-    Spark has read them.
-    """
-
-    program: bytes
-    now: int
-    ranges: list[tuple[str, int, int, int, bool, Sequence[tuple[str, int, int]]]]
-    tasks: list[int] | None
-    records: bytes | None
-
-
-class RowsRead(Message, tag=True, array_like=True, frozen=True):
-    """The rows of a read stage: (task, kind, payload)."""
-
-    rows: list[tuple[int, int, bytes]]
-
-
-class RunNoting(Message, tag=True, array_like=True, frozen=True):
-    """Asks a process of its own to run something, and to note where it is; see `millstream.engine.call_trace`.
-
-    ``refused`` has the places at which a function is not to be called, and why.
-    """
-
-    request: Run | ReadRanges
-    refused: list[tuple[CallPosition, str]]
-
-
-class Stop(Message, tag=True, array_like=True, frozen=True):
-    """Asks a host to end."""
-
-
-HostMessage: TypeAlias = (
-    Run | ReadRanges | RunNoting | NeedProgram | ProgramData | Fetch | Fetched | Done | RowsRead | Stop
-)
 
 M = TypeVar("M")
 _encoder = msgspec.msgpack.Encoder()
@@ -260,5 +183,5 @@ def unpack(data: bytes | memoryview, kind: type[M]) -> M:
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind)
-    found: M = decoder.decode(data)
-    return found
+    message: M = decoder.decode(data)
+    return message

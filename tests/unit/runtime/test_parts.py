@@ -14,8 +14,8 @@ from millstream.runtime.batches.control import Control, PlannerSettings
 from millstream.runtime.batches.pacing import Pacing
 from millstream.runtime.lifecycle import Lifecycle, State
 from millstream.runtime.spark.slots import slots, spark_hash
-from millstream.runtime.tasks.timeouts import Watched
-from millstream.runtime.tasks.user_output import captured
+from millstream.runtime.tasks.timeouts import Watchdog
+from millstream.runtime.tasks.user_output import capture_output
 
 
 def test_batches_shrink_when_they_take_too_long_and_grow_when_they_are_quick() -> None:
@@ -158,7 +158,7 @@ def test_orders_reach_the_planner(tmp_path: Path) -> None:
 
 def test_what_is_printed_and_logged_is_collected() -> None:
     lines: list[str] = []
-    with captured(lines):
+    with capture_output(lines):
         print("one\ntwo")
         print("three", end="")
         print("err", file=sys.stderr)
@@ -169,15 +169,15 @@ def test_what_is_printed_and_logged_is_collected() -> None:
     assert lines == ["one", "two", "threeerr", "logged"]
 
 
-def test_watched_steps_are_taken_in_one_thread_which_ends_with_who_watches() -> None:
-    watched = Watched(10_000)
-    threads = {watched.run("step", threading.current_thread) for _ in range(3)}
+def test_a_watchdog_runs_all_calls_in_one_thread_that_ends_with_it() -> None:
+    watchdog = Watchdog(10_000)
+    threads = {watchdog.run("step", threading.current_thread) for _ in range(3)}
     assert len(threads) == 1
     assert threads != {threading.current_thread()}
     with pytest.raises(TimeoutError, match="the step's own"):
-        watched.run("step", fail)
-    assert not watched.is_stuck
-    del watched
+        watchdog.run("step", fail)
+    assert not watchdog.is_stuck
+    del watchdog
     gc.collect()  # the error knows where it was raised
     (thread,) = threads
     thread.join(10)

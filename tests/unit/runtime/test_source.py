@@ -13,9 +13,10 @@ from millstream import App
 from millstream.errors import RunError
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.batches.control import Control
-from millstream.runtime.messages import Failure, Written, unpack
+from millstream.runtime.messages import Failure, TaskResult, unpack
 from millstream.runtime.program.program import pack_program
-from millstream.runtime.read.reader import RESULT, Range
+from millstream.runtime.read.inputs import Range
+from millstream.runtime.read.reader import RESULT
 from millstream.runtime.spark.shipped_program import ShippedProgram
 from millstream.runtime.spark.source import MillstreamReader, Part, Settings
 from millstream.runtime.start.prepared_application import PreparedApplication
@@ -49,7 +50,7 @@ def test_a_module_that_is_missing_in_a_worker_is_told_as_a_failure_of_the_batch(
     (batch,) = reader.read(Part(1, [Range("in", 0, 0, 1, more=False)], suspect=False))
     (row,) = batch.to_pylist()
     assert (row["slot"], row["kind"]) == (7, RESULT)
-    (written,) = unpack(row["payload"], list[Written])
+    (written,) = unpack(row["payload"], list[TaskResult])
     check(written.failure)
 
 
@@ -67,7 +68,7 @@ def test_a_module_that_fails_when_it_is_imported_is_told_as_well(
     (tmp_path / "lib" / f"{NAME}.py").write_text("import os\nos.environ['A_VARIABLE_OF_THE_DRIVER']\n")
     monkeypatch.syspath_prepend(tmp_path / "lib")
     (batch,) = reader.read(Part(1, [Range("in", 0, 0, 1, more=False)]))
-    (written,) = unpack(batch.to_pylist()[0]["payload"], list[Written])
+    (written,) = unpack(batch.to_pylist()[0]["payload"], list[TaskResult])
     failure = written.failure
     assert failure is not None
     assert failure.message == "the application cannot be unpacked where it runs: KeyError: 'A_VARIABLE_OF_THE_DRIVER'"

@@ -21,7 +21,7 @@ from millstream import App
 from millstream.errors import LogError, RunError
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.lifecycle import State
-from millstream.runtime.messages import Drop, Written
+from millstream.runtime.messages import Drop, TaskResult
 from millstream.runtime.observe import status as module
 from millstream.runtime.observe.metrics import Metrics
 from millstream.runtime.observe.status import Status
@@ -65,7 +65,7 @@ def status_of(run: LocalRun, how: str = "none") -> tuple[Status, Metrics]:
     return Status(App("shop", config={"status": how}), metrics), metrics
 
 
-def batch(run: LocalRun, metrics: Metrics, *more: Written) -> None:
+def batch(run: LocalRun, metrics: Metrics, *more: TaskResult) -> None:
     run.batch()
     metrics.add(metrics.last_batch + 1, [*run.results, *more], 0.2, 0.05, 2)
 
@@ -119,7 +119,7 @@ def test_the_line_has_the_figures_of_a_running_application(run: LocalRun, monkey
     status.state_changed(State.STARTING, State.CREATED)
     status.state_changed(State.RUNNING, State.STARTING)
     size = {"state.stored-bytes": 1_500_000.0, "state.log-weight": 500_000.0}
-    task = Written((1, "", 0), drops=[Drop("window", "late", 3), Drop("once", "duplicate", 5)], figures=size)
+    task = TaskResult((1, "", 0), drops=[Drop("window", "late", 3), Drop("once", "duplicate", 5)], figures=size)
     batch(run, metrics, task)
     metrics.last_seconds = 0.25
     monkeypatch.setattr(metrics, "rates", lambda: (1_234.5, 45_600_000.0))
@@ -183,7 +183,7 @@ def test_how_it_is_shown(run: LocalRun, monkeypatch: pytest.MonkeyPatch, how: st
         with status.waiting("starting Spark"):
             pass
         batch(run, metrics)
-        status.batch([Written(ORIGIN, printed=["said by a [bold]function[/bold]"])])
+        status.batch([TaskResult(ORIGIN, printed=["said by a [bold]function[/bold]"])])
     text = said.getvalue()
     if shown == "json":
         lines = [json.loads(line) for line in text.splitlines()]

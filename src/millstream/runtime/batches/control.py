@@ -20,7 +20,7 @@ class PlannerSettings(msgspec.Struct, frozen=True):
         paused: Plan no batch.
         due: When the wall clock is next waited for, in milliseconds; None if it is not.
         until: How far input topics are to be read, by topic; None for ever.
-        bounds: (topic, partition, time) of all that was ever read, as read stages say (`Written`): where inputs stand.
+        bounds: (topic, partition, time) of all partitions ever read, as in `TaskResult.bounds`.
         awake: The tasks that must run in the next batch whatever it reads; None: all.
         waiting: How many records tasks have that they cannot take yet.
         asleep: When a stream time would move next that nobody waits for, in milliseconds; None if there is none.

@@ -21,7 +21,7 @@ from millstream.runtime.batches.batch_end import BatchEnd, TopicOffsets
 from millstream.runtime.batches.control import Control, PlannerSettings
 from millstream.runtime.batches.subscription import Subscription
 from millstream.runtime.program.program import Program
-from millstream.runtime.read.reader import Dealing, Range
+from millstream.runtime.read.inputs import InputRouting, Range
 
 _WAIT = 0.05
 _REFRESH = 1.0
@@ -49,7 +49,7 @@ class Planner:
         self._control = control
         self._first = first
         self._subscription = Subscription(program, log)
-        self._dealing = Dealing(program)
+        self._routing = InputRouting(program)
         self._orders: PlannerSettings | None = None
         self._bounds: dict[tuple[str, int], int] = {}
         self._unread: dict[str, list[bool]] = {}
@@ -127,7 +127,7 @@ class Planner:
             if not is_tick and _any_beyond(offsets, {topic: ends})
         }
         read = ((topic, partition) for topic, partition, *_ in _spans(look.offsets, offsets, has_more))
-        places = (place for source in read for place in self._dealing.places(*source))
+        places = (place for source in read for place in self._routing.inputs(*source))
         return BatchEnd(
             offsets=offsets,
             has_more=has_more,
@@ -146,7 +146,7 @@ class Planner:
         for topic, partition, begin, stop, waits in _spans(
             {**start.offsets, **end.new_topics}, end.offsets, end.has_more
         ):
-            known = [(*place, bounds[place]) for place in self._dealing.places(topic, partition) if place in bounds]
+            known = [(*place, bounds[place]) for place in self._routing.inputs(topic, partition) if place in bounds]
             ranges.append(Range(topic, partition, begin, stop, waits, known))
         # A batch that was planned before the topology had a global table needs it all the same when it is run again.
         late = sorted(self._late_tables(end))
@@ -314,7 +314,7 @@ class Planner:
         unread = self._unread.get(topic, [])
         if partition >= len(unread) or not unread[partition]:
             return None
-        places = self._dealing.places(topic, partition)
+        places = self._routing.inputs(topic, partition)
         return min((self._bounds[place] for place in places if place in self._bounds), default=None)
 
     # ----- time ------------------------------------------------------------------------------------------------

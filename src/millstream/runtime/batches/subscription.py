@@ -9,7 +9,7 @@ from millstream.log.api import Topics
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
 from millstream.runtime.program.program import Program
-from millstream.runtime.read.reader import Dealing, Inputs
+from millstream.runtime.read.inputs import InputRouting, SourceTopics
 
 
 class Subscription:
@@ -57,14 +57,14 @@ class Subscription:
 
 
 def _groups(program: Program, topics: list[str]) -> list[set[str]]:
-    dealing = Dealing(program)
+    routing = InputRouting(program)
     groups: list[set[str]] = []
     for task in program.placement.tasks:
-        inputs = Inputs([task])
+        sources = SourceTopics([task])
         group = {
             topic
             for topic in topics
-            if any(inputs.source(name) is not None for name, _partition in dealing.places(topic, 0))
+            if any(sources.source(name) is not None for name, _partition in routing.inputs(topic, 0))
         }
         touching = [other for other in groups if other & group]
         groups = [other for other in groups if not other & group]

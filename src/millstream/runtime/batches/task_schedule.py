@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from millstream.runtime.messages import Written, earliest
+from millstream.runtime.messages import TaskResult, earliest
 
 
 class TaskSchedule:
@@ -21,7 +21,7 @@ class TaskSchedule:
     def __init__(self, tasks: int) -> None:
         self._unseen = set(range(tasks))
 
-    def orders(self, results: Iterable[Written]) -> dict[str, Any]:
+    def orders(self, results: Iterable[TaskResult]) -> dict[str, Any]:
         """What the planner is to be told after a batch. A task that did not run in it asked for nothing before."""
         tasks = [written for written in results if written.origin[0] == 1]
         self._unseen -= {written.origin[2] for written in tasks}

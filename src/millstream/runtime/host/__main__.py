@@ -1,4 +1,4 @@
-"""Starts a task host: ``python -m millstream.runtime.host SOCKET PARENT BORN``."""
+"""Starts a task host: ``python -m millstream.runtime.host SOCKET PARENT IDENTITY``."""
 
 from __future__ import annotations
 

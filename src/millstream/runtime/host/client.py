@@ -1,4 +1,4 @@
-"""The way to a task host: finds the one that a task belongs to, and starts it if it is not there."""
+"""Connects a Spark worker to the task hosts of its executor, and starts a host on first use."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from collections.abc import Callable
 from pathlib import Path
 
 from millstream.errors import RunError
-from millstream.runtime.host.process_identity import birth, is_left_behind, owner_record
+from millstream.runtime.host.process_identity import is_left_behind, owner_record, process_identity
+from millstream.runtime.host.protocol import Fetch, HostMessage, NeedProgram, Stop
 from millstream.runtime.host.wire import Wire
-from millstream.runtime.messages import Fetch, HostMessage, NeedProgram, Stop
 
 _START_SECONDS = 60.0
-_LONGEST = 103
-"""How many bytes the path of a Unix socket may have, on the system that allows the fewest."""
+_MAX_SOCKET_PATH = 103
+"""The greatest length of a Unix socket's path, in bytes, on the system with the lowest limit."""
 
 _OWNER = "owner"
 _STOPPED = "stopped"
-_BELOW = len("/0123456789ab/1234567/h123.1234567")
-"""How many bytes the path of a host's socket has below the directory of all runs."""
+_SOCKET_SUFFIX = len("/0123456789ab/1234567/h123.1234567")
+"""The length of the path of a host's socket below the directory of all runs, in bytes."""
 
 
 def run_directory(run: str) -> Path:
-    """The private directory of the sockets of one run of an application on this machine.
+    """The private directory for the sockets of one run of an application on this machine.
 
-    It is where temporary files are, or in ``/tmp`` if paths of sockets would be too long there.
+    It is in the directory for temporary files, or in ``/tmp`` if socket paths would be too long there.
     """
     name = f"millstream-{os.getuid()}"
     base = Path(tempfile.gettempdir()) / name
-    if len(os.fsencode(base)) + _BELOW > _LONGEST:
-        base = Path("/tmp") / name  # noqa: S108  (made for this user alone, and looked at below)
+    if len(os.fsencode(base)) + _SOCKET_SUFFIX > _MAX_SOCKET_PATH:
+        base = Path("/tmp") / name  # noqa: S108  (private to this user; checked below)
     base.mkdir(mode=0o700, exist_ok=True)
-    found = base.stat()
-    if found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise RunError(f"{base} can be used by others", hint="remove it; it is made anew, for you alone")
+    status = base.stat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise RunError(f"other users have access to {base}", hint="remove it; it is created again, private to you")
     return base / run
 
 
 def connect(run: str, executor: int, number: int) -> Wire:
-    """Connects with a host of an executor; starts it if it is not there.
+    """Connects to a host of an executor; starts the host if it does not run.
 
     Args:
         run: The run of the application.
-        executor: The process from which the workers of this executor come: the host ends with it.
+        executor: The process that forks this executor's workers; the host ends with it.
         number: The number of the host.
     """
     directory = run_directory(run) / str(executor)
@@ -59,9 +59,9 @@ def connect(run: str, executor: int, number: int) -> Wire:
     wire = _try(path)
     if wire is not None:
         return wire
-    born = birth(executor)
-    if born is None:
-        raise RunError("no task host is started: the process that this worker came from is gone")
+    identity = process_identity(executor)
+    if identity is None:
+        raise RunError("no task host is started: the parent process of this worker is gone")
     _make(directory, executor)
     with open(directory / f"l{number}", "w", encoding="ascii") as lock:  # noqa: PTH123
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -69,7 +69,7 @@ def connect(run: str, executor: int, number: int) -> Wire:
         if wire is not None:
             return wire
         process = subprocess.Popen(  # noqa: S603  (our own program)
-            [sys.executable, "-m", "millstream.runtime.host", str(path), str(executor), born],
+            [sys.executable, "-m", "millstream.runtime.host", str(path), str(executor), identity],
             stdin=subprocess.DEVNULL,
             stdout=sys.__stderr__,
             start_new_session=True,
@@ -85,16 +85,16 @@ def connect(run: str, executor: int, number: int) -> Wire:
     process.kill()
     raise RunError(
         f"a task host could not be started (exit code {code})" if code is not None else "a task host does not start",
-        hint=f"try it yourself: {sys.executable} -c 'import millstream.runtime.host.server'",
+        hint=f"to see the error, run: {sys.executable} -c 'import millstream.runtime.host.server'",
     )
 
 
 def _make(directory: Path, executor: int) -> None:
-    """Makes the directory of an executor, which says whose it is. Those of executors that are gone are removed."""
+    """Creates the directory of an executor, with its owner record; removes those of executors that have ended."""
     if directory.exists():
         return
     for old in directory.parents[1].glob("*/[0-9]*"):
-        with contextlib.suppress(OSError):  # it is being made, or removed
+        with contextlib.suppress(OSError):  # another process creates or removes it
             if is_left_behind(int(old.name), (old / _OWNER).read_text(encoding="ascii")):
                 remove(old)
     directory.parent.mkdir(mode=0o700, exist_ok=True)
@@ -103,19 +103,19 @@ def _make(directory: Path, executor: int) -> None:
 
 
 def remove(directory: Path) -> None:
-    """Removes the directory of an executor, and that of its run, if it was the last one there."""
+    """Removes the directory of an executor, and that of its run if it is then empty."""
     shutil.rmtree(directory, ignore_errors=True)
     with contextlib.suppress(OSError):
         directory.parent.rmdir()
 
 
 def environment() -> dict[str, str]:
-    """The environment of a process of ours: it finds the modules that this one finds."""
+    """The environment of a child process: the same module search path as in this process."""
     return {"PYTHONHASHSEED": "0", **os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
 
 
 def ask(wire: Wire, request: HostMessage, answer: Callable[[HostMessage], HostMessage]) -> HostMessage:
-    """Sends a request, answers what the host asks meanwhile, and returns what comes of it.
+    """Sends a request, answers the requests that the host makes meanwhile, and returns the response.
 
     Raises:
         HostGone: The host has ended.
@@ -127,11 +127,11 @@ def ask(wire: Wire, request: HostMessage, answer: Callable[[HostMessage], HostMe
 
 
 def start_hosts(run: str, executor: int, count: int) -> None:
-    """Has the hosts of an executor started in the background: they will be needed soon."""
+    """Starts the hosts of an executor in the background, before they are needed."""
 
     def start() -> None:
         for number in range(count):
-            with contextlib.suppress(OSError, RunError):  # whoever needs it will try again, and tell
+            with contextlib.suppress(OSError, RunError):  # the first batch tries again, and reports the error
                 connect(run, executor, number).close()
 
     threading.Thread(target=start, name="millstream-hosts", daemon=True).start()
@@ -157,7 +157,7 @@ def stop_all(run: str) -> None:
 
 
 def is_stopped(run: str) -> bool:
-    """Whether the hosts of a run have ended because they were told to."""
+    """Whether the hosts of a run were stopped."""
     directory = run_directory(run)
     return not directory.exists() or (directory / _STOPPED).exists()
 

@@ -1,8 +1,8 @@
-"""What follows when the process of a batch has ended: the batch is run again, and the function that ended it is named.
+"""Runs a batch again after its process has ended, and identifies the function that ended it.
 
-The first run notes nothing. So the batch is run again in a process that notes each record and each call. An end that
-comes once is a passing one, as when somebody has killed the process. If the process ends twice in the same way at the
-same call, the function is not called there any more: that call is an error like any other that a function raises.
+The first run has no call trace. The batch therefore runs again in a process that records each record and each call. A
+single end is transient: the process was killed, for instance. If the process ends twice in the same way at the same
+call, the function is not called there again: the call counts as an error that the function raised.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from millstream.engine.call_trace import CallPosition
 from millstream.errors import ProcessingError, QueryError
 from millstream.runtime.host.client import ask, environment
 from millstream.runtime.host.crash_trace import read_place
+from millstream.runtime.host.protocol import Done, HostMessage, ReadRanges, RowsRead, Run, RunTraced
 from millstream.runtime.host.wire import HostGone, Wire
-from millstream.runtime.messages import Done, HostMessage, ReadRanges, RowsRead, Run, RunNoting
 
-_MOST = 4
-"""How many runs may end without one that ends as the one before."""
+_MAX_RUNS = 4
+"""The number of runs that may end, each at another place than the one before."""
 
 Answer = Callable[[HostMessage], HostMessage]
-"""Answers what a process asks while it runs: for state, or for the program."""
+"""Answers a request that a process makes while it runs: for state, or for the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +45,24 @@ class Ending:
         return f"{name}, as when memory runs out" if name == "SIGKILL" else name
 
 
-def run_noting(what: str, request: Run | ReadRanges, answer: Answer, tell: Callable[[str], None]) -> Done | RowsRead:
-    """Runs a request whose process has ended, and gives what it gives.
+def run_traced(what: str, request: Run | ReadRanges, answer: Answer, report: Callable[[str], None]) -> Done | RowsRead:
+    """Runs a request whose process has ended, with a call trace, and returns its response.
 
     Args:
-        what: What is run, for messages: ``task 3``.
+        what: The work, for messages: ``task 3``.
         request: The request.
-        answer: Answers the process.
-        tell: Is told each time that the process ends.
+        answer: Answers requests of the process.
+        report: Called with a message each time that the process ends.
 
     Raises:
-        ProcessingError: The process ends whenever it comes to the same place, in no function that could be left out.
-        QueryError: The process ended too often, each time elsewhere.
+        ProcessingError: The process ended twice at the same place, outside user functions.
+        QueryError: The process ended too often, each time at another place.
     """
     refused: list[tuple[CallPosition, str]] = []
     last: Ending | None = None
     ended = 0
     while True:
-        outcome = _run(RunNoting(request, refused), answer)
+        outcome = _run(RunTraced(request, refused), answer)
         if not isinstance(outcome, Ending):
             return outcome
         ended += 1
@@ -71,24 +71,24 @@ def run_noting(what: str, request: Run | ReadRanges, answer: Answer, tell: Calla
             if outcome.place.function is None:
                 raise ProcessingError(
                     f"{what}: its process ended ({outcome.how}) {where}, twice at this place",
-                    hint="code that ends its process, or runs out of memory, cannot be left out: see which serde or "
-                    "library the record is given to",
+                    hint="a crash or a lack of memory outside user functions cannot be skipped: check the serde or "
+                    "library that handles the record",
                 )
-            reason = f"the function ended its process ({outcome.how}), each time that it was called at this place"
+            reason = f"the function ended its process ({outcome.how}), each time it was called at this place"
             refused.append((outcome.place, reason))
             last, ended = None, 0
-            tell(f"{what}: its process ended again ({outcome.how}) {where}; the function is not called there again")
+            report(f"{what}: its process ended again ({outcome.how}) {where}; the function is not called there again")
             continue
-        if ended >= _MOST:
+        if ended >= _MAX_RUNS:
             raise QueryError(
                 f"{what}: its process ended {ended} times, the last time ({outcome.how}) {where}",
                 hint="if memory ran out, lower max.batch.bytes or host.memory.max.bytes",
             )
-        tell(f"{what}: its process ended ({outcome.how}) {where}; running the batch again")
+        report(f"{what}: its process ended ({outcome.how}) {where}; running the batch again")
         last = outcome
 
 
-def _run(message: RunNoting, answer: Answer) -> Done | RowsRead | Ending:
+def _run(message: RunTraced, answer: Answer) -> Done | RowsRead | Ending:
     own, theirs = socket.socketpair()
     with tempfile.TemporaryFile() as trail, theirs:
         descriptors = (theirs.fileno(), trail.fileno())

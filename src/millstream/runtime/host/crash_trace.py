@@ -15,21 +15,21 @@ import threading
 import msgspec
 
 from millstream.engine.call_trace import CallPosition, CallTrace, install
+from millstream.runtime.host.protocol import RunTraced
 from millstream.runtime.host.server import Host
 from millstream.runtime.host.wire import HostGone, Wire
-from millstream.runtime.messages import RunNoting
 
 _LENGTH_BYTES = 4
 
 
 def write_place(descriptor: int, place: CallPosition) -> None:
-    """Writes a place over the one before. What is written so is there when the process has ended."""
+    """Overwrites the recorded place. The file keeps it when the process ends."""
     data = msgspec.msgpack.encode(place)
     os.pwrite(descriptor, len(data).to_bytes(_LENGTH_BYTES, "big") + data, 0)
 
 
 def read_place(descriptor: int) -> CallPosition | None:
-    """The place that was written last; None if there is none."""
+    """The place recorded last; None if there is none."""
     length = int.from_bytes(os.pread(descriptor, _LENGTH_BYTES, 0), "big")
     try:
         return msgspec.msgpack.decode(os.pread(descriptor, length, _LENGTH_BYTES), type=CallPosition)
@@ -40,16 +40,16 @@ def read_place(descriptor: int) -> CallPosition | None:
 def _serve(wire: Wire, descriptor: int) -> None:
     try:
         message = wire.receive()
-        assert isinstance(message, RunNoting)
+        assert isinstance(message, RunTraced)
         install(CallTrace(lambda place: write_place(descriptor, place), dict(message.refused)))
         wire.send(Host().answer(message.request, wire))
     except HostGone:
-        pass  # the worker that asked has ended
+        pass  # the worker has ended
     os._exit(0)
 
 
 def _wait_for_hangup(connection: socket.socket) -> None:
-    """Waits until the worker that asked is gone: a function may take long, and nobody waits for it any more."""
+    """Waits until the worker has ended: the result of a function that still runs has no receiver then."""
     watched = select.poll()
     watched.register(connection, select.POLLHUP | getattr(select, "POLLRDHUP", 0))
     watched.poll()
@@ -58,7 +58,7 @@ def _wait_for_hangup(connection: socket.socket) -> None:
 if __name__ == "__main__":
     faulthandler.enable()
     connection = socket.socket(fileno=int(sys.argv[1]))
-    # The functions of the user's run in another thread than the main one, as they do in a task host.
+    # User functions do not run in the main thread, as in a task host.
     threading.Thread(target=_serve, args=(Wire(connection), int(sys.argv[2])), daemon=True).start()
     _wait_for_hangup(connection)
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Whether a process is still the one that it was."""
+"""Identifies a process beyond its id, which the system may give to another process."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 
-def birth(pid: int) -> str | None:
-    """Something that changes when a process ends, even if another one gets its number; None if there is none."""
+def process_identity(pid: int) -> str | None:
+    """A string that differs for a later process with the same id (on Linux, the start time); None if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:  # noqa: PTH123
             fields = stat.read().rpartition(")")[2].split()
@@ -16,7 +16,7 @@ def birth(pid: int) -> str | None:
         if sys.platform == "linux":
             return None
     else:
-        return None if fields[0] in "ZX" else fields[19]  # one that has ended may wait for long to be looked after
+        return None if fields[0] in "ZX" else fields[19]  # a zombie has ended
     try:
         os.kill(pid, 0)
     except OSError:
@@ -25,18 +25,18 @@ def birth(pid: int) -> str | None:
 
 
 def owner_record(pid: int) -> str:
-    """What a directory says of the process that it belongs to: when it was born, and where it can be looked for."""
-    return f"{_namespace()} {birth(pid) or ''}"
+    """The record, kept in a process's directory, of its PID namespace and identity."""
+    return f"{_namespace()} {process_identity(pid) or ''}"
 
 
 def is_left_behind(pid: int, record: str) -> bool:
-    """Whether the process that a directory belongs to is gone; False if it cannot be looked for from here."""
-    namespace, _, born = record.partition(" ")
-    return namespace == _namespace() and birth(pid) != born
+    """Whether the process that owns a directory has ended; False if it runs in another PID namespace."""
+    namespace, _, identity = record.partition(" ")
+    return namespace == _namespace() and process_identity(pid) != identity
 
 
 def _namespace() -> str:
-    """The processes that this one can see: a container sees its own only."""
+    """The PID namespace of this process: a container sees only its own processes."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:

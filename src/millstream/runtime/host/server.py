@@ -23,10 +23,8 @@ from millstream.engine.call_trace import installed_trace
 from millstream.errors import MillstreamError, RunError
 from millstream.log.opening import open_location
 from millstream.runtime.host.client import remove
-from millstream.runtime.host.process_identity import birth
-from millstream.runtime.host.wire import Wire
-from millstream.runtime.messages import (
-    Delivery,
+from millstream.runtime.host.process_identity import process_identity
+from millstream.runtime.host.protocol import (
     Done,
     Fetch,
     Fetched,
@@ -36,16 +34,15 @@ from millstream.runtime.messages import (
     RowsRead,
     Run,
     Stop,
-    Written,
-    failure_of,
-    pack,
-    unpack,
 )
+from millstream.runtime.host.wire import Wire
+from millstream.runtime.messages import TaskInput, TaskResult, failure_of, pack, unpack
 from millstream.runtime.program.program import Program, digest, unpack_program
-from millstream.runtime.read.reader import Range, Reader
+from millstream.runtime.read.inputs import Range
+from millstream.runtime.read.reader import Reader
 from millstream.runtime.tasks.runner import FetchValues, TaskRunner
-from millstream.runtime.tasks.timeouts import stuck
-from millstream.runtime.tasks.user_output import captured, log_like
+from millstream.runtime.tasks.timeouts import stuck_error
+from millstream.runtime.tasks.user_output import capture_output, log_like
 from millstream.state.paged import MANIFEST_KEY
 from millstream.text.escaping import error_text
 
@@ -105,7 +102,7 @@ class Host:
         program = self._known(request.program, wire)
         reader = Reader(program, open_location(program.log, create=False))
         records = None if request.records is None else pa.ipc.open_stream(request.records).read_all()
-        rows = reader.read(0, request.now, [Range(*one) for one in request.ranges], records, request.tasks)
+        rows = reader.read(request.now, [Range(*one) for one in request.ranges], records, request.tasks)
         return RowsRead([(row.task, row.kind, row.payload) for row in rows])
 
     def _run(self, run: Run, wire: Wire) -> Done:
@@ -119,33 +116,33 @@ class Host:
         origin = (1, "", run.task)
         try:
             program = self._known(run.program, wire)
-            deliveries = [unpack(data, Delivery) for data in run.deliveries]
+            deliveries = [unpack(data, TaskInput) for data in run.inputs]
             now = max((delivery.now for delivery in deliveries), default=0)
             timeout = program.config["task.timeout.ms"]
-            with captured(printed), _Watch(timeout, wire, run.task, printed):
-                everyone = any(delivery.everyone for delivery in deliveries)
+            with capture_output(printed), _Watch(timeout, wire, run.task, printed):
+                everyone = any(delivery.all_tasks for delivery in deliveries)
                 runner = self._warm(program, run, fetch, now, everyone=everyone)
                 reach(BEFORE_RUN)
                 batch = runner.run(deliveries, printed)
                 reach(AFTER_RUN)
         except MillstreamError as error:
             self._tasks.pop(run.task, None)
-            return Done([], [], pack([Written(origin, printed=printed, failure=failure_of(error))]))
+            return Done([], [], pack([TaskResult(origin, printed=printed, failure=failure_of(error))]))
         except (EOFError, OSError):
             raise
         except BaseException as error:  # noqa: BLE001  (whatever it is, the driver must be told)
             self._tasks.pop(run.task, None)
             wrapped = RunError(f"task {run.task} failed: {error_text(error)}")
             wrapped.__cause__ = error
-            return Done([], [], pack([Written(origin, printed=printed, failure=failure_of(wrapped))]))
+            return Done([], [], pack([TaskResult(origin, printed=printed, failure=failure_of(wrapped))]))
         if batch.failed:
             self._tasks.pop(run.task, None)
-            return Done([], [], batch.written)
+            return Done([], [], batch.results)
         if not batch.puts and not batch.deletes:
-            return Done([], [], batch.written)
+            return Done([], [], batch.results)
         token = secrets.token_bytes(16)
         self._tasks[run.task] = _Warm(runner, token, now)
-        return Done([*batch.puts, (TOKEN_KEY, token)], batch.deletes, batch.written)
+        return Done([*batch.puts, (TOKEN_KEY, token)], batch.deletes, batch.results)
 
     def _known(self, name: bytes, wire: Wire) -> Program:
         if self._program is None or self._program[0] != name:
@@ -226,9 +223,9 @@ class _Watch:
         self._timer.cancel()
 
     def _expired(self) -> None:
-        error = stuck(self._thread, f"task {self._task}", self._timeout)
+        error = stuck_error(self._thread, f"task {self._task}", self._timeout)
         with contextlib.suppress(OSError):
-            written = Written((1, "", self._task), printed=self._printed, failure=failure_of(error))
+            written = TaskResult((1, "", self._task), printed=self._printed, failure=failure_of(error))
             self._wire.send(Done([], [], pack([written])))
         os._exit(1)
 
@@ -239,7 +236,7 @@ def serve(path: str, parent: int, born: str) -> None:
     Args:
         path: Of the socket.
         parent: The process that the host ends with.
-        born: What `birth` said of that process when the host was started: it may be gone by now.
+        born: What `process_identity` said of that process when the host was started: it may be gone by now.
     """
     gc.set_threshold(*_COLLECT_AFTER)
     host = Host()
@@ -267,10 +264,10 @@ def serve(path: str, parent: int, born: str) -> None:
             threading.Thread(target=handle, args=(connection,), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
-    while birth(parent) == born and time.monotonic() - host.last_used <= _IDLE:
+    while process_identity(parent) == born and time.monotonic() - host.last_used <= _IDLE:
         if done.wait(1.0):
             break
-    if birth(parent) == born:
+    if process_identity(parent) == born:
         Path(path).unlink(missing_ok=True)
     else:
         remove(Path(path).parent)  # nobody will look for a host there again

@@ -5,17 +5,18 @@ from __future__ import annotations
 import socket
 import struct
 
-from millstream.runtime.messages import HostMessage, pack, unpack
+from millstream.runtime.host.protocol import HostMessage
+from millstream.runtime.messages import pack, unpack
 
 _LENGTH = struct.Struct(">Q")
 
 
-class HostGone(EOFError):  # noqa: N818  (it is no defect: the other end is expected to end now and then)
-    """The process at the other end of a wire has ended, or has closed its end."""
+class HostGone(EOFError):  # noqa: N818  (not a defect: hosts end now and then)
+    """The process at the other end of a connection has ended, or has closed its end."""
 
 
 class Wire:
-    """One end of a conversation."""
+    """One end of a connection."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -43,7 +44,7 @@ class Wire:
         return unpack(self._read(length), HostMessage)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """Ends the conversation."""
+        """Closes the connection."""
         self._connection.close()
 
     def _read(self, length: int) -> bytearray:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.errors import LogError
 from millstream.runtime.batches.subscription import Subscription
-from millstream.runtime.messages import Written
+from millstream.runtime.messages import TaskResult
 from millstream.state.paged import StoreSize
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Metrics:
         """How far a partition has been read."""
         return self._positions.get((topic, partition), 0)
 
-    def add(self, batch: int, results: list[Written], seconds: float, commit: float, cores: int) -> None:
+    def add(self, batch: int, results: list[TaskResult], seconds: float, commit: float, cores: int) -> None:
         """Takes note of a batch: what its tasks did, how long they and the commit took, how many run at once."""
         with self._lock:
             self.batches += 1
@@ -166,7 +166,7 @@ class Metrics:
         return {str(part.index): {"taken": sum(self._taken[one.name] for one in part.sources)} for part in parts}
 
 
-def _state(result: Written) -> dict[str, float]:
+def _state(result: TaskResult) -> dict[str, float]:
     return {name: value for name, value in result.figures.items() if name.startswith("state.")}
 
 

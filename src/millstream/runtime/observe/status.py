@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from millstream.errors import MillstreamError
 from millstream.runtime.lifecycle import State
-from millstream.runtime.messages import Written
+from millstream.runtime.messages import TaskResult
 from millstream.runtime.observe.metrics import Metrics
 from millstream.text.escaping import printable, readable
 from millstream.text.sizes import show_bytes
@@ -131,7 +131,7 @@ class Status:
         finally:
             self._waiting = None
 
-    def batch(self, results: list[Written]) -> None:
+    def batch(self, results: list[TaskResult]) -> None:
         """Shows what a batch printed, and, now and then, the figures."""
         for line in (line for written in results for line in written.printed):
             if self._how == "line":

@@ -16,7 +16,7 @@ from millstream.log.api import Append, Log, Publication
 from millstream.log.blocks import Block, decode, decode_headers
 from millstream.log.replays import FORM
 from millstream.plan.stateless import Repartition, Sink
-from millstream.runtime.messages import Failure, OutputBlock, StoreChange, Written, unpack
+from millstream.runtime.messages import Failure, OutputBlock, StoreChange, TaskResult, unpack
 from millstream.runtime.program.program import Program
 from millstream.runtime.publish.output_blocks import UNKNOWN, blocks_of, merged
 from millstream.runtime.queries import stores_of
@@ -64,13 +64,13 @@ class Committer:
         """(topic, partition, time) of all that was ever read: no record that is still to come counts as earlier."""
         return [(topic, part, bound) for topic, bounds in self._bounds.items() for part, bound in bounds.items()]
 
-    def commit(self, batch: int, payloads: Iterable[bytes]) -> list[Written]:
+    def commit(self, batch: int, payloads: Iterable[bytes]) -> list[TaskResult]:
         """Publishes a batch, and returns what its tasks did.
 
         Raises:
             MillstreamError: A task failed, or the batch cannot be published. Nothing was.
         """
-        given = (written for payload in payloads for written in unpack(payload, list[Written]))
+        given = (written for payload in payloads for written in unpack(payload, list[TaskResult]))
         results = sorted(given, key=lambda written: written.origin)
         for written in results:
             if written.failure is not None:
@@ -110,7 +110,7 @@ class Committer:
         reach(PUBLISHED)
         return results
 
-    def _appends(self, block: OutputBlock, written: Written) -> Iterable[Append]:
+    def _appends(self, block: OutputBlock, written: TaskResult) -> Iterable[Append]:
         if block.partition > UNKNOWN:
             yield Append(
                 block.topic, block.partition, Block(block.data, block.count, block.min_timestamp, block.max_timestamp)
@@ -153,7 +153,7 @@ class Committer:
         return found
 
     @staticmethod
-    def _fingerprints(appends: Sequence[Append], results: Sequence[Written]) -> dict[str, tuple[int, bytes]]:
+    def _fingerprints(appends: Sequence[Append], results: Sequence[TaskResult]) -> dict[str, tuple[int, bytes]]:
         """By topic and store, how much was written and a digest of it."""
         digests: dict[str, tuple[int, Any]] = {}
         for append in appends:

@@ -1,4 +1,4 @@
-"""Keeps the log small while an application runs."""
+"""Deletes and compacts records of the log while an application runs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections.abc import Collection
 from millstream.errors import LogError
 from millstream.log.api import Cleanup, Log, Offsets
 
-_WORTHWHILE = 10_000
-"""So many records must have come to a topic, besides as many as it had, before it is compacted again."""
+_COMPACT_RECORDS = 10_000
+"""A topic is compacted again when it has twice the records that the last compaction left, and so many more."""
 
-_PATIENCE = 1.0
-"""How many seconds a round may take when the application ends."""
+_STOP_SECONDS = 1.0
+"""The time that `LogCleaner.stop` waits for the round in progress."""
 
 
-class Upkeep:
-    """Deletes what topics need not keep any longer, at intervals, in a thread of its own.
+class LogCleaner:
+    """Applies retention and compaction, and deletes records that are no longer needed, in a thread of its own.
 
     Args:
         log: The log.
-        application: Whose records must be there for as long as a batch that has them may be run again.
-        interval_ms: How long to wait between two rounds; 0 for no rounds at all.
-        first: Where the application begins to read, in what it has never read.
-        passing: The topics whose records nobody needs once they were read.
+        application: The application. The records of its last batch are kept, because the batch may run again.
+        interval_ms: The interval between two rounds; 0: no rounds.
+        first: The offsets at which the application starts to read partitions that it has never read.
+        passing: The topics whose records are deleted once they have been read.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Upkeep:
         self._passing = passing
         published = log.applications.published(application)
         read = {} if published is None else published.offsets
-        unread = {place: offset for place, offset in first.items() if place not in read}
+        unread = {partition: offset for partition, offset in first.items() if partition not in read}
         if unread and log.cleanup is not None:
             log.cleanup.hold(application, unread, also=True)
         self._last: Offsets = {**first, **read}
@@ -44,34 +44,35 @@ class Upkeep:
         self._compacted: dict[str, int] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._rounds, name=f"millstream-upkeep-{application}", daemon=True)
+        self._thread = threading.Thread(target=self._rounds, name=f"millstream-cleaner-{application}", daemon=True)
 
     def start(self) -> None:
-        """Begins, unless it is switched off."""
+        """Starts the thread, unless the interval is 0."""
         if self._interval:
             self._thread.start()
 
     def stop(self) -> None:
-        """Ends after the round that it is in. One that takes long is not waited for: it fails when the log is shut."""
+        """Ends after the round in progress. `stop` does not wait long for it: a round fails once the log is closed."""
         self._ended.set()
         if self._thread.is_alive():
-            self._thread.join(_PATIENCE)
+            self._thread.join(_STOP_SECONDS)
 
     def batch(self, offsets: Offsets) -> None:
-        """Takes note of a batch: how far it has read. Only the last one can be run again."""
+        """Records the end offsets of a committed batch. Only the last batch can run again."""
         with self._lock:
             self._held = {**dict.fromkeys(offsets, 0), **self._last}
             self._last = {**self._last, **offsets}
 
     def round(self) -> None:
-        """Deletes what nobody needs any longer, and what retention and compaction allow."""
+        """Deletes records that have been read from passing topics, and applies retention and compaction."""
         with self._lock:
             held = self._held
         cleanup = self._log.cleanup
         if held:
             if cleanup is not None:
                 cleanup.hold(self._application, held)
-            self._log.delete_records({place: offset for place, offset in held.items() if place[0] in self._passing})
+            passed = {partition: offset for partition, offset in held.items() if partition[0] in self._passing}
+            self._log.delete_records(passed)
         if cleanup is None:
             return
         cleanup.apply_retention()
@@ -81,11 +82,11 @@ class Upkeep:
 
     def _compact(self, cleanup: Cleanup, topic: str) -> None:
         count = sum(part.records for part in self._log.sizes(topic))
-        if count < 2 * self._compacted.get(topic, 0) + _WORTHWHILE:
+        if count < 2 * self._compacted.get(topic, 0) + _COMPACT_RECORDS:
             return
         self._compacted[topic] = count - cleanup.compact(topic).records
 
     def _rounds(self) -> None:
         while not self._ended.wait(self._interval):
-            with contextlib.suppress(LogError):  # a topic is gone, the disk is full: the next batch will tell
+            with contextlib.suppress(LogError):  # a deleted topic, a full disk: the next batch reports it
                 self.round()

@@ -1,4 +1,4 @@
-"""Records as Arrow batches have them, turned into what the engine takes."""
+"""Converts Arrow batches of records to the columns that the engine takes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ def columns_of(batch: pa.RecordBatch) -> Columns:
 
 
 def finder(columns: Columns) -> Callable[[int], InputRecord]:
-    """Finds the record of an offset, as it came: for the few of which something has to be told."""
+    """Finds a record by its offset, for error messages and dead letters."""
 
     def find(offset: int) -> InputRecord:
-        place = columns.offsets.index(offset)
-        headers = columns.headers
-        found = headers[place] if isinstance(headers, list) else ()
-        return InputRecord(offset, columns.timestamps[place], columns.keys[place], columns.values[place], found)
+        row = columns.offsets.index(offset)
+        headers = columns.headers[row] if isinstance(columns.headers, list) else ()
+        return InputRecord(offset, columns.timestamps[row], columns.keys[row], columns.values[row], headers)
 
     return find

@@ -29,7 +29,7 @@ from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.batches.control import Control
 from millstream.runtime.batches.planner import Planner
 from millstream.runtime.program.program import Program
-from millstream.runtime.read.reader import Range
+from millstream.runtime.read.inputs import Range
 from millstream.runtime.spark.source import SCHEMA, Settings, packed_rows, ranges_of, rows_for
 from millstream.runtime.spark.worker import begin_task
 

@@ -1,4 +1,4 @@
-"""The stateful operator: a thin proxy between Spark's state and the host in which a task runs."""
+"""The stateful operator: a proxy between Spark's state and the host that runs a task."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from millstream.core.failpoints import declare, reach
 from millstream.errors import RunError
 from millstream.runtime.batches.control import Control
 from millstream.runtime.host.client import ask, connect, is_stopped
-from millstream.runtime.host.crash_recovery import run_noting
+from millstream.runtime.host.crash_recovery import run_traced
+from millstream.runtime.host.protocol import Done, Fetch, Fetched, HostMessage, ProgramData, Run
 from millstream.runtime.host.server import TOKEN_KEY
 from millstream.runtime.host.wire import HostGone
-from millstream.runtime.messages import Done, Fetch, Fetched, HostMessage, ProgramData, Run, Written, failure_of, pack
+from millstream.runtime.messages import TaskResult, failure_of, pack
 from millstream.runtime.read.reader import RESULT
 from millstream.runtime.spark.shipped_program import ShippedProgram
 from millstream.runtime.spark.state_map import StateMap
@@ -30,14 +31,14 @@ AFTER_WRITES = declare("proxy.after-writes")
 
 
 class TaskProxy(StatefulProcessor):
-    """Passes the deliveries of a task to its host, and what the host wants kept to Spark's state.
+    """Sends the inputs of a task to its host, and writes the state changes that the host returns to Spark's state.
 
     Args:
-        run: The run of the application, which hosts belong to.
+        run: The run of the application that the hosts belong to.
         program: The program.
-        hosts: How many hosts an executor has.
+        hosts: The number of hosts of an executor.
         numbers: The number of each task by its grouping key.
-        control: Where the driver is told of what is run again.
+        control: The control file, which reports batches that run again to the driver.
     """
 
     def __init__(self, run: str, program: ShippedProgram, hosts: int, numbers: dict[int, int], control: Path) -> None:
@@ -48,32 +49,32 @@ class TaskProxy(StatefulProcessor):
         self._control = Control(control)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Opens the state: one map of bytes to bytes."""
+        """Opens the state: one map of bytes."""
         begin_task()
         self._state = StateMap(handle, "state")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         """Runs one batch of one task."""
-        deliveries = []
+        inputs = []
         for row in rows:
             if row.kind == RESULT:
                 yield Row(payload=bytes(row.payload))
             else:
-                deliveries.append(bytes(row.payload))
-        if not deliveries:  # where records are read, something failed
+                inputs.append(bytes(row.payload))
+        if not inputs:  # the read stage failed
             return
         task = self._numbers[key[0]]
         state = self._state
         token = state.get_many([TOKEN_KEY])[0] or b""
-        message = self._run_task(Run(self._program.digest, task, token, deliveries))
+        message = self._run_task(Run(self._program.digest, task, token, inputs))
         reach(BEFORE_WRITES)
         state.delete_many(message.deletes)
         state.put_many(message.puts)
         reach(AFTER_WRITES)
-        yield Row(payload=message.written)
+        yield Row(payload=message.results)
 
     def _run_task(self, request: Run) -> Done:
-        """Has the host of a task run a batch; if the host ends, a process that can name what ended it."""
+        """Runs a batch in the host of a task; if the host ends, in a process with a call trace."""
         task = request.task
         what = f"task {task}"
         try:
@@ -81,12 +82,12 @@ class TaskProxy(StatefulProcessor):
                 outcome = ask(wire, request, self._answer)
         except HostGone:
             if is_stopped(self._run):
-                raise  # the query ends, and nobody waits for the batch
+                raise  # the query is stopping
             self._control.tell(f"{what}: its process ended; running the batch again")
             try:
-                outcome = run_noting(what, request, self._answer, self._control.tell)
+                outcome = run_traced(what, request, self._answer, self._control.tell)
             except RunError as error:
-                return Done([], [], pack(Written((1, "", task), failure=failure_of(error))))
+                return Done([], [], pack([TaskResult((1, "", task), failure=failure_of(error))]))
         assert isinstance(outcome, Done)
         return outcome
 
@@ -96,4 +97,4 @@ class TaskProxy(StatefulProcessor):
         return ProgramData(self._program.open())
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: no resource is open."""

@@ -1,8 +1,8 @@
-"""Grouping keys that Spark deals to its partitions evenly.
+"""Grouping keys that spread tasks evenly over Spark's shuffle partitions.
 
-Spark puts a group where the hash of its key says. With the task numbers themselves as keys, some partitions would get
-several tasks and others none. So each task has a *slot*: the least number whose hash, by modulus, is the task's own
-number, whatever the number of partitions, as long as that divides 2880.
+Spark assigns a group to a partition by the hash of its key. With task numbers as keys, some partitions would get
+several tasks and others none. So each task has a *slot*: the least number whose hash modulo 2880 is the task's number.
+Tasks are then spread evenly for every number of partitions that divides 2880.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ _MASK = 0xFFFFFFFF
 
 
 def slots(count: int) -> list[int]:
-    """Returns the slots of so many tasks."""
-    wanted = {task % MODULUS for task in range(count)}
-    found: dict[int, list[int]] = {rest: [] for rest in wanted}
+    """Returns the slots of the tasks 0 to count - 1."""
+    by_remainder: dict[int, list[int]] = {task % MODULUS: [] for task in range(count)}
     missing = count
     number = 0
     while missing:
         rest = spark_hash(number) % MODULUS
-        if rest in found and len(found[rest]) * MODULUS + rest < count:
-            found[rest].append(number)
+        if rest in by_remainder and len(by_remainder[rest]) * MODULUS + rest < count:
+            by_remainder[rest].append(number)
             missing -= 1
         number += 1
-    return [found[task % MODULUS][task // MODULUS] for task in range(count)]
+    return [by_remainder[task % MODULUS][task // MODULUS] for task in range(count)]
 
 
 def spark_hash(number: int) -> int:

@@ -18,10 +18,12 @@ from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.batches.control import Control
 from millstream.runtime.batches.planner import Planner
 from millstream.runtime.host.client import start_hosts
-from millstream.runtime.host.crash_recovery import run_noting
-from millstream.runtime.messages import ProgramData, ReadRanges, RowsRead, Written, failure_of, pack
+from millstream.runtime.host.crash_recovery import run_traced
+from millstream.runtime.host.protocol import ProgramData, ReadRanges, RowsRead
+from millstream.runtime.messages import TaskResult, failure_of, pack
 from millstream.runtime.program.program import unpack_program
-from millstream.runtime.read.reader import RESULT, Range, Reader, Row
+from millstream.runtime.read.inputs import Range
+from millstream.runtime.read.reader import RESULT, Reader, Row
 from millstream.runtime.spark.shipped_program import ShippedProgram
 from millstream.runtime.spark.worker import begin_task, executor
 from millstream.runtime.tasks.user_output import log_like
@@ -203,14 +205,14 @@ def rows_for(
     """
     context = TaskContext.get()
     if suspect or (context is not None and context.attemptNumber() > 0):
-        yield from _rows_noting(settings, now, ranges, tasks, records)
+        yield from _rows_traced(settings, now, ranges, tasks, records)
         return
     try:
         reader = _reader_for(settings)
     except RunError as error:  # of the program: those of the log may pass
-        yield Row(0, RESULT, pack([Written((0, "", 0), failure=failure_of(error))]))
+        yield Row(0, RESULT, pack([TaskResult((0, "", 0), failure=failure_of(error))]))
         return
-    yield from reader.read(0, now, ranges, records, tasks)
+    yield from reader.read(now, ranges, records, tasks)
     if reader.is_stuck:
         # A thread of the user's cannot be ended, and would be in the way of whoever gets this worker next.
         timer = threading.Timer(_LAST_WORDS, os._exit, [1])
@@ -218,7 +220,7 @@ def rows_for(
         timer.start()
 
 
-def _rows_noting(
+def _rows_traced(
     settings: Settings, now: int, ranges: list[Range], tasks: list[int] | None, records: pa.Table | None
 ) -> Iterator[Row]:
     control = Control(Path(settings.control))
@@ -228,9 +230,9 @@ def _rows_noting(
     data = None if records is None else stream_of(records)
     request = ReadRanges(settings.program.digest, now, [(*one,) for one in ranges], tasks, data)
     try:
-        outcome = run_noting(what, request, lambda _message: ProgramData(settings.program.open()), control.tell)
+        outcome = run_traced(what, request, lambda _message: ProgramData(settings.program.open()), control.tell)
     except RunError as error:
-        yield Row(0, RESULT, pack([Written((0, "", 0), failure=failure_of(error))]))
+        yield Row(0, RESULT, pack([TaskResult((0, "", 0), failure=failure_of(error))]))
         return
     assert isinstance(outcome, RowsRead)
     yield from (Row(*row) for row in outcome.rows)

@@ -17,14 +17,14 @@ from millstream.errors import MillstreamError
 from millstream.log.arrays import to_numbers
 from millstream.plan.sources import GlobalTable
 from millstream.runtime.messages import (
-    PIECE,
-    Delivery,
+    INPUT_SCHEMA,
     Drop,
-    End,
+    InputBound,
+    InputSlice,
     OutputBlock,
-    Piece,
     StoreChange,
-    Written,
+    TaskInput,
+    TaskResult,
     earliest,
     failure_of,
     pack,
@@ -42,12 +42,12 @@ Place = tuple[str, int]
 FetchValues = Callable[[list[bytes]], list[bytes | None]]
 
 
-class Batch(NamedTuple):
-    """What a batch did: what is to be written to the state, and what goes to the commit, a list of one `Written`."""
+class TaskCommit(NamedTuple):
+    """What a batch did: what is to be written to the state, and what goes to the commit, a list of one `TaskResult`."""
 
     puts: list[tuple[bytes, bytes]]
     deletes: list[bytes]
-    written: bytes
+    results: bytes
     failed: bool = False
 
 
@@ -55,7 +55,7 @@ class _Memory(msgspec.Struct, array_like=True):
     """What a task remembers beside its stores."""
 
     cells: list[dict[str, Any]]
-    waiting: list[Piece]
+    waiting: list[InputSlice]
 
 
 class TaskRunner:
@@ -122,7 +122,7 @@ class TaskRunner:
         }
         self._known = False
 
-    def run(self, deliveries: Sequence[Delivery], printed: list[str]) -> Batch:
+    def run(self, deliveries: Sequence[TaskInput], printed: list[str]) -> TaskCommit:
         """Runs a batch. After an error the runner must not be used again."""
         started = time.perf_counter()
         try:
@@ -133,7 +133,9 @@ class TaskRunner:
             changes = self.state.changes(self._told)
             writes = self.state.commit(extra)
         except MillstreamError as error:
-            return Batch([], [], pack([Written(self._origin, printed=printed, failure=failure_of(error))]), failed=True)
+            return TaskCommit(
+                [], [], pack([TaskResult(self._origin, printed=printed, failure=failure_of(error))]), failed=True
+            )
         if any(delivery.restores for delivery in deliveries):
             changes = {}  # the changelogs and the views have them
         sizes = self.state.sizes()
@@ -146,7 +148,7 @@ class TaskRunner:
             stores={name: size if name in self._owned else size._replace(rows=0) for name, size in sizes.items()},
             figures={"engine": time.perf_counter() - started, **self._figures(sizes)},
         )
-        return Batch(writes.puts, writes.deletes, pack([written]))
+        return TaskCommit(writes.puts, writes.deletes, pack([written]))
 
     def _fetch(self, keys: list[bytes]) -> list[bytes | None]:
         """Asks whoever asks for this batch: with each batch that is another one."""
@@ -156,10 +158,10 @@ class TaskRunner:
     def _origin(self) -> tuple[int, str, int]:
         return (1, "", self._number)
 
-    def _run(self, deliveries: Sequence[Delivery]) -> tuple[Written, bytes]:
+    def _run(self, deliveries: Sequence[TaskInput]) -> tuple[TaskResult, bytes]:
         now = max((delivery.now for delivery in deliveries), default=0)
         arrived = self._arrived(deliveries)
-        ends = {(end.topic, end.partition): end for delivery in deliveries for end in delivery.ends}
+        ends = {(end.topic, end.partition): end for delivery in deliveries for end in delivery.bounds}
         outputs: list[Any] = []
         for piece in (piece for delivery in deliveries for piece in delivery.restores):
             self._restore(piece)
@@ -175,7 +177,7 @@ class TaskRunner:
             self._take(part, arrived, ends)
             part.task.advance_wall_clock(now, is_quiet=self._is_quiet(part, ends))
             outputs += part.task.take_outputs()
-        written = Written(
+        written = TaskResult(
             self._origin,
             blocks=list(blocks_of(outputs, self._program.counts.get, self._number)),
             drops=[drop for part in self._parts for drop in part.drops()],
@@ -187,15 +189,15 @@ class TaskRunner:
         )
         return written, self._extra()
 
-    def _arrived(self, deliveries: Sequence[Delivery]) -> dict[Place, pa.RecordBatch]:
+    def _arrived(self, deliveries: Sequence[TaskInput]) -> dict[Place, pa.RecordBatch]:
         """The records at hand by topic and partition: those that were left, and those that came."""
         arrived, self._waiting = self._waiting, {}
-        for piece in (piece for delivery in deliveries for piece in delivery.pieces):
+        for piece in (piece for delivery in deliveries for piece in delivery.slices):
             for place, batch in _by_partition(piece):
                 arrived[place] = pa.concat_batches([arrived[place], batch]) if place in arrived else batch
         return arrived
 
-    def _take(self, part: _Part, arrived: dict[Place, pa.RecordBatch], ends: dict[Place, End]) -> None:
+    def _take(self, part: _Part, arrived: dict[Place, pa.RecordBatch], ends: dict[Place, InputBound]) -> None:
         """Lets a sub-topology take its records, as far as the inputs allow that have more."""
         task = part.task
         batches = {place: arrived[place] for place in sorted(arrived) if task.queue(place[0]) is not None}
@@ -212,12 +214,12 @@ class TaskRunner:
         if taken:
             task.take(taken, order)
 
-    def _is_quiet(self, part: _Part, ends: dict[Place, End]) -> bool:
+    def _is_quiet(self, part: _Part, ends: dict[Place, InputBound]) -> bool:
         """Whether a sub-topology has seen all records that there were when the batch was planned."""
         unseen = {topic for topic, _partition in (*ends, *self._waiting)}
         return all(part.task.queue(topic) is None for topic in unseen)
 
-    def _restore(self, piece: Piece) -> None:
+    def _restore(self, piece: InputSlice) -> None:
         """Puts the records of a changelog into their store."""
         spec = self._specs[self._program.restores[piece.topic]]
         store: Any = self.state.open(spec)
@@ -247,7 +249,7 @@ class TaskRunner:
 
     def _extra(self) -> bytes:
         waiting = [
-            Piece(topic, [partition], [len(batch)], pa.concat_batches([batch]).serialize().to_pybytes())
+            InputSlice(topic, [partition], [len(batch)], pa.concat_batches([batch]).serialize().to_pybytes())
             for (topic, partition), batch in self._waiting.items()
         ]
         return msgspec.msgpack.encode(_Memory(self._cells(), waiting))
@@ -323,7 +325,7 @@ _NONE = np.empty(0, np.int64)
 _ALWAYS = -(2**63)
 
 
-def _inputs(batches: dict[Place, pa.RecordBatch], ends: dict[Place, End]) -> list[Input]:
+def _inputs(batches: dict[Place, pa.RecordBatch], ends: dict[Place, InputBound]) -> list[Input]:
     """What `merge` decides on: the inputs that have records, in their order.
 
     Of those that have none at hand but more in the log, only the one that bounds the others the most counts; it is the
@@ -342,7 +344,7 @@ def _columns(records: list[ChangelogRecord]) -> tuple[list[bytes], list[bytes | 
     return [one[0] for one in records], [one[1] for one in records], [one[2] for one in records]
 
 
-def _by_partition(piece: Piece) -> Iterator[tuple[Place, pa.RecordBatch]]:
+def _by_partition(piece: InputSlice) -> Iterator[tuple[Place, pa.RecordBatch]]:
     """The records of each partition of a piece."""
     records, start = _records(piece), 0
     for partition, count in zip(piece.partitions, piece.counts, strict=True):
@@ -350,8 +352,8 @@ def _by_partition(piece: Piece) -> Iterator[tuple[Place, pa.RecordBatch]]:
         start += count
 
 
-def _records(piece: Piece) -> pa.RecordBatch:
-    return pa.ipc.read_record_batch(pa.py_buffer(piece.data), PIECE)
+def _records(piece: InputSlice) -> pa.RecordBatch:
+    return pa.ipc.read_record_batch(pa.py_buffer(piece.data), INPUT_SCHEMA)
 
 
 def _input_records(batch: pa.RecordBatch) -> list[InputRecord]:

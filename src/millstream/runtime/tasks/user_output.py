@@ -39,7 +39,7 @@ class _Lines(io.TextIOBase):
 
 
 @contextlib.contextmanager
-def captured(lines: list[str]) -> Iterator[None]:
+def capture_output(lines: list[str]) -> Iterator[None]:
     """Collects what is printed to stdout and stderr, logging included, while the block runs."""
     usual = sys.stdout, sys.stderr
     catcher = _Lines(lines, usual[1])
@@ -90,7 +90,7 @@ def _output(logger: logging.Logger) -> Output | None:
 
 
 class _Shown(logging.Handler):
-    """Writes to what is stderr at that moment, as `captured` wants it."""
+    """Writes to what is stderr at that moment, as `capture_output` wants it."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

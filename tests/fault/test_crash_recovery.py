@@ -21,9 +21,10 @@ from millstream import App, Processor, Record
 from millstream.errors import ProcessingError, RunError
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.host.client import is_stopped
-from millstream.runtime.host.crash_recovery import run_noting
+from millstream.runtime.host.crash_recovery import run_traced
+from millstream.runtime.host.protocol import NeedProgram, ProgramData, ReadRanges, RowsRead, RunTraced
 from millstream.runtime.host.wire import Wire
-from millstream.runtime.messages import NeedProgram, ProgramData, ReadRanges, RowsRead, RunNoting, Written, unpack
+from millstream.runtime.messages import TaskResult, unpack
 from millstream.runtime.program.program import digest
 from millstream.runtime.read.reader import RESULT
 from millstream.runtime.spark.source import stream_of
@@ -94,13 +95,13 @@ def test_a_function_that_ends_its_host_is_named_with_its_record(tmp_path: Path, 
     with HostedRun(app, records=10) as run, pytest.raises(ProcessingError, match=said) as raised:
         run.run()
     message = raised.value.message
-    assert f"operator 'shout' (topic in, partition 0, offset {OFFSET}, function test_ending.py:" in message
+    assert f"operator 'shout' (topic in, partition 0, offset {OFFSET}, function test_crash_recovery.py:" in message
     assert "in fatal)" in message
     assert len(run.told) == (0 if how in {"sys.exit", "KeyboardInterrupt"} else 2)
     assert values(tmp_path, "out") == []
 
 
-def read_stage(app: App, count: int, *, given: bool = False) -> Written:
+def read_stage(app: App, count: int, *, given: bool = False) -> TaskResult:
     """Runs the read stage as a worker does after another one has ended in it; returns what it gives to the commit.
 
     Args:
@@ -113,9 +114,9 @@ def read_stage(app: App, count: int, *, given: bool = False) -> Written:
     application.close()
     program = packed(application.program)
     request = ReadRanges(digest(program), 0, [("in", 0, 0, count, False, ())], None, records)
-    outcome = run_noting("the read stage", request, lambda _message: ProgramData(program), told.append)
+    outcome = run_traced("the read stage", request, lambda _message: ProgramData(program), told.append)
     assert isinstance(outcome, RowsRead)
-    return next(unpack(payload, list[Written])[0] for _task, kind, payload in outcome.rows if kind == RESULT)
+    return next(unpack(payload, list[TaskResult])[0] for _task, kind, payload in outcome.rows if kind == RESULT)
 
 
 told: list[str] = []
@@ -132,7 +133,9 @@ def test_a_function_that_ends_a_read_stage_is_named_with_its_record(tmp_path: Pa
     failure = read_stage(app, 5).failure
     assert failure is not None
     assert failure.code == "processing"
-    assert f"operator 'shout' (topic in, partition 0, offset {OFFSET}, function test_ending.py:" in failure.message
+    assert (
+        f"operator 'shout' (topic in, partition 0, offset {OFFSET}, function test_crash_recovery.py:" in failure.message
+    )
     assert "exit code 3" in failure.message
     assert read_stage(app, OFFSET).failure is None
     assert read_stage(app, OFFSET, given=True).blocks == read_stage(app, OFFSET).blocks
@@ -191,7 +194,7 @@ def test_a_punctuator_that_ends_its_process_is_named(tmp_path: Path) -> None:
     app.stream("in", value=str).process(Fatal, key=str, value=str, name="ticking").to("out")
     with HostedRun(app, records=10) as run, pytest.raises(ProcessingError, match="exit code 4") as raised:
         run.run()
-    assert "operator 'ticking' (task 0_0, function test_ending.py:" in raised.value.message
+    assert "operator 'ticking' (task 0_0, function test_crash_recovery.py:" in raised.value.message
     assert "in tick)" in raised.value.message
 
 
@@ -236,7 +239,7 @@ def test_the_process_that_runs_a_batch_again_ends_with_the_worker_that_asked(tmp
         )
         theirs.close()
         wire = Wire(own)
-        wire.send(RunNoting(ReadRanges(digest(program), 0, [("in", 0, 0, 1, False, ())], None, None), []))
+        wire.send(RunTraced(ReadRanges(digest(program), 0, [("in", 0, 0, 1, False, ())], None, None), []))
         assert isinstance(wire.receive(), NeedProgram)
         wire.send(ProgramData(program))
         while not begun.exists():

@@ -10,7 +10,7 @@ import pytest
 
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.log.api import Publication
-from millstream.runtime.publish.log_cleanup import Upkeep
+from millstream.runtime.publish.log_cleanup import LogCleaner
 
 PLACE = ("in", 0)
 
@@ -24,14 +24,14 @@ def log(tmp_path: Path) -> Iterator[Log]:
         yield found
 
 
-def publish(log: Log, upkeep: Upkeep, epoch: int, batch: int, end: int) -> None:
+def publish(log: Log, upkeep: LogCleaner, epoch: int, batch: int, end: int) -> None:
     log.applications.publish(Publication("app", epoch, batch, offsets={PLACE: end}))
     upkeep.batch({PLACE: end})
 
 
 def test_records_that_are_not_read_or_may_be_read_again_stay(log: Log) -> None:
     epoch = log.applications.acquire("app")
-    upkeep = Upkeep(log, "app", 0, {PLACE: 0})
+    upkeep = LogCleaner(log, "app", 0, {PLACE: 0})
     upkeep.round()
     assert log.starts(["in"]) == {"in": [0]}
     publish(log, upkeep, epoch, 0, 10)
@@ -45,11 +45,11 @@ def test_records_that_are_not_read_or_may_be_read_again_stay(log: Log) -> None:
 
 def test_an_application_that_starts_again_keeps_what_its_last_batch_read(log: Log) -> None:
     epoch = log.applications.acquire("app")
-    upkeep = Upkeep(log, "app", 0, {PLACE: 0})
+    upkeep = LogCleaner(log, "app", 0, {PLACE: 0})
     publish(log, upkeep, epoch, 0, 10)
     publish(log, upkeep, epoch, 1, 20)
     upkeep.round()
-    again = Upkeep(log, "app", 0, {PLACE: 0})
+    again = LogCleaner(log, "app", 0, {PLACE: 0})
     again.round()
     assert log.starts(["in"]) == {"in": [10]}
     publish(log, again, log.applications.acquire("app"), 2, 30)
@@ -59,7 +59,7 @@ def test_an_application_that_starts_again_keeps_what_its_last_batch_read(log: Lo
 
 def test_compacted_topics_are_compacted_when_they_have_doubled(log: Log) -> None:
     log.create_topic("table", 1, {"cleanup.policy": "compact"})
-    upkeep = Upkeep(log, "app", 0, {})
+    upkeep = LogCleaner(log, "app", 0, {})
     log.produce("table", [ProducerRecord(b"k", b"v")] * 9_000)
     upkeep.round()
     assert log.sizes("table")[0].records == 9_000
@@ -70,7 +70,7 @@ def test_compacted_topics_are_compacted_when_they_have_doubled(log: Log) -> None
 
 def test_it_runs_in_the_background_until_it_is_stopped(log: Log) -> None:
     epoch = log.applications.acquire("app")
-    upkeep = Upkeep(log, "app", 1, {PLACE: 0})
+    upkeep = LogCleaner(log, "app", 1, {PLACE: 0})
     upkeep.start()
     publish(log, upkeep, epoch, 0, 10)
     publish(log, upkeep, epoch, 1, 20)
@@ -82,12 +82,12 @@ def test_it_runs_in_the_background_until_it_is_stopped(log: Log) -> None:
 def test_a_round_that_takes_long_is_not_waited_for(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, may_end = threading.Event(), threading.Event()
 
-    def slow(_upkeep: Upkeep) -> None:
+    def slow(_upkeep: LogCleaner) -> None:
         begun.set()
         may_end.wait()
 
-    monkeypatch.setattr(Upkeep, "round", slow)
-    upkeep = Upkeep(log, "app", 1, {PLACE: 0})
+    monkeypatch.setattr(LogCleaner, "round", slow)
+    upkeep = LogCleaner(log, "app", 1, {PLACE: 0})
     upkeep.start()
     begun.wait()
     upkeep.stop()

@@ -1,0 +1,233 @@
+"""Reads the records of a range, runs the stateless operators that need no task, and gives the records for the tasks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.core.durations import END_OF_TIME
+from millstream.engine import Task
+from millstream.engine.errors import FAILURES
+from millstream.errors import OffsetOutOfRangeError
+from millstream.log.api import Records
+from millstream.log.arrays import from_integers, to_numbers
+from millstream.log.blocks import to_batch
+from millstream.plan.functions import Function
+from millstream.plan.sources import Source
+from millstream.plan.stateless import Repartition
+from millstream.runtime.messages import INPUT_SCHEMA, Drop, TaskResult
+from millstream.runtime.program.program import Program
+from millstream.runtime.publish.output_blocks import blocks_of, columns_for
+from millstream.runtime.read.columns import columns_of, finder
+from millstream.runtime.read.inputs import InputId, Range, SourceTopics, repartition_number
+from millstream.runtime.tasks.timeouts import Watchdog
+
+LOST = "lost"
+"""Drop reason of records that retention deleted before they were read."""
+
+NO_ORDERS = np.array([], dtype=np.int64)
+
+
+class InputRecords(NamedTuple):
+    """Records of one range for one input of the tasks.
+
+    Attributes:
+        topic: The topic of the input, or its repartition.
+        partition: The partition number of the input.
+        keyless: Selects the task of records without a key.
+        records: The records.
+        orders: Their order positions.
+        more: The log has more records of the partition.
+        bound: The least order position that a later record can have; None if no record has been read yet.
+        chosen: For each record, the number that selects its task; -1 where the key does. None: the keys do.
+    """
+
+    topic: str
+    partition: int
+    keyless: int
+    records: pa.RecordBatch
+    orders: Any
+    more: bool
+    bound: int | None
+    chosen: Any = None
+
+
+class RangeRecords(NamedTuple):
+    """The outcome of reading a range.
+
+    Attributes:
+        result: Outputs of the operators that need no task, offsets and counts.
+        inputs: Records for the tasks.
+        globals: Records of a global table, for every task.
+        restores: Records of a changelog, for the task with the partition's number.
+    """
+
+    result: TaskResult
+    inputs: list[InputRecords]
+    globals: pa.RecordBatch | None = None
+    restores: pa.RecordBatch | None = None
+
+
+class RangeReader:
+    """Reads ranges for one application; made once in each process, because it compiles the operators."""
+
+    def __init__(self, program: Program, log: Records) -> None:
+        self._program = program
+        self._log = log
+        placement = program.placement
+        self._globals = {table.topic for table in program.topology.global_tables} if placement.tasks else set()
+        self._prefixes = [Task(topology, program.config) for topology in placement.readers]
+        for prefix in self._prefixes:
+            prefix.context.partition_counts = lambda topic: program.counts.get(topic, program.tasks)
+            prefix.context.largest = program.log.largest
+        self._topics = SourceTopics(placement.tasks)
+        self._watchdog = Watchdog(program.config["task.timeout.ms"])
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a user function has not returned in time: this process can then read nothing more."""
+        return self._watchdog.is_stuck
+
+    def read(self, span: Range, now: int, prefetched: pa.Table | None = None) -> RangeRecords:
+        """Reads a range.
+
+        Args:
+            span: The range.
+            now: The time of the batch.
+            prefetched: The records of the range, if Spark has read them.
+        """
+        table, lost = self._records(span, prefetched)
+        work = partial(self._process, span, now, table, lost)
+        if not self._calls_functions(span.topic):
+            return work()  # avoids a thread switch per partition, of which a batch may have many
+        return self._watchdog.run(f"topic {span.topic}, partition {span.partition}", work)
+
+    def _calls_functions(self, topic: str) -> bool:
+        """Whether records of a topic pass user functions before they reach a task."""
+        source = self._topics.source(topic)
+        return _time_function(source) is not None or any(prefix.queue(topic) is not None for prefix in self._prefixes)
+
+    def _process(self, span: Range, now: int, table: pa.Table, lost: list[Drop]) -> RangeRecords:
+        records = _one_batch(table)
+        result = TaskResult(
+            (0, span.topic, span.partition),
+            offsets=[(span.topic, span.partition, span.start, span.end)],
+            drops=lost,
+            figures={"bytes": float(records.nbytes)},
+        )
+        rows = records if span.topic in self._globals else None
+        if span.topic in self._program.restores:
+            return RangeRecords(result, [], rows, records)
+        inputs: list[InputRecords] = []
+        source = self._topics.source(span.topic)
+        if source is not None:
+            inputs.append(_input(span, (span.topic, span.partition), records, _orders(source, records)))
+        outputs: list[Any] = []
+        for prefix in self._prefixes:
+            if prefix.queue(span.topic) is None:
+                continue
+            before = dict(prefix.context.dropped)
+            prefix.context.now = now
+            queue, columns = prefix.input(span.topic, span.partition), columns_of(records)
+            queue.find = finder(columns)
+            result.taken[queue.node.name] = records.num_rows
+            prefix.take_outputs()  # discards outputs of a batch that failed before its end
+            prefix.take([(queue, columns)])
+            dropped = prefix.context.dropped.items()
+            result.drops.extend(Drop(*where, count - before.get(where, 0)) for where, count in dropped)
+            outputs += self._repartition(span, prefix, inputs)
+        result.blocks.extend(blocks_of(outputs, self._program.counts.get, span.partition))
+        result.bounds.extend((one.topic, one.partition, one.bound) for one in inputs if one.bound is not None)
+        return RangeRecords(result, inputs, rows)
+
+    def _records(self, span: Range, prefetched: pa.Table | None) -> tuple[pa.Table, list[Drop]]:
+        """The records of a range, and the count of lost ones if ``data.loss.handler`` ignores them."""
+        if prefetched is not None and not self._may_be_lost(span, prefetched):
+            return prefetched, []
+        try:
+            return self._log.read(span.topic, span.partition, span.start, span.end), []
+        except OffsetOutOfRangeError:
+            first = min(self._log.starts([span.topic])[span.topic][span.partition], span.end)
+            if self._program.config["data.loss.handler"] == "fail" or first <= span.start:
+                raise
+        lost = [Drop(span.topic, LOST, first - span.start)]
+        return self._log.read(span.topic, span.partition, first, span.end), lost
+
+    def _may_be_lost(self, span: Range, prefetched: pa.Table) -> bool:
+        """Whether the first records of a range are missing because they were deleted; offsets may also have gaps."""
+        if span.start == span.end or (len(prefetched) and prefetched.column("offset")[0].as_py() == span.start):
+            return False
+        return self._log.starts([span.topic])[span.topic][span.partition] > span.start
+
+    @staticmethod
+    def _repartition(span: Range, prefix: Task, inputs: list[InputRecords]) -> list[Any]:
+        """Adds the outputs that go through a repartition without a topic to the inputs of tasks; returns the others."""
+        topology = prefix.topology
+        sent: dict[str, list[Any]] = {topology.topic_of(node): [] for node in topology.plan.of_type(Repartition)}
+        number = repartition_number(topology, span.topic, span.partition)
+        others: list[Any] = []
+        for record in prefix.take_outputs():
+            sent.get(record[0], others).append(record)
+        for topic, outputs in sent.items():
+            if not outputs:
+                inputs.append(_input(span, (topic, number), _NO_RECORDS, NO_ORDERS))
+                continue
+            keys, values, timestamps, headers, partitions = columns_for(topic, outputs)
+            offsets = from_integers(np.arange(span.start, span.start + len(keys)))
+            records = pa.record_batch([offsets, *to_batch(timestamps, keys, values, headers).columns], schema=_READ)
+            chosen = None
+            if any(p is not None for p in partitions):
+                chosen = np.array([-1 if p is None else p for p in partitions])
+            inputs.append(_input(span, (topic, number), records, running_maximum(records), chosen))
+        return others
+
+
+def _input(span: Range, place: InputId, records: pa.RecordBatch, orders: Any, chosen: Any = None) -> InputRecords:
+    """The records of an input, with the order positions continued from earlier batches."""
+    before = next((bound for *known, bound in span.bounds if (*known,) == place), None)
+    if before is not None and len(orders) and orders[0] < before:
+        orders = orders.clip(min=before)
+    bound = int(orders[-1]) if len(orders) else before
+    return InputRecords(*place, span.partition, records, orders, span.more, bound, chosen)
+
+
+def _orders(source: Source | Repartition, records: pa.RecordBatch) -> Any:
+    """The running maximum of the record times, where the time depends on the record alone."""
+    function = _time_function(source)
+    if function is None:
+        return running_maximum(records)
+    assert isinstance(source, Source)
+    extract, count = function.full(), len(function.roles)
+    times = []
+    _offsets, timestamps, keys, values, _headers = columns_of(records)
+    for timestamp, key, value in zip(timestamps, keys, values, strict=True):
+        try:
+            time = extract(*(source.key.deserialize(key), source.value.deserialize(value), timestamp)[:count])
+            time = -1 if time is None or time > END_OF_TIME else max(int(time), -1)
+        except FAILURES:  # the task meets the same error, and calls the error handler
+            time = -1
+        times.append(time)
+    return np.maximum.accumulate(np.array(times, dtype=np.int64)) if times else NO_ORDERS
+
+
+def _time_function(source: Source | Repartition | None) -> Function | None:
+    """The source's timestamp extractor, if it depends on the record alone."""
+    function = source.timestamps.function if isinstance(source, Source) else None
+    return None if function is None or "partition_time" in function.roles else function
+
+
+_READ = pa.schema([field for field in INPUT_SCHEMA if field.name != "order"])
+_NO_RECORDS = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in _READ], schema=_READ)
+
+
+def _one_batch(records: pa.Table) -> pa.RecordBatch:
+    batches = records.combine_chunks().to_batches()
+    return batches[0] if batches else _NO_RECORDS
+
+
+def running_maximum(records: pa.RecordBatch) -> Any:
+    """The order positions of records whose time is their timestamp."""
+    return np.maximum.accumulate(to_numbers(records.column("timestamp"))) if records.num_rows else NO_ORDERS
