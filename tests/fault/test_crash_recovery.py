@@ -232,8 +232,8 @@ def test_the_process_that_runs_a_batch_again_ends_with_the_worker_that_asked(tmp
     application.close()
     program = packed(application.program)
     own, theirs = socket.socketpair()
-    with own, theirs, (tmp_path / "trail").open("wb+") as trail:
-        descriptors = (theirs.fileno(), trail.fileno())
+    with own, theirs, (tmp_path / "trace").open("wb+") as trace:
+        descriptors = (theirs.fileno(), trace.fileno())
         process = subprocess.Popen(
             [sys.executable, "-m", "millstream.runtime.host.crash_trace", *map(str, descriptors)], pass_fds=descriptors
         )

@@ -90,8 +90,8 @@ def run_traced(what: str, request: Run | ReadRanges, answer: Answer, report: Cal
 
 def _run(message: RunTraced, answer: Answer) -> Done | RowsRead | Ending:
     own, theirs = socket.socketpair()
-    with tempfile.TemporaryFile() as trail, theirs:
-        descriptors = (theirs.fileno(), trail.fileno())
+    with tempfile.TemporaryFile() as trace, theirs:
+        descriptors = (theirs.fileno(), trace.fileno())
         process = subprocess.Popen(  # noqa: S603  (our own program)
             [sys.executable, "-m", "millstream.runtime.host.crash_trace", *map(str, descriptors)],
             pass_fds=descriptors,
@@ -105,7 +105,7 @@ def _run(message: RunTraced, answer: Answer) -> Done | RowsRead | Ending:
         try:
             outcome = ask(wire, message, answer)
         except HostGone:
-            return Ending(process.wait(), read_place(trail.fileno()))
+            return Ending(process.wait(), read_place(trace.fileno()))
         finally:
             wire.close()
             process.kill()

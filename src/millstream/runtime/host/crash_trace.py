@@ -1,6 +1,6 @@
 """A process that runs one batch of a task, or one read stage, with a call trace: see `millstream.engine.call_trace`.
 
-``python -m millstream.runtime.host.crash_trace SOCKET TRAIL``, both of them file descriptors that the process inherits.
+``python -m millstream.runtime.host.crash_trace SOCKET TRACE``, both of them file descriptors that the process inherits.
 """
 
 from __future__ import annotations
