@@ -325,7 +325,7 @@ class Task:
 
     def cells(self) -> dict[str, Any]:
         """Returns the small values that operators keep, the stream time included: the state besides the stores."""
-        times = {f"store.{name}": store.time for name, store in self.context.stores.items() if hasattr(store, "time")}
+        times = {f"store.{name}": store.time for name, store in self.context.stores.items() if store.time is not None}
         own = {name: cell[0] for name, cell in self.context.cells.items()}
         return {**own, **times, "task.stream-time": self.context.stream_time}
 
@@ -376,7 +376,7 @@ class Task:
                 if spec.name in changelogs:
                     store = context.store(spec)
                     store.restore(changelogs[spec.name])
-                    if hasattr(store, "time"):
+                    if store.time is not None:
                         store.time = cells.get(f"store.{spec.name}", store.time)
 
     def _guard(self, call: Callable[..., Any], *arguments: Any) -> None:

@@ -1,8 +1,8 @@
-"""The protocols of the stores: all that the engine may know of them.
+"""The protocols of state stores, which operators use.
 
-A *row* is what a store holds for a key: ``(value, timestamp)`` in a timestamped store, else the bare value. None
-means that there is no row, and putting None deletes one. Listings are ordered by the *bytes* of the keys and are
-snapshots: the store may change while one is read. Times are in milliseconds, ranges include both ends.
+A *row* is the content of a store for a key: ``(value, timestamp)`` in a timestamped store, else the value. None means
+that there is no row, and putting None deletes it. Listings are ordered by the *bytes* of the keys and are snapshots:
+the store may change while one is read. Times are in milliseconds. Ranges include both ends.
 """
 
 from __future__ import annotations
@@ -16,29 +16,52 @@ Key: TypeAlias = Any
 Row: TypeAlias = Any
 
 LATEST = -1
-"""What ``VersionedRowStore.put`` returns if the version is now the latest one."""
+"""The result of ``VersionedRowStore.put`` if the version is now the latest one."""
 
 NOT_PUT = -(2**63)
-"""What ``VersionedRowStore.put`` returns if the version is older than the history that the store keeps."""
+"""The result of ``VersionedRowStore.put`` if the version is older than the history that the store keeps."""
 
 
 class Store(Protocol):
-    """What all stores have in common."""
+    """The methods that all stores have."""
 
     spec: StoreSpec
 
+    @property
+    def time(self) -> int | None:
+        """The time of a window, session or versioned store; None in a key-value store or a buffer."""
+
     def __len__(self) -> int:
-        """About how many rows there are; rows that are no longer visible may count."""
+        """The approximate number of rows; expired rows may count."""
 
     def changes(self) -> list[ChangelogRecord]:
-        """Returns what changed since the last call, one record per key changed, and forgets it.
+        """Returns the changes since the last call, one record per changed key, and forgets them.
 
-        The records are in the order of the first change of each key and hold the last state. (A versioned store
-        gives every version that was put, in order.) Empty if the store is not logged.
+        The records are in the order of the first change of each key and contain the last row. (A versioned store
+        returns each version that was put, in order.) Empty if the store is not logged.
         """
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
-        """Applies records of the store's changelog, without recording them as changes."""
+        """Applies records of the store's changelog, in order, without recording them as changes.
+
+        Call it before the first put. The store may have rows: a checkpoint is restored by opening the store with the
+        rows of the checkpoint, and then applying the rest of the changelog. The time of the store, and the sequence
+        numbers of a store with duplicates, advance with the records. A paged store writes the restored rows with the
+        next commit.
+
+        Raises:
+            StateError: A paged store has changes that were not committed.
+        """
+
+
+class TimedRowStore(Store, Protocol):
+    """A store whose rows expire as its time advances.
+
+    ``time`` is the greatest time ever put, -1 at first. It follows from the changelog as long as that contains a record
+    of the greatest time; else set it, where it was saved elsewhere.
+    """
+
+    time: int
 
 
 class KeyValueRowStore(Store, Protocol):
@@ -57,23 +80,20 @@ class KeyValueRowStore(Store, Protocol):
         """Returns the rows whose key bytes start with ``prefix``."""
 
 
-class WindowRowStore(Store, Protocol):
-    """Rows by key and window start, forgotten as the time of the store passes.
+class WindowRowStore(TimedRowStore, Protocol):
+    """Rows by key and window start.
 
-    ``time`` is the greatest start ever put, -1 at first. A row is visible while ``start > time - retention``; in a
-    held store while ``start >= time - retention``. It follows from the changelog as long as that still has a record
-    of the greatest start; set it where it was saved elsewhere.
+    ``time`` is the greatest start ever put. A row is visible while ``start > time - retention``; in a held store while
+    ``start >= time - retention``.
     """
 
-    time: int
-
     def get(self, key: Key, start: int, /) -> Row | None:
-        """Returns the row of a key and a start. With duplicates: the first one."""
+        """Returns the row of a key and a start; with duplicates, the first one."""
 
     def put(self, key: Key, start: int, row: Row | None, /) -> None:
-        """Puts or (None) deletes a row. A row that would not be visible is not put, but see ``rows_between``.
+        """Puts or (None) deletes a row. An expired row is not put; a held store puts it until it is released.
 
-        With duplicates a row is always added, and None is ignored.
+        With duplicates the row is always added, and None is ignored.
         """
 
     def fetch(self, key: Key, from_: int, to: int, reverse: bool = False) -> list[tuple[int, Row]]:
@@ -93,38 +113,35 @@ class WindowRowStore(Store, Protocol):
     def rows_between(self, low: int, high: int, /) -> list[tuple[Key, int, Row]]:
         """Returns the rows with ``low < start <= high``, by start and key bytes.
 
-        In a held store also those that are not visible, put before or after they became so, unless released.
+        A held store also returns rows that are not visible and were not released.
         """
 
     def release(self, start: int, /) -> None:
         """Allows a held store to drop rows up to this start once they are not visible.
 
-        Not part of the changelog: to be repeated after a restore.
+        Releases are not in the changelog: repeat the last one after a restore.
         """
 
 
-class SessionRowStore(Store, Protocol):
-    """Rows by key, session start and session end, forgotten as the time of the store passes.
+class SessionRowStore(TimedRowStore, Protocol):
+    """Rows by key, session start and session end.
 
-    ``time`` is the greatest end ever put or removed, -1 at first; a row is visible while ``end > time - retention``.
-    It follows from the changelog as in a window store.
+    ``time`` is the greatest end ever put or removed. A row is visible while ``end > time - retention``.
     """
-
-    time: int
 
     def get(self, key: Key, start: int, end: int, /) -> Row | None:
         """Returns the row of a session."""
 
     def put(self, key: Key, start: int, end: int, row: Row | None, /) -> None:
-        """Puts or (None) removes a session. One that would not be visible is not put, but see ``rows_between``."""
+        """Puts or (None) removes a session. An expired one is not put; a held store puts it until it is released."""
 
     def remove(self, key: Key, start: int, end: int, /) -> None:
-        """Removes a session, if there is such a one. Moves the time of the store as a put does."""
+        """Removes a session, if it exists. Advances the time of the store as a put does."""
 
     def find(self, key: Key, earliest_end: int, latest_start: int, reverse: bool = False) -> list[tuple[int, int, Row]]:
-        """Returns the visible sessions of a key that end and start within the bounds, as (start, end, row).
+        """Returns the visible sessions of a key with ``end >= earliest_end and start <= latest_start``.
 
-        That is ``end >= earliest_end and start <= latest_start``; they are ordered by end, then start.
+        As (start, end, row), ordered by end, then start.
         """
 
     def fetch(self, key: Key, reverse: bool = False) -> list[tuple[int, int, Row]]:
@@ -147,23 +164,24 @@ class SessionRowStore(Store, Protocol):
         """Returns the visible sessions of all keys that end in a range, by end, start and key bytes."""
 
     def rows_between(self, low: int, high: int, /) -> list[tuple[Key, int, int, Row]]:
-        """Returns the sessions with ``low < end <= high``, by end, start and key bytes; visible or not, if held."""
+        """Returns the sessions with ``low < end <= high``, by end, start and key bytes.
+
+        A held store also returns sessions that are not visible and were not released.
+        """
 
     def release(self, end: int, /) -> None:
         """Allows a held store to drop sessions up to this end once they are not visible.
 
-        Not part of the changelog: to be repeated after a restore.
+        Releases are not in the changelog: repeat the last one after a restore.
         """
 
 
-class VersionedRowStore(Store, Protocol):
+class VersionedRowStore(TimedRowStore, Protocol):
     """Values by key and time: each version is valid from its timestamp to that of the next one.
 
-    ``time`` is the greatest timestamp ever put, -1 at first. Former versions can be looked up as of
-    ``time - retention`` or later; the latest one always.
+    ``time`` is the greatest timestamp ever put. Former versions can be looked up as of ``time - retention`` or later;
+    the latest version always.
     """
-
-    time: int
 
     def put(self, key: Key, value: Any | None, timestamp: int, /) -> int:
         """Puts a version; None is a version too, a tombstone.
@@ -174,7 +192,7 @@ class VersionedRowStore(Store, Protocol):
         """
 
     def delete(self, key: Key, timestamp: int, /) -> tuple[Any, int] | None:
-        """Puts a tombstone; returns the version that was valid then, None if there was none or it was not put."""
+        """Puts a tombstone; returns the version that was valid at that time; None if there was none, or too old."""
 
     def get(self, key: Key, /) -> tuple[Any, int] | None:
         """Returns the latest version, as (value, timestamp)."""
@@ -183,20 +201,20 @@ class VersionedRowStore(Store, Protocol):
         """Returns the version that was valid at a time."""
 
     def valid_to(self, key: Key, timestamp: int, /) -> int | None:
-        """Returns the timestamp of the version that follows one, None if it is the latest."""
+        """Returns the timestamp of the first version after a timestamp, None if there is none."""
 
 
 class BufferStore(Store, Protocol):
-    """Items put aside until their time, in the order of (time, order bytes)."""
+    """Items that wait for their time, in the order of (time, order bytes)."""
 
     def put(self, time: int, order: bytes, item: Any, /) -> None:
-        """Puts an item, in place of one with the same time and order."""
+        """Puts an item; replaces one with the same time and order."""
 
     def get(self, time: int, order: bytes, /) -> Any | None:
         """Returns an item."""
 
     def remove(self, time: int, order: bytes, /) -> None:
-        """Removes an item, if there is such a one."""
+        """Removes an item, if it exists."""
 
     def first(self) -> tuple[int, bytes, Any] | None:
         """Returns the first entry, as (time, order, item)."""
@@ -205,4 +223,4 @@ class BufferStore(Store, Protocol):
         """Removes and returns the first entry."""
 
     def all(self) -> list[tuple[int, bytes, Any]]:
-        """Returns all entries in order; costs a sort."""
+        """Returns all entries in order, sorted for the call."""

@@ -1,7 +1,7 @@
-"""Stores that keep keys or values as bytes: a layer over the stores in memory.
+"""A layer over stores that hold keys or values as bytes.
 
-It is there if the keys are not hashable or the values not immutable. Rows become bytes when they are put and values
-again at each read, so whatever a user's function does to a value that it was given, the store does not change.
+It is used if the keys are not hashable or the values not immutable. It serializes rows when they are put and
+deserializes them at each read, so a user function that modifies a value does not change the store.
 """
 
 from __future__ import annotations
@@ -9,25 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from millstream.state.api import (
-    BufferStore,
-    KeyValueRowStore,
-    SessionRowStore,
-    Store,
-    VersionedRowStore,
-    WindowRowStore,
-)
+from millstream.state.api import BufferStore, KeyValueRowStore, SessionRowStore, VersionedRowStore, WindowRowStore
 from millstream.state.codec import same
 from millstream.state.spec import StoreSpec
 
 
-class _Coded:
-    """Turns keys and rows into what the store below keeps (``_key``, ``_row``), and back (``_to_key``, ``_to_row``)."""
+class _CodedStore:
+    """Converts keys and rows to those of the store below (``_key``, ``_row``) and back (``_to_key``, ``_to_row``)."""
 
     __slots__ = ("_key", "_row", "_store", "_to_key", "_to_row", "_to_value", "_value", "changes", "restore", "spec")
 
-    def __init__(self, spec: StoreSpec, store: Store) -> None:
+    def __init__(self, spec: StoreSpec, store: Any) -> None:
         self.spec = spec
+        self._store = store
         self._key: Any = same if spec.key.hashable else spec.key.serialize
         self._to_key: Any = same if spec.key.hashable else spec.key.deserialize
         value: Any = same if spec.value.immutable else spec.value.serialize
@@ -41,22 +35,22 @@ class _Coded:
         self.changes = store.changes
         self.restore = store.restore
 
+    def __len__(self) -> int:
+        return len(self._store)
+
+    @property
+    def time(self) -> Any:
+        return self._store.time
+
     def _bound(self, key: Any) -> Any:
         return None if key is None else self._key(key)
 
 
-class CodedKeyValueStore(_Coded):
-    """A key-value store over one that keeps bytes."""
+class CodedKeyValueStore(_CodedStore):
+    """A key-value store over one that holds bytes."""
 
     __slots__ = ()
     _store: KeyValueRowStore
-
-    def __init__(self, spec: StoreSpec, store: KeyValueRowStore) -> None:
-        super().__init__(spec, store)
-        self._store = store
-
-    def __len__(self) -> int:
-        return len(self._store)
 
     def get(self, key: Any, /) -> Any:
         return self._to_row(self._store.get(self._key(key)))
@@ -75,19 +69,15 @@ class CodedKeyValueStore(_Coded):
         return ((to_key(key), to_row(row)) for key, row in pairs)
 
 
-class _Timed(_Coded):
-    """What window and session stores share."""
+class _CodedTimedStore(_CodedStore):
+    """A layer over a store with a time."""
 
     __slots__ = ("release",)
-    _store: WindowRowStore | SessionRowStore
+    _store: WindowRowStore | SessionRowStore | VersionedRowStore
 
-    def __init__(self, spec: StoreSpec, store: WindowRowStore | SessionRowStore) -> None:
+    def __init__(self, spec: StoreSpec, store: Any) -> None:
         super().__init__(spec, store)
-        self._store = store
         self.release = store.release
-
-    def __len__(self) -> int:
-        return len(self._store)
 
     @property
     def time(self) -> int:
@@ -98,8 +88,8 @@ class _Timed(_Coded):
         self._store.time = time
 
 
-class CodedWindowStore(_Timed):
-    """A window store over one that keeps bytes."""
+class CodedWindowStore(_CodedTimedStore):
+    """A window store over one that holds bytes."""
 
     __slots__ = ()
     _store: WindowRowStore
@@ -131,8 +121,8 @@ class CodedWindowStore(_Timed):
         return [(to_key(key), start, to_row(row)) for key, start, row in entries]
 
 
-class CodedSessionStore(_Timed):
-    """A session store over one that keeps bytes."""
+class CodedSessionStore(_CodedTimedStore):
+    """A session store over one that holds bytes."""
 
     __slots__ = ()
     _store: SessionRowStore
@@ -148,8 +138,8 @@ class CodedSessionStore(_Timed):
 
     def find(self, key: Any, earliest_end: int, latest_start: int, reverse: bool = False) -> list[tuple[int, int, Any]]:
         to_row = self._to_row
-        found = self._store.find(self._key(key), earliest_end, latest_start, reverse)
-        return [(start, end, to_row(row)) for start, end, row in found]
+        sessions = self._store.find(self._key(key), earliest_end, latest_start, reverse)
+        return [(start, end, to_row(row)) for start, end, row in sessions]
 
     def fetch(self, key: Any, reverse: bool = False) -> list[tuple[int, int, Any]]:
         to_row = self._to_row
@@ -177,26 +167,11 @@ class CodedSessionStore(_Timed):
         return [(to_key(key), start, end, to_row(row)) for key, start, end, row in entries]
 
 
-class CodedVersionedStore(_Coded):
-    """A versioned store over one that keeps bytes."""
+class CodedVersionedStore(_CodedTimedStore):
+    """A versioned store over one that holds bytes."""
 
     __slots__ = ()
     _store: VersionedRowStore
-
-    def __init__(self, spec: StoreSpec, store: VersionedRowStore) -> None:
-        super().__init__(spec, store)
-        self._store = store
-
-    def __len__(self) -> int:
-        return len(self._store)
-
-    @property
-    def time(self) -> int:
-        return self._store.time
-
-    @time.setter
-    def time(self, time: int) -> None:
-        self._store.time = time
 
     def put(self, key: Any, value: Any, timestamp: int, /) -> int:
         return self._store.put(self._key(key), self._value(value), timestamp)
@@ -217,18 +192,11 @@ class CodedVersionedStore(_Coded):
         return None if version is None else (self._to_value(version[0]), version[1])
 
 
-class CodedBufferStore(_Coded):
-    """A buffer over one that keeps bytes. Its order is bytes already, only items are turned."""
+class CodedBufferStore(_CodedStore):
+    """A buffer over one that holds its items as bytes."""
 
     __slots__ = ()
     _store: BufferStore
-
-    def __init__(self, spec: StoreSpec, store: BufferStore) -> None:
-        super().__init__(spec, store)
-        self._store = store
-
-    def __len__(self) -> int:
-        return len(self._store)
 
     def put(self, time: int, order: bytes, item: Any, /) -> None:
         self._store.put(time, order, self._value(item))
@@ -253,9 +221,9 @@ class CodedBufferStore(_Coded):
 
 
 def coded(spec: StoreSpec, store: Any) -> Any:
-    """Returns the layer over a store in memory that its specification asks for: none, or the one of its kind."""
-    key_kept = spec.key.hashable or spec.kind == "buffer"
-    return store if key_kept and spec.value.immutable else _LAYERS[spec.kind](spec, store)
+    """Returns a store, under the layer of its kind if its keys or values are held as bytes."""
+    plain_keys = spec.key.hashable or spec.kind == "buffer"  # the order of a buffer is bytes already
+    return store if plain_keys and spec.value.immutable else _LAYERS[spec.kind](spec, store)
 
 
 _LAYERS: dict[str, Any] = {

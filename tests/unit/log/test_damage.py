@@ -46,7 +46,7 @@ def view_changes(spec: StoreSpec) -> list[ViewChange]:
                 case _:
                     store.put(key, value, number)
                     store.put(key, value + "!", number + 7)
-        changes.append(change_of(spec, partition, store.changes(), getattr(store, "time", None)))
+        changes.append(change_of(spec, partition, store.changes(), store.time))
     return changes
 
 

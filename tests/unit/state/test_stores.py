@@ -232,7 +232,7 @@ def test_a_versioned_store_gives_back_history_and_tombstones_of_idle_keys() -> N
         store.put(f"k{time}", "x", time)
         store.put(f"k{time}", None, time + 1)
         assert len(store) <= 120
-    assert len(store._versions) <= 60
+    assert len(store._rows) <= 60
 
 
 def test_a_buffer_gives_back_what_was_removed() -> None:

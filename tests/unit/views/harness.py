@@ -45,8 +45,7 @@ class Tasks:
 
     def changes(self) -> list[ViewChange]:
         return [
-            change_of(self.spec, partition, store.changes(), getattr(store, "time", None))
-            for partition, store in enumerate(self.stores)
+            change_of(self.spec, partition, store.changes(), store.time) for partition, store in enumerate(self.stores)
         ]
 
     def publish(self) -> None:

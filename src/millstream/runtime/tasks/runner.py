@@ -278,7 +278,7 @@ class TaskRunner:
         for name in names:
             if self._program.has_view(self._specs[name]):
                 records = changes.get(name, [])
-                time = getattr(self.state.open(self._specs[name]), "time", None)
+                time = self.state.open(self._specs[name]).time
                 found.append(StoreChange(name, self._number, *_columns(records), time))
         return found
 

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
 from millstream.state.codec import Codec, buffer_key, discard, split_buffer_key
+from millstream.state.memory.base import MemoryStore
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
 
-class MemoryBufferStore:
-    """A dict of items and a heap of their keys; what was removed leaves the heap when it comes to the top.
+class MemoryBufferStore(MemoryStore):
+    """A dict of items and a heap of their keys. The key of a removed item leaves the heap when it reaches the top.
 
-    The heap is made anew when most of it is dead, so that it never grows much beyond the items.
+    The heap is rebuilt when most of its keys belong to removed items, so that its size follows that of the dict.
     """
 
-    __slots__ = ("_codec", "_dirty", "_heap", "_items", "_mark", "spec")
+    __slots__ = ("_dirty", "_heap", "_items", "_mark")
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
-        self.spec = spec
-        self._codec = codec
+        super().__init__(spec, codec)
         self._items: dict[tuple[int, bytes], Any] = {}
         self._heap: list[tuple[int, bytes]] = []
         self._dirty: dict[tuple[int, bytes], None] = {}
-        self._mark: Callable[[Any], Any] = self._dirty.setdefault if spec.logged else discard()
+        self._mark: Callable[[Any], Any]
+        self._record_changes(self._logged)
+
+    def _record_changes(self, on: bool) -> None:
+        self._mark = self._dirty.setdefault if on else discard()
 
     def __len__(self) -> int:
         return len(self._items)
@@ -61,12 +65,12 @@ class MemoryBufferStore:
         return None
 
     def pop_first(self) -> tuple[int, bytes, Any] | None:
-        found = self.first()
-        if found is not None:
+        first = self.first()
+        if first is not None:
             entry = heappop(self._heap)
             del self._items[entry]
             self._mark(entry)
-        return found
+        return first
 
     def all(self) -> list[tuple[int, bytes, Any]]:
         return [(*entry, self._items[entry]) for entry in sorted(self._items)]
@@ -80,15 +84,9 @@ class MemoryBufferStore:
         self._dirty.clear()
         return records
 
-    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
-        value_in, mark = self._codec.value_in, self._mark
-        self._mark = discard()
-        try:
-            for record in records:
-                entry = split_buffer_key(record.key)
-                if record.value is None:
-                    self._remove(entry)
-                else:
-                    self.put(*entry, value_in(record.value))
-        finally:
-            self._mark = mark
+    def _apply(self, record: ChangelogRecord) -> None:
+        entry = split_buffer_key(record.key)
+        if record.value is None:
+            self._remove(entry)
+        else:
+            self.put(*entry, self._codec.value_in(record.value))

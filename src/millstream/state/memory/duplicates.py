@@ -1,77 +1,37 @@
-"""The window store in memory that keeps every row: one side of a stream-stream join."""
+"""The window store in memory that keeps duplicates: one side of a stream-stream join."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from millstream.serde.key_layouts import split_store_window_key, store_window_key
-from millstream.state.absent import Absent
-from millstream.state.codec import FOREVER, Codec, discard, expiry_width, segment_interval
-from millstream.state.ordered import TimeIndex
+from millstream.state.codec import Codec, discard
+from millstream.state.memory.sorted_rows import SortedRowsStore
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
-_NEVER = 1 << 64
 _SEQUENCE = 0x7FFFFFFF
 
 
-class MemoryDuplicatesStore:
-    """Per key a sorted list of (start, sequence number, row); rows are added and expire, nothing else."""
+class MemoryDuplicatesStore(SortedRowsStore):
+    """Per key a sorted list of (start, sequence number, row). Rows are added and expire; none is replaced."""
 
-    __slots__ = (
-        "_codec", "_expire_at", "_horizon", "_index", "_log", "_mark", "_retention", "_rows", "_segment", "_sequence",
-        "_time", "_width", "absent", "spec",
-    )  # fmt: skip
+    __slots__ = ("_log", "_mark", "_sequence")
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
-        retention = FOREVER if spec.retention_ms is None else spec.retention_ms
-        self.spec = spec
-        self.absent: Absent | None = None
-        self._codec = codec
-        self._rows: dict[Any, list[tuple[int, int, Any]]] = {}
+        super().__init__(spec, codec)
         self._log: list[tuple[Any, int, int, Any]] = []
-        self._mark: Callable[[Any], Any] = self._log.append if spec.logged else discard()
+        self._mark: Callable[[Any], Any]
+        self._record_changes(self._logged)
         self._sequence = 0
-        self._retention = retention
-        self._width = expiry_width(retention)
-        self._segment = segment_interval(retention)
-        self._index = TimeIndex(self._width)
-        self._expire_at = -_NEVER
-        self._set_time(-1)
 
-    def __len__(self) -> int:
-        rows = sum(map(len, self._rows.values()))
-        return rows if self.absent is None else rows + self.absent.rows
-
-    @property
-    def time(self) -> int:
-        return self._time
-
-    @time.setter
-    def time(self, time: int) -> None:
-        self._set_time(time)
-
-    def _set_time(self, time: int) -> None:
-        self._time = time
-        self._horizon = horizon = time - self._retention
-        if horizon >= self._expire_at:
-            self._expire(horizon)
-            self._expire_at = horizon + self._width
-
-    def _expire(self, limit: int) -> None:
-        for key in self._index.expire(limit):
-            rows = self._rows.get(key)
-            if rows is None:
-                continue
-            if rows[-1][0] <= limit:
-                del self._rows[key]
-            else:
-                del rows[: bisect_left(rows, (limit + 1,))]
+    def _record_changes(self, on: bool) -> None:
+        self._mark = self._log.append if on else discard()
 
     def get(self, key: Any, start: int, /) -> Any:
-        found = self.fetch(key, start, start)
-        return found[0][1] if found else None
+        rows = self.fetch(key, start, start)
+        return rows[0][1] if rows else None
 
     def put(self, key: Any, start: int, row: Any, /) -> None:
         if row is not None:
@@ -103,10 +63,10 @@ class MemoryDuplicatesStore:
             return []
         if rows[-1][0] < from_:
             return []
-        found = [(start, row) for start, _, row in rows[bisect_left(rows, (from_,)) : bisect_left(rows, (to + 1,))]]
+        entries = [(start, row) for start, _, row in rows[bisect_left(rows, (from_,)) : bisect_left(rows, (to + 1,))]]
         if reverse:
-            found.reverse()
-        return found
+            entries.reverse()
+        return entries
 
     def fetch_all(self, from_: int, to: int, reverse: bool = False) -> list[tuple[Any, int, Any]]:
         return self.fetch_keys(None, None, from_, to, reverse)
@@ -115,30 +75,15 @@ class MemoryDuplicatesStore:
         return self.fetch_keys(None, None, self._horizon + 1, self._time, reverse)
 
     def fetch_keys(self, low: Any, high: Any, from_: int, to: int, reverse: bool = False) -> list[tuple[Any, int, Any]]:
-        key_out, segment = self._codec.key_out, self._segment
-        least = b"" if low is None else key_out(low)
-        greatest = None if high is None else key_out(high)
-        from_ = max(from_, self._horizon + 1)
-        if self.absent is not None:
-            self.absent.load_between(from_, to)
-        found: list[tuple[int, bytes, int, int, Any, Any]] = []
-        for key in self._index.between(from_, to):
-            name = key_out(key)
-            if name < least or (greatest is not None and name > greatest):
-                continue
-            rows = self._rows.get(key, [])
-            for start, sequence, row in rows[bisect_left(rows, (from_,)) : bisect_left(rows, (to + 1,))]:
-                found.append((start // segment, name, start, sequence, key, row))
-        found.sort(reverse=reverse)
-        return [(key, start, row) for _, _, start, _, key, row in found]
+        entries = self._of_keys(low, high, from_, to)
+        # Key, start and sequence number are unique together: the sort never compares keys or rows.
+        entries.sort(reverse=reverse)
+        return [(key, start, row) for _, _, start, _, key, row in entries]
 
     def rows_between(self, low: int, high: int, /) -> list[tuple[Any, int, Any]]:
-        found = self.fetch_all(low + 1, high)
-        found.sort(key=lambda entry: (entry[1], self._codec.key_out(entry[0])))
-        return found
-
-    def release(self, start: int, /) -> None:
-        pass  # rows are not held
+        entries = self.fetch_all(low + 1, high)
+        entries.sort(key=lambda entry: (entry[1], self._codec.key_out(entry[0])))
+        return entries
 
     def changes(self) -> list[ChangelogRecord]:
         codec = self._codec
@@ -149,23 +94,17 @@ class MemoryDuplicatesStore:
         self._log.clear()
         return records
 
-    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
-        codec, mark = self._codec, self._mark
-        self._mark = discard()
-        try:
-            for record in records:
-                key, start, sequence = split_store_window_key(record.key)
-                self._replace(codec.key_in(key), start, sequence, codec.row(record))
-                self._sequence = max(self._sequence, sequence)
-        finally:
-            self._mark = mark
-
-    def _replace(self, key: Any, start: int, sequence: int, row: Any) -> None:
+    def _apply(self, record: ChangelogRecord) -> None:
+        name, start, sequence = split_store_window_key(record.key)
+        key, row = self._codec.key_in(name), self._codec.row(record)
         rows = self._rows.get(key, [])
         place = bisect_left(rows, (start, sequence))
         if place < len(rows) and rows[place][:2] == (start, sequence):
             del rows[place]
             if not rows:
                 del self._rows[key]
-        if row is not None:
+        if row is None:
+            self._mark((key, start, sequence, None))
+        else:
             self._add(key, start, sequence, row)
+        self._sequence = max(self._sequence, sequence)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from millstream.state.absent import Absent, parts
+from millstream.state.absent import parts
 from millstream.state.codec import Codec, discard
+from millstream.state.memory.base import MemoryStore
 from millstream.state.memory.counting import count
 from millstream.state.ordered import SortedKeys, after_prefix
 from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
@@ -17,7 +18,7 @@ from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 def putter(
     rows: dict[Any, Any], delete: Callable[[Any], None], mark: Callable[[Any], Any]
 ) -> Callable[[Any, Any], None]:
-    """Returns a function that puts a row, or deletes it, and notes the key."""
+    """Returns a function that puts or (None) deletes a row, and marks the key as changed."""
 
     def put(key: Any, row: Any, /) -> None:
         if row is None:
@@ -29,28 +30,30 @@ def putter(
     return put
 
 
-class MemoryKeyValueStore:
-    """A dict of rows, and an order of its keys that is brought up to date only when it is read.
+class MemoryKeyValueStore(MemoryStore):
+    """A dict of rows, and a sorted index of its keys that is updated only when it is read.
 
-    ``get`` is the dict's own, ``put`` a closure: the quickest that Python has. New keys cost nothing until an ordered
-    read: they are the last ones of the dict (a dict keeps its keys in order of insertion, and a deleted key leaves the
-    order at once), so that the read finds them.
+    ``get`` is the dict's own method and ``put`` a closure, which have the least overhead in Python. New keys cost
+    nothing until an ordered read: they are the last ones of the dict (a dict keeps its keys in order of insertion, and
+    a deleted key leaves the order at once), so that the read finds them.
     """
 
-    __slots__ = ("_codec", "_dirty", "_index", "_mark", "_rows", "absent", "get", "put", "spec")
+    __slots__ = ("_dirty", "_index", "_mark", "_rows", "get", "put")
 
     get: Callable[[Any], Any]
     put: Callable[[Any, Any], None]
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
-        self.spec = spec
-        self.absent: Absent | None = None
-        self._codec = codec
+        super().__init__(spec, codec)
         self._rows: dict[Any, Any] = {}
         self._index: SortedKeys | None = None
         self._dirty: dict[Any, None] = {}
+        self._mark: Callable[[Any], Any]
         self.get = self._rows.get
-        self._mark: Callable[[Any], Any] = self._dirty.setdefault if spec.logged else discard()
+        self._record_changes(self._logged)
+
+    def _record_changes(self, on: bool) -> None:
+        self._mark = self._dirty.setdefault if on else discard()
         self.put = putter(self._rows, self._delete, self._mark)
 
     def __len__(self) -> int:
@@ -61,20 +64,20 @@ class MemoryKeyValueStore:
             self._index.discard(self._codec.key_out(key))
 
     def count_all(self, keys: Sequence[Any], times: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Adds one to the rows of keys, for each time that a key is there.
+        """Adds one to the count of a key for each of its occurrences.
 
         Returns:
-            The counts, and the greatest times, after each.
+            The count and the greatest time of the key, after each occurrence.
         """
         counts: list[int] = []
         latest: list[int] = []
         rows = self._rows
         for part in parts(len(keys), self.absent):
-            some = keys[part]
-            if self.absent is not None and any(key not in rows for key in some):
-                self.absent.load_keys(some, 0, 0)  # all, so that none goes for another
-            counted = count(rows, some, times[part])
-            deque(map(self._mark, some), maxlen=0)
+            batch = keys[part]
+            if self.absent is not None and any(key not in rows for key in batch):
+                self.absent.load_keys(batch, 0, 0)  # all at once: loading one page may evict another
+            counted = count(rows, batch, times[part])
+            deque(map(self._mark, batch), maxlen=0)
             counts += counted.counts
             latest += counted.times
         return counts, latest
@@ -109,16 +112,10 @@ class MemoryKeyValueStore:
         return self._drained()[1].records()
 
     def _drained(self) -> tuple[list[Any], Changes]:
-        """What has changed since the last call: the keys, and what a changelog has of them."""
+        """Returns the keys that changed since the last call, and their changes."""
         keys = list(self._dirty)
         self._dirty.clear()
         return keys, self._codec.changes(self._codec.keys_out(keys), list(map(self._rows.get, keys)))
 
-    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
-        codec = self._codec
-        for record in records:
-            key, row = codec.key_in(record.key), codec.row(record)
-            if row is None:
-                self._delete(key)
-            else:
-                self._rows[key] = row
+    def _apply(self, record: ChangelogRecord) -> None:
+        self.put(self._codec.key_in(record.key), self._codec.row(record))

@@ -3,88 +3,66 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from millstream.state.absent import Absent
 from millstream.state.api import LATEST, NOT_PUT
-from millstream.state.codec import FOREVER, Codec, discard, expiry_width
+from millstream.state.codec import Codec, discard
+from millstream.state.memory.base import TimedStore
 from millstream.state.ordered import TimeIndex
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
-_NEVER = 1 << 64
 
-
-class MemoryVersionedStore:
+class MemoryVersionedStore(TimedStore):
     """Per key a list of (timestamp, value) by timestamp, tombstones (value None) among them.
 
-    A version is dropped when the one after it is as old as the history; a tombstone also when it is that old itself
-    and the latest. The index names the keys to look at when time has grown.
+    The horizon is the earliest time that can be looked up. A version is dropped when its successor is not later than
+    the horizon; a tombstone that is the latest version, when it is not later itself. The index finds the keys to trim.
     """
 
-    __slots__ = (
-        "_codec", "_ended", "_expire_at", "_index", "_log", "_mark", "_oldest", "_retention", "_time", "_versions",
-        "_width", "absent", "spec",
-    )  # fmt: skip
+    __slots__ = ("_ended", "_index", "_log", "_mark")
+
+    _rows: dict[Any, list[tuple[int, Any]]]
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
-        retention = FOREVER if spec.retention_ms is None else spec.retention_ms
-        self.spec = spec
-        self.absent: Absent | None = None
-        self._codec = codec
-        self._versions: dict[Any, list[tuple[int, Any]]] = {}
+        super().__init__(spec, codec)
         self._ended: set[Any] = set()
-        self._log: list[tuple[Any, Any, int]] = []
-        self._mark: Callable[[Any], Any] = self._log.append if spec.logged else discard()
-        self._retention = retention
-        self._width = expiry_width(retention)
         self._index = TimeIndex(self._width)
-        self._expire_at = -_NEVER
-        self._set_time(-1)
+        self._log: list[tuple[Any, Any, int]] = []
+        self._mark: Callable[[Any], Any]
+        self._record_changes(self._logged)
 
-    def __len__(self) -> int:
-        versions = sum(map(len, self._versions.values()))
-        return versions if self.absent is None else versions + self.absent.rows
+    def _record_changes(self, on: bool) -> None:
+        self._mark = self._log.append if on else discard()
 
-    @property
-    def time(self) -> int:
-        return self._time
+    def _expire(self, limit: int) -> None:
+        for key in self._index.expire(limit):
+            self._trim(key, limit)
 
-    @time.setter
-    def time(self, time: int) -> None:
-        self._set_time(time)
-
-    def _set_time(self, time: int) -> None:
-        self._time = time
-        self._oldest = oldest = time - self._retention
-        if oldest >= self._expire_at:
-            for key in self._index.expire(oldest):
-                self._trim(key, oldest)
-            self._expire_at = oldest + self._width
-
-    def _trim(self, key: Any, oldest: int) -> None:
-        versions = self._versions.get(key)
+    def _trim(self, key: Any, limit: int) -> None:
+        versions = self._rows.get(key)
         if versions is None:
             return
-        # The first version to keep is the last one that is not newer than the oldest time that can be asked for.
-        keep = max(bisect_left(versions, (oldest + 1,)) - 1, 0)
-        if keep == len(versions) - 1 and versions[keep][1] is None and versions[keep][0] <= oldest:
-            del self._versions[key]
+        # The first version to keep is the one that is valid at the earliest time that can be looked up.
+        keep = max(bisect_left(versions, (limit + 1,)) - 1, 0)
+        if keep == len(versions) - 1 and versions[keep][1] is None and versions[keep][0] <= limit:
+            del self._rows[key]
             self._ended.discard(key)
         else:
             del versions[:keep]
 
     def put(self, key: Any, value: Any, timestamp: int, /) -> int:
-        if timestamp < self._oldest:
+        if timestamp < self._horizon:
             return NOT_PUT
         self._mark((key, value, timestamp))
         if timestamp > self._time:
             self._set_time(timestamp)
-        versions = self._versions.get(key)
+        versions = self._rows.get(key)
         if versions is None and self.absent is not None:
             versions = self._load(self.absent, key)
         if versions is None:
-            self._versions[key] = [(timestamp, value)]
+            self._rows[key] = [(timestamp, value)]
             if value is None:
                 self._index.add(timestamp, key)
             return LATEST
@@ -115,10 +93,10 @@ class MemoryVersionedStore:
         return valid_to
 
     def _is_ended(self, versions: list[tuple[int, Any]], key: Any, timestamp: int) -> bool:
-        """Whether, with a put at this timestamp, a version before the latest one ends where the latest one begins.
+        """Returns whether, after a put at this timestamp, a version ends where the latest one begins.
 
-        Kafka Streams notes the end of a version, and a tombstone is nothing but the end of the version before it. When
-        a value follows a tombstone, the tombstone has no end, until a put comes between the two.
+        Kafka Streams stores the end of each version, and a tombstone is only the end of the version before it. When a
+        value follows a tombstone, the tombstone has no end until a put falls between the two.
         """
         latest, value = versions[-1]
         if value is None or key in self._ended:
@@ -129,26 +107,26 @@ class MemoryVersionedStore:
         return value is not None or before <= timestamp < latest
 
     def _end_latest(self, versions: list[tuple[int, Any]], key: Any) -> None:
-        """Puts a tombstone in the place of the latest version: it stays only as the end of the version before."""
+        """Replaces the latest version by a tombstone, which stays only as the end of the version before."""
         timestamp = versions[-1][0]
         if key in self._ended:
             versions[-1] = (timestamp, None)
             self._index.add(timestamp, key)
             self._ended.discard(key)
         elif len(versions) == 1:
-            del self._versions[key]
+            del self._rows[key]
         else:
             versions.pop()
 
     def delete(self, key: Any, timestamp: int, /) -> tuple[Any, int] | None:
-        if timestamp < self._oldest:
+        if timestamp < self._horizon:
             return None
-        found = self.get_as_of(key, timestamp)
+        version = self.get_as_of(key, timestamp)
         self.put(key, None, timestamp)
-        return found
+        return version
 
     def get(self, key: Any, /) -> tuple[Any, int] | None:
-        versions = self._versions.get(key)
+        versions = self._rows.get(key)
         if versions is None and self.absent is not None:
             versions = self._load(self.absent, key)
         if versions is None:
@@ -157,7 +135,7 @@ class MemoryVersionedStore:
         return None if value is None else (value, timestamp)
 
     def get_as_of(self, key: Any, as_of: int, /) -> tuple[Any, int] | None:
-        versions = self._versions.get(key)
+        versions = self._rows.get(key)
         if versions is None and self.absent is not None:
             versions = self._load(self.absent, key)
         if versions is None:
@@ -165,13 +143,13 @@ class MemoryVersionedStore:
         timestamp, value = versions[-1]
         if timestamp > as_of:
             place = bisect_left(versions, (as_of + 1,)) - 1
-            if place < 0 or as_of < self._oldest:
+            if place < 0 or as_of < self._horizon:
                 return None
             timestamp, value = versions[place]
         return None if value is None else (value, timestamp)
 
     def valid_to(self, key: Any, timestamp: int, /) -> int | None:
-        versions = self._versions.get(key)
+        versions = self._rows.get(key)
         if versions is None and self.absent is not None:
             versions = self._load(self.absent, key)
         if versions is None:
@@ -181,7 +159,7 @@ class MemoryVersionedStore:
 
     def _load(self, absent: Absent, key: Any) -> list[tuple[int, Any]] | None:
         absent.load_key(key, 0, 0)
-        return self._versions.get(key)
+        return self._rows.get(key)
 
     def changes(self) -> list[ChangelogRecord]:
         codec = self._codec
@@ -192,11 +170,6 @@ class MemoryVersionedStore:
         self._log.clear()
         return records
 
-    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
-        codec, mark = self._codec, self._mark
-        self._mark = discard()
-        try:
-            for key, value, timestamp in records:
-                self.put(codec.key_in(key), None if value is None else codec.value_in(value), timestamp)
-        finally:
-            self._mark = mark
+    def _apply(self, record: ChangelogRecord) -> None:
+        key, value, timestamp = record
+        self.put(self._codec.key_in(key), None if value is None else self._codec.value_in(value), timestamp)

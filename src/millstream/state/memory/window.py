@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import add
 from typing import Any, NamedTuple
 
 from millstream.serde.key_layouts import split_store_window_key, store_window_key
-from millstream.state.absent import Absent, parts
-from millstream.state.codec import FOREVER, Codec, expiry_width, segment_interval
+from millstream.state.absent import parts
+from millstream.state.codec import Codec
+from millstream.state.memory.base import TimedStore
 from millstream.state.memory.counting import Counts, count
 from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 
-_NEVER = 1 << 64
 _PROBED = 32
+"""A fetch probes up to so many windows for its key; for more it builds the index."""
+
 _MANY = 200
-"""So many rows of a window are worth to be looked at by themselves."""
+"""The changed rows of a window are encoded by themselves if there are so many."""
 
 
 class Counted(NamedTuple):
-    """Rows of a window that were counted, each once; ``names`` are the keys as bytes, if they are at hand."""
+    """Rows of a window that ``count_all`` changed, each once; ``names`` are the serialized keys, if known."""
 
     keys: Sequence[Any]
     names: Sequence[bytes] | None
@@ -29,7 +31,7 @@ class Counted(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """What has changed: the start of all, or of each; the keys, and as bytes; what a changelog has of their rows."""
+    """Changed rows: their common start, or the start of each; their keys; the serialized keys; the changes."""
 
     starts: int | list[int]
     keys: Sequence[Any]
@@ -37,60 +39,28 @@ class Changed(NamedTuple):
     changes: Changes
 
 
-class MemoryWindowStore:
+class MemoryWindowStore(TimedStore):
     """Rows by start, then key: a dict of dicts, and the sorted list of the starts.
 
     Tumbling and hopping windows have few starts with many keys each: a row is one entry of a large dict, and expiry
-    drops the dict. Sliding windows and processors have many starts: the first fetch over many of them makes an index of
-    the starts of each key, kept up to date from then on. Rows that are no longer visible are dropped now and then, when
-    time has grown by an eighth of the retention, so look-ups compare with the horizon. Changes are noted in the same
-    way, by start, then key.
+    drops the dict. Sliding windows and processors have many starts: the first fetch over many of them builds an index
+    of the starts of each key, kept up to date from then on. Changes are recorded in the same way, by start, then key.
     """
 
-    __slots__ = (
-        "_codec", "_counted", "_dirty", "_expire_at", "_floor", "_horizon", "_index", "_lag", "_notes", "_release_at",
-        "_released", "_rows", "_segment", "_starts", "_time", "_width", "absent", "spec",
-    )  # fmt: skip
+    __slots__ = ("_counted", "_dirty", "_index", "_recording", "_starts")
+
+    _rows: dict[int, dict[Any, Any]]
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
-        retention = FOREVER if spec.retention_ms is None else spec.retention_ms
-        self.spec = spec
-        self.absent: Absent | None = None
-        self._codec = codec
-        self._rows: dict[int, dict[Any, Any]] = {}
+        super().__init__(spec, codec)
         self._starts: list[int] = []
         self._index: dict[Any, list[int]] | None = None
         self._dirty: dict[int, dict[Any, Any]] = {}
         self._counted: dict[int, Counted] = {}
-        self._notes = spec.logged
-        self._width = expiry_width(retention)
-        self._segment = segment_interval(retention)
-        # A row is visible if start > horizon, kept if start > floor. They differ in a held store only.
-        self._lag = retention + 1 if spec.held else retention
-        self._released = -_NEVER
-        self._release_at = -_NEVER
-        self._expire_at = _NEVER if spec.held else -_NEVER
-        self._set_time(-1)
+        self._recording = self._logged
 
-    def __len__(self) -> int:
-        rows = sum(map(len, self._rows.values()))
-        return rows if self.absent is None else rows + self.absent.rows
-
-    @property
-    def time(self) -> int:
-        return self._time
-
-    @time.setter
-    def time(self, time: int) -> None:
-        self._set_time(time)
-
-    def _set_time(self, time: int) -> None:
-        self._time = time
-        self._horizon = horizon = time - self._lag
-        self._floor = min(horizon, self._released) if self.spec.held else horizon
-        if horizon >= self._expire_at:
-            self._expire(horizon)
-            self._expire_at = horizon + self._width
+    def _record_changes(self, on: bool) -> None:
+        self._recording = on
 
     def get(self, key: Any, start: int, /) -> Any:
         if start <= self._horizon:
@@ -108,8 +78,8 @@ class MemoryWindowStore:
     def put(self, key: Any, start: int, row: Any, /) -> None:
         if start > self._time:
             self._set_time(start)
-            if start <= self._floor:  # nothing is ever visible with a retention of 0; the time moves all the same
-                if self._notes:
+            if start <= self._floor:  # with a retention of 0 no row is ever visible, but the time advances
+                if self._recording:
                     self._dirty.setdefault(start, {})[key] = None
                 return
         elif start <= self._floor:
@@ -123,16 +93,16 @@ class MemoryWindowStore:
             if self._index is not None and key not in rows:
                 self._add_to_index(self._index, key, start)
             rows[key] = row
-        if self._notes:
+        if self._recording:
             if self._counted:
-                self._note_counted()
+                self._merge_counted()
             dirty = self._dirty.get(start)
             if dirty is None:
                 dirty = self._dirty[start] = {}
             dirty[key] = row
 
-    def _note_counted(self) -> None:
-        """Notes the rows that were counted among all others that have changed."""
+    def _merge_counted(self) -> None:
+        """Adds the rows that ``count_all`` changed to the other changes."""
         counted, self._counted = self._counted, {}
         for start, (keys, _names, counts, times) in counted.items():
             rows = zip(keys, zip(counts, times, strict=True), strict=True)
@@ -141,16 +111,16 @@ class MemoryWindowStore:
     def count_all(
         self, keys: Sequence[Any], start: int, times: Sequence[int], names: Sequence[bytes] | None = None
     ) -> tuple[list[int], list[int]]:
-        """Adds one to the rows of keys in a window that is not past the retention, for each time that a key is there.
+        """Adds one to the count of a key for each of its occurrences, in a window that has not expired.
 
         Args:
             keys: The keys.
             start: The start of the window.
             times: A time for each key.
-            names: The keys as bytes, if they are at hand.
+            names: The serialized keys, if known.
 
         Returns:
-            The counts, and the greatest times, after each.
+            The count and the greatest time of the key, after each occurrence.
         """
         if start > self._time:
             self._set_time(start)
@@ -165,21 +135,21 @@ class MemoryWindowStore:
     def _count(self, keys: Sequence[Any], start: int, times: Sequence[int], names: Sequence[bytes] | None) -> Counts:
         rows = self._rows_of(start)
         if self.absent is not None and any(key not in rows for key in keys):
-            self.absent.load_keys(keys, start, start)  # all, so that none goes for another
-            rows = self._rows_of(start)  # others may have gone, and this with the last one
+            self.absent.load_keys(keys, start, start)  # all at once: loading one page may evict another
+            rows = self._rows_of(start)  # eviction drops a window with its last row
         if self._index is not None:
             for key in dict.fromkeys(keys):
                 if key not in rows:
                     self._add_to_index(self._index, key, start)
         counted = count(rows, keys, times)
-        if self._notes:
-            # If nothing else has changed there, and each row once, they need not be sorted out.
+        if self._recording:
+            # Distinct rows that are the only changes of the window need no merge.
             apart = counted.distinct and not self._dirty and start not in self._counted
             if not apart:
-                self._note_counted()
+                self._merge_counted()
             self._counted[start] = Counted(keys, names, counted.counts, counted.times)
             if not apart:
-                self._note_counted()
+                self._merge_counted()
         return counted
 
     def _rows_of(self, start: int) -> dict[Any, Any]:
@@ -242,10 +212,10 @@ class MemoryWindowStore:
             starts = self._starts
             starts = starts[bisect_left(starts, from_) : bisect_right(starts, to)]
             if len(starts) <= _PROBED:
-                found = [(start, rows[start][key]) for start in starts if key in rows[start]]
+                entries = [(start, rows[start][key]) for start in starts if key in rows[start]]
                 if reverse:
-                    found.reverse()
-                return found
+                    entries.reverse()
+                return entries
             index = self._make_index()
         starts = index.get(key, [])
         starts = starts[bisect_left(starts, from_) : bisect_right(starts, to)]
@@ -275,7 +245,7 @@ class MemoryWindowStore:
         if self.absent is not None:
             self.absent.load_between(from_, to)
         names: dict[Any, bytes] = {}
-        found: list[tuple[int, bytes, int, Any, Any]] = []
+        entries: list[tuple[int, bytes, int, Any, Any]] = []
         starts = self._starts
         for start in starts[bisect_left(starts, from_) : bisect_right(starts, to)]:
             for key, row in self._rows[start].items():
@@ -283,40 +253,31 @@ class MemoryWindowStore:
                 if name is None:
                     name = names[key] = key_out(key)
                 if least <= name and (greatest is None or name <= greatest):
-                    found.append((start // segment, name, start, key, row))
+                    entries.append((start // segment, name, start, key, row))
         # Segment, key and start are unique together: the sort never compares keys or rows.
-        found.sort(reverse=reverse)
-        return [(key, start, row) for _, _, start, key, row in found]
+        entries.sort(reverse=reverse)
+        return [(key, start, row) for _, _, start, key, row in entries]
 
     def rows_between(self, low: int, high: int, /) -> list[tuple[Any, int, Any]]:
         low = max(low, self._floor)
         if self.absent is not None:
             self.absent.load_between(low + 1, high)
         starts, key_out = self._starts, self._codec.key_out
-        found: list[tuple[Any, int, Any]] = []
+        entries: list[tuple[Any, int, Any]] = []
         for start in starts[bisect_right(starts, low) : bisect_right(starts, high)]:
             rows = self._rows[start]
-            found.extend([(key, start, rows[key]) for key in sorted(rows, key=key_out)])
-        return found
-
-    def release(self, start: int, /) -> None:
-        if not self.spec.held or start <= self._released:
-            return
-        self._released = start
-        self._floor = floor = min(self._horizon, start)
-        if floor >= self._release_at:
-            self._expire(floor)
-            self._release_at = floor + self._width
+            entries.extend([(key, start, rows[key]) for key in sorted(rows, key=key_out)])
+        return entries
 
     def changes(self) -> list[ChangelogRecord]:
         return [record for changed in self._drained() for record in changed.changes.records()]
 
     def _drained(self) -> Iterator[Changed]:
-        """What has changed since the last call, by start."""
+        """Yields the changes since the last call, by start."""
         codec = self._codec
         counted, self._counted = self._counted, {}
-        for start, (keys, known, counts, times) in counted.items():
-            names, suffix = known or codec.keys_out(keys), store_window_key(b"", start)
+        for start, (keys, serialized, counts, times) in counted.items():
+            names, suffix = serialized or codec.keys_out(keys), store_window_key(b"", start)
             yield Changed(start, keys, names, Changes([n + suffix for n in names], codec.values_out(counts), times))
         dirty, self._dirty = self._dirty, {}
         few: dict[int, dict[Any, Any]] = {}
@@ -333,29 +294,23 @@ class MemoryWindowStore:
             yield self._together(few)
 
     def _together(self, dirty: dict[int, dict[Any, Any]]) -> Changed:
-        """What has changed in many windows with few rows each: what is done for a window would take longer than these.
+        """Returns the changes of many windows with few changed rows each, encoded together.
 
-        Sliding windows have them, and processors whose windows begin at any time.
+        Sliding windows have them, and processors whose windows start at any time; a call per window would cost more.
         """
         keys: list[Any] = []
         starts: list[int] = []
         rows: list[Any] = []
         suffixes: list[bytes] = []
-        for start, some in dirty.items():
-            keys += some
-            rows += some.values()
-            starts += [start] * len(some)
-            suffixes += [store_window_key(b"", start)] * len(some)
+        for start, changed in dirty.items():
+            keys += changed
+            rows += changed.values()
+            starts += [start] * len(changed)
+            suffixes += [store_window_key(b"", start)] * len(changed)
         names = self._codec.keys_out(keys)
         written = list(map(add, names, suffixes))
         return Changed(starts, keys, names, self._codec.changes(written, rows, starts))
 
-    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
-        codec, notes = self._codec, self._notes
-        self._notes = False
-        try:
-            for record in records:
-                key, start, _ = split_store_window_key(record.key)
-                self.put(codec.key_in(key), start, codec.row(record))
-        finally:
-            self._notes = notes
+    def _apply(self, record: ChangelogRecord) -> None:
+        name, start, _ = split_store_window_key(record.key)
+        self.put(self._codec.key_in(name), start, self._codec.row(record))

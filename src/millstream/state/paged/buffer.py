@@ -1,61 +1,35 @@
-"""The buffer, by page."""
+"""The paged buffer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from heapq import heappush
 from typing import Any, ClassVar
 
-from millstream.state.absent import Absent
-from millstream.state.codec import Codec, buffer_key, split_buffer_key
+from millstream.state.codec import buffer_key, split_buffer_key
 from millstream.state.memory.buffer import MemoryBufferStore
-from millstream.state.paged.format import Numbers, Row
-from millstream.state.paged.rows import Collected, Cost, Pending, Taken, merged, no_times
-from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
+from millstream.state.paged.format import Row
+from millstream.state.paged.rows import merged
+from millstream.state.paged.store import MemoryCost, PagedStore, PageRows
+from millstream.state.spec import NO_TIMESTAMP
 
 
-class PagedBufferStore(Pending, MemoryBufferStore):
-    """Members are the entries. All are in memory, because the first of all must be found."""
+class PagedBufferStore(PagedStore, MemoryBufferStore):
+    """Members are the entries. All are in memory, because the first entry of all pages must be known."""
 
-    __slots__ = ("_given", "absent")
+    __slots__ = ("_reported",)
 
-    cost: ClassVar[Cost] = Cost(row=175, byte=1.5)
-    floor: ClassVar[int] = -1
-    clock: ClassVar[tuple[int, int]] = (-1, 0)
+    cost: ClassVar[MemoryCost] = MemoryCost(row=175, byte=1.5)
     pinned: ClassVar[bool] = True
 
-    def __init__(self, spec: StoreSpec, codec: Codec) -> None:
-        super().__init__(spec, codec)
-        self.absent: Absent | None = None
-        self._given = []
-        self._mark = self._dirty.setdefault
+    def _marks(self) -> Iterable[Any]:
+        return self._dirty
 
-    def resume(self, time: int, counter: int, /) -> None:
-        pass  # it has no time
-
-    def drain(self) -> Taken:
-        marks = list(self._dirty)
-        return self.taken(marks, MemoryBufferStore.changes(self))
-
-    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
-        records = list(records)
-        super().restore(records)
-        self._given.append(self.taken([split_buffer_key(record.key) for record in records], records))
-
-    def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
-        return no_times(keys), keys
-
-    def members(self, marks: Sequence[Any], _times: Any, /) -> list[Any]:
-        return list(marks)
-
-    def extend(self, members: list[Any], marks: Sequence[Any], _times: Any, /) -> None:
-        members += marks
-
-    def collect(self, members: list[Any], _low: int, _high: int, /) -> Collected:
+    def collect(self, members: list[Any], _low: int, _high: int, /) -> PageRows:
         value_out, items = self._codec.value_out, self._items
         marks = [entry for entry in dict.fromkeys(members) if entry in items]
         rows: list[Row] = [(buffer_key(*entry), value_out(items[entry]), NO_TIMESTAMP) for entry in marks]
-        return Collected(marks, marks, rows)
+        return PageRows(marks, marks, rows)
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         members: list[Any] = []
@@ -65,9 +39,6 @@ class PagedBufferStore(Pending, MemoryBufferStore):
             heappush(self._heap, entry)
             members.append(entry)
         return members
-
-    def evict(self, members: list[Any], low: int, high: int, /) -> None:
-        raise NotImplementedError("a buffer stays in memory")
 
     def is_changed(self) -> Callable[[Any], bool]:
         return lambda _members: True

@@ -1,19 +1,20 @@
-"""The key-value store, by page."""
+"""The paged key-value store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar
 
 from millstream.state.codec import Codec
-from millstream.state.memory.key_value import MemoryKeyValueStore, putter
+from millstream.state.memory.key_value import MemoryKeyValueStore
 from millstream.state.paged.format import Numbers, Row
-from millstream.state.paged.rows import Collected, Cost, Pending, Taken, encoded, held_rows, merged, no_times
-from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.state.paged.rows import encoded, merged, no_times, present_rows
+from millstream.state.paged.store import MarkedChanges, MemoryCost, PagedStore, PageRows
+from millstream.state.spec import StoreSpec
 
 
 def group_of(key: bytes) -> bytes:
-    r"""Returns the beginning of a key that names its group.
+    r"""Returns the prefix of a key that names its group.
 
     >>> group_of(b"\0\0\0\2abc")
     b'\x00\x00\x00\x02ab'
@@ -22,9 +23,9 @@ def group_of(key: bytes) -> bytes:
 
 
 class LoadingRows(dict[Any, Any]):
-    """Rows by key; one that is not there is looked for among those that are not in memory.
+    """Rows by key. The page of a key that is not in memory is loaded.
 
-    On a hit the bound ``__getitem__`` costs what ``dict.get`` does.
+    On a hit the bound ``__getitem__`` costs as much as ``dict.get``.
     """
 
     __slots__ = ("_store",)
@@ -41,47 +42,29 @@ class LoadingRows(dict[Any, Any]):
         return self.get(key)
 
 
-class PagedKeyValueStore(Pending, MemoryKeyValueStore):
-    """Members are the keys."""
+class PagedKeyValueStore(PagedStore, MemoryKeyValueStore):
+    """Marks and members are the keys."""
 
-    __slots__ = ("_given",)
+    __slots__ = ("_reported",)
 
-    cost: ClassVar[Cost] = Cost(row=165, byte=1.5)
-    floor: ClassVar[int] = -1
-    clock: ClassVar[tuple[int, int]] = (-1, 0)
+    cost: ClassVar[MemoryCost] = MemoryCost(row=165, byte=1.5)
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         super().__init__(spec, codec)
-        self._given = []
         self._rows = LoadingRows(self)
         self.get = self._rows.__getitem__
-        self._mark = self._dirty.setdefault
-        self.put = putter(self._rows, self._delete, self._mark)
+        self._record_changes(True)
 
-    def resume(self, time: int, counter: int, /) -> None:
-        pass  # it has no time
-
-    def drain(self) -> Taken:
+    def _drain(self) -> MarkedChanges:
         marks, changes = self._drained()
-        return Taken(marks, *self.places(changes.keys), changes)
-
-    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
-        records = list(records)
-        super().restore(records)
-        self._given.append(self.taken([self._codec.key_in(record.key) for record in records], records))
+        return MarkedChanges(marks, *self.places(changes.keys), changes)
 
     def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
         return no_times(keys), [group_of(key) for key in keys] if self.spec.grouped else keys
 
-    def members(self, marks: Sequence[Any], _times: Any, /) -> list[Any]:
-        return list(marks)
-
-    def extend(self, members: list[Any], marks: Sequence[Any], _times: Any, /) -> None:
-        members += marks
-
-    def collect(self, members: list[Any], _low: int, _high: int, /) -> Collected:
-        marks, rows = held_rows(self._rows, members)
-        return Collected(marks, marks, encoded(self._codec, self._codec.keys_out(marks), rows))
+    def collect(self, members: list[Any], _low: int, _high: int, /) -> PageRows:
+        marks, rows = present_rows(self._rows, members)
+        return PageRows(marks, marks, encoded(self._codec, self._codec.keys_out(marks), rows))
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         key_in, row_in, held, changed = self._codec.key_in, self._codec.row_in, self._rows, self._changed()
@@ -106,4 +89,7 @@ class PagedKeyValueStore(Pending, MemoryKeyValueStore):
         return lambda members: any(key in changed for key in members)
 
     def _changed(self) -> Collection[Any]:
-        return {*self._dirty, *self.given_marks()} if self._given else self._dirty
+        return set(self._all_marks()) if self._reported else self._dirty
+
+    def _marks(self) -> Collection[Any]:
+        return self._dirty

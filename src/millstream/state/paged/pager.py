@@ -14,7 +14,8 @@ from millstream.state.paged.format import Numbers, Row, SegmentEntry, StoreEntry
 from millstream.state.paged.key_value import group_of
 from millstream.state.paged.page_cache import GROWN
 from millstream.state.paged.pages import Page, Segment, bucket_of
-from millstream.state.paged.rows import Collected, PagedRows, merged
+from millstream.state.paged.rows import merged
+from millstream.state.paged.store import PagedStore, PageRows
 from millstream.state.spec import ChangelogRecord, Changes
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Pager:
         memory: About what its pages in memory take; `Residence` counts it.
     """
 
-    def __init__(self, residence: Residence, entry: StoreEntry, store: PagedRows, codec: Codec) -> None:
+    def __init__(self, residence: Residence, entry: StoreEntry, store: PagedStore, codec: Codec) -> None:
         self.id = entry.id
         self.name = entry.name
         self.kind = entry.kind
@@ -55,11 +56,11 @@ class Pager:
 
     def entry(self) -> StoreEntry | None:
         """What the manifest says of the store; None if there is nothing to say."""
-        time, counter = self.store.clock
+        time = -1 if self.store.time is None else self.store.time
         if not self.segments and time == -1:
             return None
         segments = [segment.entry() for segment in self.segments.values()]
-        return StoreEntry(self.id, self.name, self.kind, self.width, time, counter, segments)
+        return StoreEntry(self.id, self.name, self.kind, self.width, time, self.store.counter, segments)
 
     @property
     def resident(self) -> int:
@@ -247,7 +248,7 @@ class Pager:
     def _overlay(self, page: Page, sequence: int, record: Row) -> None:
         if page.overlay is None:
             page.overlay = {}
-        page.overlay[(sequence, len(page.overlay)) if self.store.replayed else record[0]] = record
+        page.overlay[(sequence, len(page.overlay)) if not self.store.absolute else record[0]] = record
 
     def _new_segment(self, number: int, sequence: int) -> Segment | None:
         """Adds a segment, empty and in memory; None if its rows are gone already."""
@@ -307,7 +308,7 @@ class Pager:
         for place, name in enumerate(names):
             dealt[bucket_of(crc32(name), buckets)].append(place)
         for bucket, places in enumerate(dealt):
-            if dirty and (places or store.replayed):  # what was there and is no more needs the whole log, too
+            if dirty and (places or not store.absolute):  # what was there and is no more needs the whole log, too
                 page = segment.page(bucket)
                 page.members = store.members([marks[place] for place in places], times[places])
                 self._note_logged(page, len(places), int(each * len(places)), dirty)
@@ -326,7 +327,7 @@ class Pager:
         """
         first = not segment.bytes
         absent = [page for page in pages if page.members is None]
-        if first or self.store.replayed:
+        if first or not self.store.absolute:
             self.load(absent)
             absent = []
         here = [page for page in pages if page.members is not None]
@@ -391,7 +392,7 @@ class Pager:
                     page.stored = len(empty)
         return puts
 
-    def _collect(self, page: Page) -> Collected:
+    def _collect(self, page: Page) -> PageRows:
         return self.store.collect(page.members, page.segment.low, page.segment.high)
 
     def _write(self, page: Page, sequence: int, members: Any, rows: list[Row]) -> bytes:

@@ -11,7 +11,6 @@ from millstream.state.codec import FOREVER, Codec
 from millstream.state.coded import coded
 from millstream.state.memory import AnyStore, check_spec
 from millstream.state.paged.buffer import PagedBufferStore
-from millstream.state.paged.duplicates import PagedDuplicatesStore
 from millstream.state.paged.format import (
     MANIFEST_KEY,
     Manifest,
@@ -29,7 +28,7 @@ from millstream.state.paged.log import Log
 from millstream.state.paged.page_cache import Residence
 from millstream.state.paged.pager import Pager
 from millstream.state.paged.pages import Page, Segment
-from millstream.state.paged.session import PagedSessionStore
+from millstream.state.paged.sorted_rows import PagedDuplicatesStore, PagedSessionStore
 from millstream.state.paged.versioned import PagedVersionedStore
 from millstream.state.paged.window import PagedWindowStore
 from millstream.state.spec import ChangelogRecord, StoreSpec

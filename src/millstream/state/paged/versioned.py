@@ -1,85 +1,48 @@
-"""The versioned store, by page."""
+"""The paged versioned store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from millstream.state.codec import Codec, discard
+from millstream.state.memory.base import NEVER
 from millstream.state.memory.versioned import MemoryVersionedStore
-from millstream.state.paged.format import Numbers, Row
-from millstream.state.paged.rows import Collected, Cost, Pending, Taken, no_times
-from millstream.state.spec import ChangelogRecord, StoreSpec
-
-_EVER = 1 << 64
+from millstream.state.paged.format import Row
+from millstream.state.paged.store import MemoryCost, PagedStore, PageRows
 
 
-class PagedVersionedStore(Pending, MemoryVersionedStore):
-    """Members are the keys. A row of a page has all versions of a key, which is complete in memory or not there at all.
+class PagedVersionedStore(PagedStore, MemoryVersionedStore):
+    """Marks and members are the keys. A row of a page has all versions of a key; all of them are in memory, or none.
 
-    The log has each version that was put. Putting one is no absolute value, it depends on the versions that there are:
-    a page has the number of its last change, and only later ones are put over it.
+    The log contains each version that was put. The effect of a put depends on the versions that exist, so a page
+    records the sequence number of its last change, and only later changes are applied to it.
     """
 
-    __slots__ = ("_given",)
+    __slots__ = ("_reported",)
 
-    cost: ClassVar[Cost] = Cost(row=180, byte=1.5)
-    floor: ClassVar[int] = -1
-    replayed: ClassVar[bool] = True
+    cost: ClassVar[MemoryCost] = MemoryCost(row=180, byte=1.5)
+    absolute: ClassVar[bool] = False
 
-    def __init__(self, spec: StoreSpec, codec: Codec) -> None:
-        super().__init__(spec, codec)
-        self._given = []
-        self._mark = self._log.append
+    def _marks(self) -> Iterable[Any]:
+        return (change[0] for change in self._log)
 
-    @property
-    def clock(self) -> tuple[int, int]:
-        return self._time, 0
-
-    def resume(self, time: int, _counter: int, /) -> None:
-        self._set_time(time)
-
-    def drain(self) -> Taken:
-        marks = [mark[0] for mark in self._log]
-        return self.taken(marks, MemoryVersionedStore.changes(self))
-
-    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
-        log, mark = self._log, self._mark
-        self._log = []
-        self._mark = self._log.append
-        try:
-            for key, value, timestamp in records:
-                self.put(self._codec.key_in(key), None if value is None else self._codec.value_in(value), timestamp)
-            self.changes()
-        finally:
-            self._log, self._mark = log, mark
-
-    def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
-        return no_times(keys), keys
-
-    def members(self, marks: Sequence[Any], _times: Any, /) -> list[Any]:
-        return list(marks)
-
-    def extend(self, members: list[Any], marks: Sequence[Any], _times: Any, /) -> None:
-        members += marks
-
-    def collect(self, members: list[Any], _low: int, _high: int, /) -> Collected:
+    def collect(self, members: list[Any], _low: int, _high: int, /) -> PageRows:
         key_out, value_out, ended = self._codec.key_out, self._codec.value_out, self._ended
         marks: list[Any] = []
         rows: list[Row] = []
         for key in dict.fromkeys(members):
-            versions = self._versions.get(key)
+            versions = self._rows.get(key)
             if versions is not None:
                 marks.append(key)
                 kept = [(timestamp, None if value is None else value_out(value)) for timestamp, value in versions]
                 rows.append((key_out(key), key in ended, kept))
-        return Collected(marks, marks, rows)
+        return PageRows(marks, marks, rows)
 
     def count(self, rows: list[Row], /) -> int:
         return sum(len(versions) for _, _, versions in rows)
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, sequence: int, /) -> list[Any]:
-        key_in, value_in, held = self._codec.key_in, self._codec.value_in, self._versions
+        key_in, value_in, held = self._codec.key_in, self._codec.value_in, self._rows
         later = [(key_in(r[0]), r[1], r[2]) for (number, _), r in (overlay or {}).items() if number > sequence]
         later = [change for change in later if change[0] not in held]
         members: list[Any] = []
@@ -99,22 +62,24 @@ class PagedVersionedStore(Pending, MemoryVersionedStore):
         return members
 
     def _replay(self, changes: list[tuple[Any, bytes | None, int]]) -> None:
-        """Puts versions that were put before, whatever the time is now."""
+        """Repeats puts of the log, also of versions that are older than the horizon by now."""
         value_in = self._codec.value_in
-        absent, oldest, mark = self.absent, self._oldest, self._mark
-        self.absent, self._oldest, self._mark = None, -_EVER, discard()
+        absent, horizon = self.absent, self._horizon
+        self.absent, self._horizon = None, -NEVER
+        self._record_changes(False)
         try:
             for key, value, timestamp in changes:
                 self.put(key, None if value is None else value_in(value), timestamp)
         finally:
-            self.absent, self._oldest, self._mark = absent, oldest, mark
+            self.absent, self._horizon = absent, horizon
+            self._record_changes(True)
 
     def evict(self, members: list[Any], _low: int, _high: int, /) -> None:
         for key in members:
-            self._versions.pop(key, None)
+            self._rows.pop(key, None)
             self._ended.discard(key)
-        self._index.forget(-_EVER, _EVER, members)
+        self._index.forget(-NEVER, NEVER, members)
 
     def is_changed(self) -> Callable[[Any], bool]:
-        changed = {mark[0] for mark in self._log}.union(self.given_marks())
+        changed = set(self._all_marks())
         return lambda members: not changed.isdisjoint(members)

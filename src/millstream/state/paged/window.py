@@ -1,73 +1,38 @@
-"""The window store, by page."""
+"""The paged window store."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from millstream.serde.key_layouts import split_store_window_key, store_window_key
-from millstream.state.codec import Codec
 from millstream.state.memory.window import MemoryWindowStore
 from millstream.state.paged.format import Numbers, Row
-from millstream.state.paged.rows import (
-    Collected,
-    Cost,
-    Pending,
-    Taken,
-    encoded,
-    held_rows,
-    joined,
-    merged,
-    times_in,
-)
-from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.state.paged.rows import encoded, merged, present_rows, times_in
+from millstream.state.paged.store import MarkedChanges, MemoryCost, PagedStore, PageRows, joined
 
 
-class PagedWindowStore(Pending, MemoryWindowStore):
-    """Marks are keys, members lists of keys by start."""
+class PagedWindowStore(PagedStore, MemoryWindowStore):
+    """Marks are keys. Members are lists of keys by start."""
 
-    __slots__ = ("_given",)
+    __slots__ = ("_reported",)
 
-    cost: ClassVar[Cost] = Cost(row=145, byte=1.6, member=340)
-
-    def __init__(self, spec: StoreSpec, codec: Codec) -> None:
-        super().__init__(spec, codec)
-        self._given = []
-        self._notes = True
+    cost: ClassVar[MemoryCost] = MemoryCost(row=145, byte=1.6, member=340)
 
     @property
     def floor(self) -> int:
         return self._floor
 
-    @property
-    def clock(self) -> tuple[int, int]:
-        return self._time, 0
-
-    def resume(self, time: int, _counter: int, /) -> None:
-        self._set_time(time)
-
-    def drain(self) -> Taken:
+    def _drain(self) -> MarkedChanges:
         return joined(
             [
-                Taken(keys, np.zeros(len(names), np.int64) + np.array(starts, np.int64), names, changes)
+                MarkedChanges(keys, np.zeros(len(names), np.int64) + np.array(starts, np.int64), names, changes)
                 for starts, keys, names, changes in self._drained()
             ]
         )
-
-    def restore(self, records: Iterable[ChangelogRecord], /) -> None:
-        records = list(records)
-        super().restore(records)
-        marks: list[Any] = []
-        self._note_counted()
-        for record in records:
-            name, start, _ = split_store_window_key(record.key)
-            key = self._codec.key_in(name)
-            self._dirty.get(start, {}).pop(key, None)
-            marks.append(key)
-        self._given.append(self.taken(marks, records))
 
     def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
         return times_in(keys, 12), [key[:-12] for key in keys]
@@ -85,19 +50,19 @@ class PagedWindowStore(Pending, MemoryWindowStore):
         for key, start in zip(marks, starts.tolist(), strict=True):
             members.setdefault(start, []).append(key)
 
-    def collect(self, members: dict[int, list[Any]], _low: int, _high: int, /) -> Collected:
+    def collect(self, members: dict[int, list[Any]], _low: int, _high: int, /) -> PageRows:
         codec = self._codec
-        found: dict[int, list[Any]] = {}
+        present: dict[int, list[Any]] = {}
         collected: list[Row] = []
         for start, keys in members.items():
             held = self._rows.get(start)
             if held is None or start <= self._floor:
                 continue
-            there, rows = held_rows(held, keys)
+            own, rows = present_rows(held, keys)
             suffix = store_window_key(b"", start)
-            collected += encoded(codec, [name + suffix for name in codec.keys_out(there)], rows)
-            found[start] = there
-        return Collected(found, [key for keys in found.values() for key in keys], collected)
+            collected += encoded(codec, [name + suffix for name in codec.keys_out(own)], rows)
+            present[start] = own
+        return PageRows(present, [key for keys in present.values() for key in keys], collected)
 
     def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> dict[int, list[Any]]:
         key_in, row_in, changed, index = self._codec.key_in, self._codec.row_in, self._changed(), self._index
@@ -132,15 +97,15 @@ class PagedWindowStore(Pending, MemoryWindowStore):
     def is_changed(self) -> Callable[[Any], bool]:
         changed = self._changed()
         return lambda members: any(
-            key in some for start, keys in members.items() if (some := changed.get(start)) for key in keys
+            key in own for start, keys in members.items() if (own := changed.get(start)) for key in keys
         )
 
     def _changed(self) -> Mapping[int, Collection[Any]]:
-        self._note_counted()
-        if not self._given:
+        self._merge_counted()
+        if not self._reported:
             return self._dirty
         changed = {start: set(rows) for start, rows in self._dirty.items()}
-        for taken in self._given:
-            for key, start in zip(taken.marks, taken.times.tolist(), strict=True):
+        for part in self._reported:
+            for key, start in zip(part.marks, part.times.tolist(), strict=True):
                 changed.setdefault(start, set()).add(key)
         return changed
