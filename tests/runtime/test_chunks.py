@@ -78,6 +78,15 @@ def filtered_counts(app: App) -> None:
     app.stream("in", value=int).filter(lambda value: value % 3 > 0).group_by_key().count().to_stream().to("out")
 
 
+def retimed(app: App) -> None:
+    app.stream("in", value=int).with_timestamp(lambda value: 500 - value).to("out")
+
+
+def retimed_windows(app: App) -> None:
+    stream = app.stream("in", value=int).with_timestamp(lambda value: value * 37 % 400 - 3)
+    stream.group_by_key().windowed_by(tumbling(100, grace=60)).count(store="windows").to_stream().to("out")
+
+
 def copied(app: App) -> None:
     app.stream("in", value=int).to("out")
 
@@ -97,7 +106,7 @@ def filtered_by_who_knows(app: App) -> None:
 
 SHAPES = [
     counts, windows, unlogged_windows, long_retention, mapped, mapped_with_key, filtered, filtered_not,
-    filtered_by_who_knows, filtered_counts, copied, two_functions,
+    filtered_by_who_knows, filtered_counts, retimed, retimed_windows, copied, two_functions,
 ]  # fmt: skip
 
 

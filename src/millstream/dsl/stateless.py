@@ -170,6 +170,49 @@ class StatelessOperators(Dataset[K, V]):
         return self._then(node, value=self._internals.result_serde(value, wrapped, "value"))
 
     @overload
+    def with_timestamp(self, function: Callable[[V], int], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
+    def with_timestamp(self, function: Callable[[K, V], int], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
+    def with_timestamp(self, function: OfValueAndHeaders[V, int], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
+    def with_timestamp(self, function: OfKeyValueAndHeaders[K, V, int], *, name: str | None = None) -> Stream[K, V]: ...
+    @overload
+    def with_timestamp(self, function: Expr, *, name: str | None = None) -> Stream[K, V]: ...
+    def with_timestamp(self, function: Any, *, name: str | None = None) -> Stream[K, V]:
+        """Gives each record a new timestamp. Stateless; key, value and headers stay, and nothing is repartitioned.
+
+        Windows, joins, tables and topics below use the new timestamp: a record may become late, or no longer be late.
+        Stream-time punctuators of processors in the same sub-topology follow the timestamps of the input. Records with
+        a null key or value are passed to the function like all others. A result that is not an int from 0 to
+        2**63 - 1 is an error of the record, which goes to ``processing.exception.handler``.
+
+        To set the timestamps of all records of a topic, use ``timestamp=…`` of `App.stream`.
+
+        Args:
+            function: Of the value, or of key and value; returns milliseconds since the epoch.
+            name: Name of the operator.
+
+        >>> from millstream import App, TestDriver, col, tumbling
+        >>> app = App("event-time")
+        >>> clicks = app.stream("uploads").flat_map_values(lambda upload: upload["clicks"]).with_timestamp(col("at"))
+        >>> clicks.group_by_key().windowed_by(tumbling("1m")).count().to_stream().to("per-minute")
+        >>> with TestDriver(app) as driver:
+        ...     upload = {"clicks": [{"at": 5_000}, {"at": 7_000}, {"at": 65_000}]}
+        ...     driver.input("uploads").pipe("ann", upload, timestamp=90_000)
+        ...     [(record.key.start, record.value) for record in driver.output("per-minute").read_all()]
+        [(0, 1), (0, 2), (60000, 1)]
+        """
+        wrapped = self._internals.record_function(function, "with_timestamp")
+        result = self._internals.result_serde(None, wrapped, "value")
+        if result is not None and result.python_type in {str, float, bool, bytes}:
+            raise TopologyError(
+                f"with_timestamp: {wrapped.location} returns {result.python_type.__name__}, which is not a timestamp",
+                hint="return an int: milliseconds since the epoch",
+            )
+        return self._then(self._internals.add(plan.WithTimestamp, "with-timestamp", name, function=wrapped))
+
+    @overload
     def flat_map(
         self,
         function: Callable[[V], Iterable[tuple[K2, V2]]],

@@ -120,6 +120,10 @@ class Chunk:
         """Returns the records with other values."""
         return Chunk(self._keys, values, self.timestamps, self.headers, self.key_bytes, self.origin)
 
+    def with_timestamps(self, timestamps: Sequence[int]) -> Chunk:
+        """Returns the records with other timestamps."""
+        return Chunk(self._keys, self.values, timestamps, self.headers, self.key_bytes, self.origin)
+
     def with_counts(self, counts: Sequence[int], timestamps: Sequence[int]) -> Chunk:
         """Returns the records with the counts of their keys as values, and other timestamps."""
         return Chunk(self._keys, counts, timestamps, self.headers, self.key_bytes, self.origin)

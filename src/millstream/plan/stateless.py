@@ -51,6 +51,20 @@ class MapValues(Node, kw_only=True):
     pure: ClassVar[bool] = True
 
 
+class WithTimestamp(Node, kw_only=True):
+    """Gives each record a new timestamp.
+
+    New timestamps determine the order of records behind an exchange, so the operator keeps its place (it does not
+    declare `keeps_records`) and needs the order of its input.
+    """
+
+    parent: Node
+    function: Function
+
+    pure: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
+
+
 class FlatMap(Node, kw_only=True):
     """Turns each record into any number of records."""
 

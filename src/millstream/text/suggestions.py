@@ -12,22 +12,29 @@ C = TypeVar("C", bound=type)
 
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
-_AGGREGATIONS = (
-    "count", "reduce", "aggregate", "cogroup", "sum", "min", "max", "avg", "first", "last", "collect", "top_k",
-    "count_distinct",
-)  # fmt: skip
-_OF_STREAMS = (
-    "to", "map", "flat_map", "flat_map_values", "foreach", "peek", "print", "process", "process_values", "merge",
-    "split", "select_key", "repartition", "deduplicate",
-)  # fmt: skip
+_CLASSES: dict[str, type] = {}
+"""The classes with hints, by name."""
 
 
 def _each(names: Iterable[str], way: str) -> dict[str, str]:
     return {name: f"write {way.replace('NAME', name)}" for name in names}
 
 
+# How to get from an object to the methods of another class; of several classes with a method, the last one counts.
+_BEFORE = ".NAME(…) before the grouping, or on its result"
+_WAYS: dict[str, dict[str, str]] = {
+    "Stream": {"GroupedStream": ".group_by_key().NAME(…), or .group_by(…).NAME(…)"},
+    "Table": {
+        "GroupedStream": ".to_stream().group_by_key().NAME(…)",
+        "Stream": ".to_stream().NAME(…)",
+        "GroupedTable": ".group_by(…).NAME(…)",
+    },
+    "GroupedStream": {"Stream": _BEFORE},
+    "GroupedTable": {"Stream": _BEFORE},
+    "WindowedStream": {"Stream": _BEFORE},
+    "CogroupedStream": {"Stream": _BEFORE},
+}
 _STREAM = {
-    **_each(_AGGREGATIONS, ".group_by_key().NAME(…), or .group_by(…).NAME(…)"),
     "windowed_by": "write .group_by_key().windowed_by(…), or .group_by(…).windowed_by(…): windows are of groups",
     "suppress": "write .group_by_key().windowed_by(…).count().suppress(…): tables hold updates back",
     "to_stream": "it is a stream already",
@@ -44,17 +51,13 @@ _STREAM = {
     "run": "applications are run: app.run()",
 }
 _TABLE = {
-    **_each(_OF_STREAMS, ".to_stream().NAME(…)"),
-    **_each(_AGGREGATIONS, ".group_by(…).NAME(…)"),
     "map": "write .map_values(…); or .to_stream().map(…), for another key",
     "group_by_key": "write .group_by(lambda key, value: (key, value))",
-    "windowed_by": "write .to_stream().group_by_key().windowed_by(…)",
     "to_table": "it is a table already",
     "get": "give it a name, store=…, and read it: handle.store(name).get(key), or driver.store(name) in a test",
 }
 _FIRST = ".count(), .reduce(…) or .aggregate(…) first, then .to_stream()"
 _GROUPED = {
-    **_each((*_OF_STREAMS, "filter", "filter_not", "map_values"), ".NAME(…) before the grouping, or on its result"),
     **_each(("to", "foreach", "print"), f"{_FIRST}.NAME(…)"),
     "to_stream": f"write {_FIRST}",
     "suppress": "write .windowed_by(…).count().suppress(…): tables hold updates back",
@@ -74,7 +77,6 @@ _ELSEWHERE: dict[str, dict[str, str]] = {
     "GroupedTable": {**_GROUPED, "windowed_by": "write .to_stream().group_by_key().windowed_by(…) on the table"},
     "WindowedStream": {**_GROUPED, "windowed_by": "it is windowed already"},
     "CogroupedStream": {**_GROUPED, **_each(("count", "reduce"), ".aggregate(…): a cogroup is aggregated")},
-    "GlobalTable": dict.fromkeys((*_TABLE, "to_stream", "filter", "map_values", "group_by"), _GLOBAL),
     **dict.fromkeys(("TimeWindow", "SlidingWindow", "SessionWindow", "UnlimitedWindow", "JoinWindow"), _WINDOWS),
     "App": {
         "to": "streams are written: app.stream(…).to(topic)",
@@ -102,7 +104,24 @@ def suggesting_attributes(cls: C) -> C:
     Type checkers do not see it, so they go on to report misspelt attributes.
     """
     cls.__getattr__ = _unknown  # type: ignore[attr-defined]
+    _CLASSES[cls.__name__] = cls
     return cls
+
+
+def _hints(kind: type) -> dict[str, str]:
+    """Returns the hints for attributes that a class lacks, by name."""
+    names = [cls.__name__ for cls in kind.__mro__]
+    if "GlobalTable" in names:
+        return dict.fromkeys((*_TABLE, *_methods("Stream"), *_methods("Table")), _GLOBAL)
+    hints: dict[str, str] = {}
+    for other, way in next((_WAYS[name] for name in names if name in _WAYS), {}).items():
+        hints |= _each(_methods(other), way)
+    return hints | next((_ELSEWHERE[name] for name in names if name in _ELSEWHERE), {})
+
+
+def _methods(name: str) -> list[str]:
+    cls = _CLASSES[name]
+    return [method for method in dir(cls) if not method.startswith("_") and callable(getattr(cls, method))]
 
 
 def _unknown(owner: Any, name: str) -> NoReturn:
@@ -112,12 +131,12 @@ def _unknown(owner: Any, name: str) -> NoReturn:
         raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
     snake = _CAPITAL.sub(r"_\1", name).lower()
     public = [known for known in dir(kind) if not known.startswith("_")]
-    known_elsewhere = next((_ELSEWHERE[c.__name__] for c in kind.__mro__ if c.__name__ in _ELSEWHERE), {})
-    hint = known_elsewhere.get(snake)
+    elsewhere = _hints(kind)
+    hint = elsewhere.get(snake)
     if hint is None and snake in public:
         hint = f"did you mean {snake!r}?"
     if hint is None:
-        hint = suggestion(snake, public) or _near(snake, known_elsewhere) or f"it has: {', '.join(public)}"
+        hint = suggestion(snake, public) or _near(snake, elsewhere) or f"it has: {', '.join(public)}"
     error = UnknownAttributeError(f"a {kind.__name__} has no {name!r}", hint=hint)
     error.name = name  # else Python would look for a near name, too, and tell it behind ours
     raise error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from millstream.core.durations import END_OF_TIME
 from millstream.core.records import Headers
 from millstream.engine.chunks import Bulk, Chunk, results
 from millstream.engine.compile import Build, Process, in_bulk, operator
@@ -162,6 +163,41 @@ def map_values(node: plan.MapValues, build: Build) -> Process:
 def map_all_values(node: plan.MapValues, build: Build) -> Bulk | None:
     """Gives each record a new value."""
     return _calling(node, build, node.function, _callable(node.function), Chunk.with_values)
+
+
+@operator(plan.WithTimestamp)
+def with_timestamp(node: plan.WithTimestamp, build: Build) -> Process:
+    """Gives each record a new timestamp."""
+    forward, fail = build.forward(node), build.failure(node, node.function)
+    function = node.function.on_record()
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            time = _checked_timestamp(function(key, value, timestamp, headers))
+        except FAILURES as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        forward(key, value, time, headers)
+
+    return process
+
+
+@in_bulk(plan.WithTimestamp)
+def with_all_timestamps(node: plan.WithTimestamp, build: Build) -> Bulk | None:
+    """Gives each record a new timestamp."""
+    function = _callable(node.function)
+    return _calling(
+        node, build, node.function, lambda *part: _checked_timestamp(function(*part)), Chunk.with_timestamps
+    )
+
+
+def _checked_timestamp(timestamp: Any) -> int:
+    if type(timestamp) is int and 0 <= timestamp <= END_OF_TIME:
+        return timestamp
+    raise ProcessingError(
+        f"the function returned {timestamp!r} ({type(timestamp).__name__}), which is not a timestamp",
+        hint="a timestamp is an int from 0 to 2**63 - 1, in milliseconds since the epoch",
+    )
 
 
 @operator(plan.SelectKey)
