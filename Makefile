@@ -95,7 +95,7 @@ setup: ## Create or update .venv with the locked dependencies
 	fi; \
 	"$(BIN)/python" -m compileall -q src; \
 	"$(BIN)/python" --version; \
-	"$(BIN)/python" -m millstream.runtime.spark.archive
+	"$(BIN)/python" -m millstream.dev.class_archive
 
 lint: setup ## Check style (ruff) and the direction of imports (import-linter)
 	$(say) 'ruff check'

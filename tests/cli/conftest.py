@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.runtime.local import LocalRun
 
 from millstream import App, Materialized, session, tumbling
 from millstream.cli.main import main
 from millstream.log import ProducerRecord, open_log
+from millstream.runtime.in_process.batches import InProcessRun
 
 MILLSTREAM = Path(sys.executable).with_name("millstream")
 
@@ -149,6 +149,6 @@ def make_shop(data: Path) -> Path:
     exec(SHOP, {"App": App, "Materialized": Materialized, "session": session, "tumbling": tumbling}, names)
     app = App("shop", config={"state.dir": str(data)})
     names["app"].config = app.config
-    with LocalRun(names["app"]) as run:
+    with InProcessRun(names["app"]) as run:
         run.run()
     return data

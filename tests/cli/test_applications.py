@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import SHOP, Inside, Run, make_shop
 
 from millstream.log import ProducerRecord, open_log
-from millstream.runtime.start.prepared_application import lock_application
+from millstream.runtime.start.instance_lock import lock_application
 
 WORDS = """
 from millstream import App

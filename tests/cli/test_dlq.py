@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
-from tests.runtime.local import LocalRun
 
 from millstream import App
 from millstream.core.failpoints import EXIT_STATUS
 from millstream.log import ProducerRecord, open_log
+from millstream.runtime.in_process.batches import InProcessRun
 
 PAYMENTS = """
 from millstream import App
@@ -41,7 +41,7 @@ def payments(data: Path, *, mended: bool = False) -> App:
 
 
 def run(data: Path, *, mended: bool = False) -> None:
-    with LocalRun(payments(data, mended=mended)) as local:
+    with InProcessRun(payments(data, mended=mended)) as local:
         local.run()
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.conftest import MILLSTREAM, SHOP, Run, environment, run_in
 
 from millstream.log import open_log
-from millstream.runtime.start.prepared_application import lock_application
+from millstream.runtime.start.instance_lock import lock_application
 
 GOOD = [
     ("topics list", "counts"),

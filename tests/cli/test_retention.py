@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
-from tests.runtime.local import LocalRun
 
 from millstream import App
 from millstream.log import ProducerRecord, open_log
+from millstream.runtime.in_process.batches import InProcessRun
 
 DAY = 24 * 60 * 60 * 1000
 WEEK = {"retention.ms": str(7 * DAY)}
@@ -35,7 +35,7 @@ def create(data: Path, topic: str, config: dict[str, str]) -> None:
 def read_all(data: Path) -> None:
     app = App("shop", config={"state.dir": str(data), "log.cleanup.interval.ms": 0})
     app.stream("orders", value=str).to("copies")
-    with LocalRun(app) as run:
+    with InProcessRun(app) as run:
         run.run()
 
 

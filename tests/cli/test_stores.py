@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
-from tests.runtime.local import LocalRun
 
 from millstream import App
 from millstream.errors import UnknownStoreError
 from millstream.log import ProducerRecord, open_log
+from millstream.runtime.in_process.batches import InProcessRun
 
 
 def test_the_stores_of_an_application(shop: Run) -> None:
@@ -114,7 +114,7 @@ def test_a_store_to_which_no_batch_has_written_says_so(millstream: Run, data: Pa
         "error: store '{}' of application 'new' has no rows yet: no batch has written to it\n"
         "hint: run the application; while it runs, try again in a moment\n"
     )
-    with LocalRun(app) as run:
+    with InProcessRun(app) as run:
         assert millstream("stores", "get", "new", "counts", "k") == (1, "", message.format("counts"))
         assert millstream("stores", "scan", "new", "rows") == (1, "", message.format("rows"))
         listed = millstream("stores", "list", "new")

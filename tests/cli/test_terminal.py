@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
-from tests.runtime.local import LocalRun
 
 from millstream import App, TestDriver
 from millstream.cli.main import main
 from millstream.errors import ProcessingError
 from millstream.log import ProducerRecord, open_log
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.messages import failure_of
 from millstream.runtime.publish.committer import error_of
 from millstream.text.escaping import MESSAGE, TRACE
@@ -45,7 +45,7 @@ def evil_letter(data: Path) -> None:
         log.create_topic("in")
         log.produce("in", [ProducerRecord(EVIL.encode(), EVIL.encode(), 5, ((EVIL, EVIL.encode()), ("b", b"\xff")))])
     config = {"processing.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"}
-    with LocalRun(application(data, FORGED, **config)) as run:
+    with InProcessRun(application(data, FORGED, **config)) as run:
         run.run()
 
 
@@ -126,7 +126,7 @@ def test_a_dead_letter_has_the_beginning_of_a_long_text(data: Path) -> None:
         log.create_topic("in")
         log.produce("in", [ProducerRecord(b"k", b"v", 5)])
     config = {"processing.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"}
-    with LocalRun(application(data, "x" * 5_000_000 + "\ud800", **config)) as run:
+    with InProcessRun(application(data, "x" * 5_000_000 + "\ud800", **config)) as run:
         run.run()
     with open_log(data) as log:
         (row,) = log.read("dead", 0, 0, 1).to_pylist()

@@ -30,14 +30,14 @@ from millstream.log.api import Append, Log
 from millstream.log.blocks import Block, decode_headers, encode
 from millstream.log.opening import log_location
 from millstream.plan.stateless import Repartition, Sink
-from millstream.runtime.batches.subscription import Subscription
+from millstream.runtime.in_process.batches import InProcessRun
+from millstream.runtime.queries import stores_of
 from millstream.serde import Serde, serde_for
 from millstream.views.database import ViewDatabase
 from millstream.views.reader import open_view
 from tests.conformance import expressions, interpreter, processors
 from tests.conformance.interpreter import TYPES, UNCOUNTED, Topology, options_of, run_vector
 from tests.conformance.shapes import dump_stores, show_record
-from tests.runtime.local import LocalRun
 
 Vector = dict[str, Any]
 Backend = Literal["spark", "local"]
@@ -330,12 +330,12 @@ class _LocalHost:
     """Runs an application in this process."""
 
     def __init__(self, app: App, *, cold: bool, seed: int | None) -> None:
-        self._run = LocalRun(app, cold=cold)
+        self._run = InProcessRun(app, cold=cold)
         application = self._run.application
         self._id = app.id
         self._views = ViewDatabase(log_location(app.config).views)
-        self._specs = {spec.name: spec for spec in application.stores()}
-        self._topics = Subscription(application.program, application.log).topics
+        self._specs = {spec.name: spec for spec in stores_of(application.program.topology)}
+        self._topics = application.subscription.topics
         self._random = None if seed is None else random.Random(seed)
         self.dropped: Counter[tuple[str, str]] = Counter()
 
@@ -343,7 +343,7 @@ class _LocalHost:
         """Runs batches until there is nothing unread."""
         while unread := _unread(self._run.log, self._id, self._topics):
             if self._random is not None:
-                self._run.order(records=len(unread) * self._random.randint(1, 5))
+                self._run.change(records=len(unread) * self._random.randint(1, 5))
             assert self._run.batch()
             for drop in (drop for written in self._run.results for drop in written.drops):
                 self.dropped[drop.operator, drop.reason] += drop.count

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from tests.examples.loading import EXAMPLES, ROOT, Rows, app_of, expected, fill, written
-from tests.runtime.local import LocalRun
 
 from millstream import TestDriver
 from millstream.log import open_log
+from millstream.runtime.in_process.batches import InProcessRun
 
 RECORDS = 300
 RESULTS = {"deliveries", "visits"}
@@ -78,7 +78,7 @@ def check(example: str, run: Callable[[str], Open]) -> None:
 
 
 def run_without_spark(example: str) -> Open:
-    with LocalRun(app_of(example)) as local:
+    with InProcessRun(app_of(example)) as local:
         local.run()
     return app_of(example).store
 

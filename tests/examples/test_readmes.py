@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from tests.examples.loading import EXAMPLES, ROOT, app_of
-from tests.runtime.local import LocalRun
+
+from millstream.runtime.in_process.batches import InProcessRun
 
 examples = pytest.mark.parametrize("example", EXAMPLES)
 
@@ -27,7 +28,7 @@ def run(command: str) -> str:
     assert Path(program).parent == Path(".venv/bin")
     if arguments[0].endswith("/app.py"):
         assert len(arguments) == 1
-        with LocalRun(app_of(Path(arguments[0]).parent.name)) as local:
+        with InProcessRun(app_of(Path(arguments[0]).parent.name)) as local:
             local.run()
         return ""
     here = Path(sys.executable).with_name(Path(program).name)

@@ -13,7 +13,6 @@ from typing import Any
 
 from pyspark import cloudpickle as untyped_cloudpickle
 from tests.fault import smoke
-from tests.runtime.local import LocalRun
 
 from millstream import App
 from millstream.runtime.host.client import ask, connect, stop_all
@@ -21,6 +20,7 @@ from millstream.runtime.host.crash_recovery import run_traced
 from millstream.runtime.host.protocol import Done, Fetch, Fetched, HostMessage, ProgramData, Run
 from millstream.runtime.host.server import TOKEN_KEY
 from millstream.runtime.host.wire import HostGone, Wire
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.messages import TaskInput, TaskResult, pack, unpack
 from millstream.runtime.program.program import digest, pack_program
 
@@ -28,7 +28,7 @@ cloudpickle: Any = untyped_cloudpickle
 State = dict[bytes, bytes]
 
 
-class HostedRun(LocalRun):
+class HostedRun(InProcessRun):
     """An application whose tasks run in hosts. They end with the run, or with its *executor*, a process of its own.
 
     Args:

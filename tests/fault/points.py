@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-import tests.runtime.local  # noqa: F401  (it declares points of its own)
-
 import millstream
+import millstream.runtime.in_process.batches  # noqa: F401  (it declares points of its own)
 from millstream.core.failpoints import FAILPOINTS
 
 for module in pkgutil.walk_packages(millstream.__path__, "millstream."):

@@ -109,7 +109,7 @@ def read_stage(app: App, count: int, *, given: bool = False) -> TaskResult:
         count: How many records are read.
         given: They have been read already, as by Spark's own connector for Kafka.
     """
-    application = PreparedApplication(app)
+    application = PreparedApplication(app.topology(), app.config)
     records = stream_of(application.log.read("in", 0, 0, count)) if given else None
     application.close()
     program = packed(application.program)
@@ -228,7 +228,7 @@ def test_the_process_that_runs_a_batch_again_ends_with_the_worker_that_asked(tmp
 
     app = make(tmp_path)
     app.stream("in", value=str).map_values(hang, value=str).to("out")
-    application = PreparedApplication(app)
+    application = PreparedApplication(app.topology(), app.config)
     application.close()
     program = packed(application.program)
     own, theirs = socket.socketpair()

@@ -1,7 +1,7 @@
 """An application that dies at any point, once or several times, ends with the results of one that never died.
 
 The points come from the code: a new one is tried here, and the test fails if nothing passes it. No Spark is started:
-see `tests.runtime.local` for what stands in for it.
+see `millstream.runtime.in_process.batches` for what stands in for it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from tests.fault import model, smoke
 from tests.fault.points import LOCAL
-from tests.runtime.local import LocalRun
 from tests.unit.log.helpers import in_child
 
 from millstream.core.failpoints import EXIT_STATUS, arm
 from millstream.log import open_log
+from millstream.runtime.in_process.batches import InProcessRun
 
 PER_KEY = 24
 RECORDS = 150
@@ -44,7 +44,7 @@ def run(directory: Path, point: str | None = None, *, cold: bool = False, **conf
 
     def child() -> None:
         arm(point)
-        with LocalRun(smoke.build(directory, **config), records=RECORDS, cold=cold) as local:
+        with InProcessRun(smoke.build(directory, **config), records=RECORDS, cold=cold) as local:
             local.run()
 
     return in_child(child)
@@ -91,10 +91,10 @@ def test_a_run_that_dies_again_while_it_recovers_ends_right(seed: int, depth: in
 
 
 def test_batches_that_were_published_before_the_crash_are_not_published_again(directory: Path) -> None:
-    assert run(directory, "local.after-publish:4") == EXIT_STATUS
+    assert run(directory, "in-process.after-publish:4") == EXIT_STATUS
     with open_log(directory) as log:
         ends = log.ends([topic.name for topic in log.topics()])
-    assert run(directory, "local.after-publish:1") == EXIT_STATUS
+    assert run(directory, "in-process.after-publish:1") == EXIT_STATUS
     with open_log(directory) as log:
         assert log.ends(list(ends)) == ends
     assert run(directory) == 0

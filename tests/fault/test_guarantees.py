@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.runtime.local import LocalRun
 from tests.unit.log.helpers import in_child
 
 from millstream import App
@@ -17,6 +16,7 @@ from millstream.core.failpoints import EXIT_STATUS, arm
 from millstream.errors import NonDeterministicError
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.batches.batch_end import BatchEnd
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.program.program import pack_program
 from millstream.runtime.read.inputs import Range
 from millstream.runtime.spark.shipped_program import ShippedProgram
@@ -46,7 +46,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def run(app: App, point: str | None = None) -> int:
-    kind = SkippingRun if app.config["processing.guarantee"] == "at_most_once" else LocalRun
+    kind = SkippingRun if app.config["processing.guarantee"] == "at_most_once" else InProcessRun
 
     def child() -> None:
         arm(point)
@@ -56,7 +56,7 @@ def run(app: App, point: str | None = None) -> int:
     return in_child(child)
 
 
-class SkippingRun(LocalRun):
+class SkippingRun(InProcessRun):
     """Reads what Spark's own source would read, which leaves out a batch that was started before."""
 
     def __init__(self, app: App, *, records: int) -> None:
@@ -104,7 +104,7 @@ def test_exactly_once_stops_at_a_batch_that_gives_something_else(directory: Path
     app = build(directory, "exactly_once", steady=False)
     assert run(app, PUBLISHED) == EXIT_STATUS
     before = numbers(directory)
-    with LocalRun(app, records=RECORDS) as local, pytest.raises(NonDeterministicError, match="in-map-values"):
+    with InProcessRun(app, records=RECORDS) as local, pytest.raises(NonDeterministicError, match="in-map-values"):
         local.run()
     assert numbers(directory) == before == list(range(3 * RECORDS))
 
@@ -136,7 +136,7 @@ def test_at_most_once_does_not_read_a_batch_again_that_was_started(
     app = build(directory, "at_most_once", steady=steady, **{"checkpoint.location": place})
     assert run(app, RECEIVED) == EXIT_STATUS
     assert run(app, "reader.after-read:1") == EXIT_STATUS
-    assert run(app, "local.after-offsets:2") == EXIT_STATUS
+    assert run(app, "in-process.after-offsets:2") == EXIT_STATUS
     assert run(app) == 0
     lost = {*range(2 * RECORDS, 3 * RECORDS), *range(3 * RECORDS, 4 * RECORDS)}
     assert numbers(directory) == [number for number in range(COUNT) if number not in lost]

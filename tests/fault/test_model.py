@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from tests.fault import model, smoke
-from tests.runtime.local import LocalRun
 
 from millstream import TestDriver
 from millstream.log import Log, ProducerRecord, open_log
+from millstream.runtime.in_process.batches import InProcessRun
 
 PER_KEY = 24
 SEED = 3
@@ -31,7 +31,7 @@ BY_THE_TASKS_TIME = {"told"}
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("finished") / "data"
     smoke.fill(directory, SEED, PER_KEY)
-    with LocalRun(smoke.build(directory), records=200) as run:
+    with InProcessRun(smoke.build(directory), records=200) as run:
         run.run()
     return directory
 
@@ -70,7 +70,7 @@ def test_the_model_the_test_driver_and_the_runtime_agree(tmp_path: Path) -> None
     for topic, wanted in expected.sequences().items():
         assert topic in BY_THE_TASKS_TIME or topics[topic] == wanted, topic
     smoke.fill(tmp_path, SEED, PER_KEY, distinct=True)
-    with LocalRun(smoke.build(tmp_path), records=200) as run:
+    with InProcessRun(smoke.build(tmp_path), records=200) as run:
         run.run()
         written = {topic: model.sequences(run.log, topic) for topic in topics}
     for topic in topics.keys() - BEHIND_A_SECOND_EXCHANGE - BY_THE_TASKS_TIME:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 
 from tests.fault import smoke
-from tests.runtime.local import LocalRun
+
+from millstream.runtime.in_process.batches import InProcessRun
 
 if __name__ == "__main__":
-    with LocalRun(smoke.build(sys.argv[1]), records=int(sys.argv[2])) as local:
+    with InProcessRun(smoke.build(sys.argv[1]), records=int(sys.argv[2])) as local:
         local.run()

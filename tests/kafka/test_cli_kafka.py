@@ -20,7 +20,6 @@ from tests.cli.conftest import Result, Run, checked, run_in
 from tests.kafka import independent
 from tests.kafka.conftest import running
 from tests.kafka.opening import open_kafka_log
-from tests.runtime.local import LocalRun
 
 from millstream import App
 from millstream.cli import log_access
@@ -31,7 +30,8 @@ from millstream.log import ProducerRecord
 from millstream.log.kafka import KafkaLog, health
 from millstream.log.kafka.release import release_of
 from millstream.runtime import admin
-from millstream.runtime.start.prepared_application import lock_application
+from millstream.runtime.in_process.batches import InProcessRun
+from millstream.runtime.start.instance_lock import lock_application
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
@@ -84,7 +84,7 @@ def counting(servers: str, data: Path, name: str = "shop") -> App:
 
 
 def run_once(app: App) -> None:
-    with LocalRun(app) as local:
+    with InProcessRun(app) as local:
         local.run()
 
 
@@ -359,7 +359,7 @@ def test_a_reset_leaves_an_application_alone_whose_name_begins_alike(
 def test_a_reset_is_refused_while_an_instance_elsewhere_publishes(
     millstream: Run, shop: App, log: KafkaLog, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with LocalRun(counting(broker.bootstrap_servers, tmp_path / "elsewhere")) as local:
+    with InProcessRun(counting(broker.bootstrap_servers, tmp_path / "elsewhere")) as local:
 
         def publish(_seconds: float) -> None:
             log.produce("in", [ProducerRecord(b"k", b"v", NOW)])
@@ -381,7 +381,7 @@ def test_an_instance_elsewhere_that_was_quiet_is_shut_out_by_a_reset(
     app.stream("in", key=str, value=str).to("copied")
     for _start in range(3):  # so that its epoch is above that which a reset begins with
         run_once(app)
-    with LocalRun(app) as local:
+    with InProcessRun(app) as local:
         log.produce("in", [ProducerRecord(b"k", b"v", NOW)])
         monkeypatch.setattr(admin, "shutil", SimpleNamespace(rmtree=lambda _path: None))  # no file of another machine
         millstream("reset", "copy", "--execute", "--yes")

@@ -1,4 +1,4 @@
-"""Applications on a cluster, by configuration alone. They run without Spark, by its protocol: see `LocalRun`."""
+"""Applications on a cluster, by configuration alone. They run without Spark, by its protocol: see `InProcessRun`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ import pytest
 from tests.examples.test_on_spark import dumped
 from tests.kafka import independent
 from tests.kafka.copies import check_copies, produce_originals
-from tests.runtime.local import LocalRun
 
 from millstream import App, Materialized, session, tumbling
 from millstream.core.partitioning import partition_for
@@ -37,6 +36,7 @@ from millstream.errors import (
 from millstream.log import ProducerRecord
 from millstream.log.kafka import KafkaLog
 from millstream.runtime.admin import reset
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.start import prepared_application
 from millstream.views.checksums import checksum
 
@@ -73,7 +73,7 @@ def written(broker: Broker, topic: str = "out") -> list[str]:
 
 
 def run(app: App) -> int:
-    with LocalRun(app) as local:
+    with InProcessRun(app) as local:
         return local.run()
 
 
@@ -204,7 +204,7 @@ def test_repartition_topics_keep_what_is_not_read_and_lose_what_is(broker: Broke
         str, value=str
     ).to("out")
     produce(log, "x", "y")
-    with LocalRun(app) as local:
+    with InProcessRun(app) as local:
         local.run()
         topic = log.topic("shop-first-repartition")
         wanted = {"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": "1048576"}
@@ -221,7 +221,7 @@ def test_topics_and_partitions_that_come_while_it_runs(broker: Broker, log: Kafk
     log.create_topic("in", 1)
     app = make()
     app.stream(pattern="in.*", key=str, value=str).to("out")
-    with LocalRun(app) as local:
+    with InProcessRun(app) as local:
         produce(log, "a")
         local.run()
         log.create_topic("in-2", 2)
@@ -273,7 +273,7 @@ def test_records_that_are_deleted_before_they_are_read(broker: Broker, log: Kafk
     log.delete_records({("in", 0): end - 2})
     with pytest.raises(OffsetOutOfRangeError, match="begins at offset 5: the records from 2 to 4 are gone"):
         run(app)
-    with LocalRun(copying(make(**{"data.loss.handler": "continue"}))) as local:
+    with InProcessRun(copying(make(**{"data.loss.handler": "continue"}))) as local:
         local.run()
         drops = [drop for result in local.results for drop in result.drops]
     assert written(broker) == ["a", "d"]
@@ -413,9 +413,9 @@ def test_a_poison_record_goes_to_the_dead_letters_with_the_batch(broker: Broker,
 def test_a_later_instance_shuts_the_earlier_one_out(broker: Broker, log: KafkaLog, make: Make, tmp_path: Path) -> None:
     log.create_topic("in", 1)
     produce(log, "a")
-    with LocalRun(copying(make())) as zombie:
+    with InProcessRun(copying(make())) as zombie:
         zombie.run()
-        other = LocalRunElsewhere(copying(make()), zombie)
+        other = InProcessRunElsewhere(copying(make()), zombie)
         produce(log, "b")
         other.run()
         produce(log, "c")
@@ -426,9 +426,9 @@ def test_a_later_instance_shuts_the_earlier_one_out(broker: Broker, log: KafkaLo
     assert written(broker) == ["a", "b", "c"]
 
 
-class LocalRunElsewhere(LocalRun):
+class InProcessRunElsewhere(InProcessRun):
     """An instance on another machine, which has the checkpoint and not the lock."""
 
-    def __init__(self, app: App, other: LocalRun) -> None:
+    def __init__(self, app: App, other: InProcessRun) -> None:
         other.application._lock.close()
         super().__init__(app)

@@ -42,7 +42,7 @@ PROPERTIES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "50
 OPTIONS = ("--batch", "400", "--set", "producer.transaction.timeout.ms=2000", "--set", "request.timeout.ms=4000")
 
 ON_THE_WAY = ["start.acquired", "start.topics-created", "driver.batch.received", "driver.batch.published"]
-ON_THE_WAY += ["local.after-offsets", "local.after-state", "local.after-publish"]
+ON_THE_WAY += ["in-process.after-offsets", "in-process.after-state", "in-process.after-publish"]
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from unittest import mock
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings, strategies as st
 from tests.conformance.test_paged import PagedTasks
-from tests.runtime.local import LocalRun
 
 from millstream import (
     App,
@@ -34,6 +33,7 @@ from millstream.core.durations import END_OF_TIME
 from millstream.errors import StateError
 from millstream.log import ProducerRecord
 from millstream.log.embedded import open_log
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.queries import stores_of
 from millstream.testing import driver as driver_module
 
@@ -262,7 +262,7 @@ def by_runtime(topology: Topology, size: int, grace: int, records: list[Any]) ->
             half = len(records) // 2
             part = records[:half] if not cold else records[half:]
             log.produce("in", [ProducerRecord(key.encode(), value.encode(), time) for key, value, time in part])
-            with LocalRun(app, cold=cold) as run:
+            with InProcessRun(app, cold=cold) as run:
                 while run.batch():
                     dropped = [drop for written in run.results for drop in written.drops]
                     drops.update(place for drop in dropped for place in [(drop.operator, drop.reason)] * drop.count)
@@ -320,7 +320,7 @@ def test_a_time_that_no_topic_can_hold_goes_to_the_deserialization_handler(given
         for topic in ("in", "out", "dead"):
             log.create_topic(topic)
         log.produce("in", [ProducerRecord(key.encode(), value.encode(), time) for key, value, time in records])
-        with LocalRun(app) as run:
+        with InProcessRun(app) as run:
             run.run()
         assert log.read("dead", 0, 0, 9)["value"].to_pylist() == [b"late"]
         assert log.read("out", 0, 0, 9)["timestamp"].to_pylist() == [5, 5]

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.local import LocalRun
 
 from millstream import App, join_window
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.runtime.batches.pacing import Pacing
+from millstream.runtime.in_process.batches import InProcessRun
 
 COUNT = 300
 PARTITIONS = 3
@@ -27,7 +27,7 @@ class Sizes:
         self.all: list[int] = []
         self._positions: dict[tuple[str, int], int] = {}
 
-    def add(self, run: LocalRun) -> int:
+    def add(self, run: InProcessRun) -> int:
         offsets = {(topic, part): end for one in run.results for topic, part, _begin, end in one.offsets}
         self.all.append(sum(end - self._positions.get(place, 0) for place, end in offsets.items()))
         self._positions |= offsets
@@ -66,12 +66,12 @@ def test_what_tasks_pass_on_is_read_in_batches_of_the_same_size(tmp_path: Path, 
     most = 60
     (tmp_path / "whole").mkdir()
     whole = multiplied(tmp_path / "whole", times, joined=joined)
-    with LocalRun(whole) as run:
+    with InProcessRun(whole) as run:
         assert run.run() <= 3
     (tmp_path / "cut").mkdir()
     cut = multiplied(tmp_path / "cut", times, joined=joined)
     sizes = Sizes()
-    with LocalRun(cut, records=most) as run:
+    with InProcessRun(cut, records=most) as run:
         while run.batch():
             assert sizes.add(run) <= most + 3 * PARTITIONS  # at least one of each partition
             assert sum(one.waiting for one in run.results) <= 5 * most
@@ -86,7 +86,7 @@ def test_inputs_go_on_while_the_topics_of_the_application_have_more_than_a_batch
     app = multiplied(tmp_path, 20, joined=False)
     log: Log = open_log(tmp_path)
     own, seen = "many-again-repartition", []
-    with LocalRun(app, records=60) as run:
+    with InProcessRun(app, records=60) as run:
         while run.batch():
             unread = sum(log.ends([own])[own]) - sum(
                 end for one in run.results for topic, _part, _begin, end in one.offsets if topic == own
@@ -106,11 +106,11 @@ def test_batches_come_to_take_about_as_long_as_they_should(tmp_path: Path) -> No
     app.stream("in", key=str, value=str).group_by_key().count(store="counts")
     pacing = Pacing(target_ms=500, least=100, most=5_000)
     sizes = Sizes()
-    with LocalRun(app, records=pacing.records) as run:
+    with InProcessRun(app, records=pacing.records) as run:
         while run.batch():
             count = sizes.add(run)
             pacing.learn(count, 0.1 + count / 1000, count / 1000)
-            run.order(records=pacing.records)
+            run.change(records=pacing.records)
     assert sizes.all[0] == pytest.approx(5_000, abs=PARTITIONS)
     assert max(sizes.all) <= 5_000 + PARTITIONS
     assert all(size == pytest.approx(400, rel=0.15) for size in sizes.all[8:-3])

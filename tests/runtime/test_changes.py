@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.local import LocalRun
 from tests.unit.log.helpers import in_child
 
 from millstream import App, col, tumbling
@@ -16,6 +15,7 @@ from millstream.core.failpoints import EXIT_STATUS, arm
 from millstream.errors import IncompatibleTopologyError, ProcessingError, SetupError
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.runtime.admin import migrate, reset
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.start.application_state import read_state
 
 
@@ -33,7 +33,7 @@ def produce(log: Log, topic: str, *records: tuple[str, str], at: int = 1) -> Non
 
 
 def run(app: App, **options: Any) -> int:
-    with LocalRun(app, **options) as local:
+    with InProcessRun(app, **options) as local:
         return local.run()
 
 
@@ -88,7 +88,7 @@ def test_a_global_table_that_is_added_is_read_before_other_records(log: Log) -> 
 
 
 @pytest.mark.parametrize(
-    "point", ["start.recorded", "local.after-offsets:1", "local.after-state:3", "local.after-publish:2"]
+    "point", ["start.recorded", "in-process.after-offsets:1", "in-process.after-state:3", "in-process.after-publish:2"]
 )
 def test_a_crash_while_a_new_global_table_is_read_changes_nothing(log: Log, point: str) -> None:
     """What comes to the table meanwhile does not have to be waited for: how far it is read first was recorded."""
@@ -103,7 +103,7 @@ def test_a_crash_while_a_new_global_table_is_read_changes_nothing(log: Log, poin
 
     assert in_child(child) == EXIT_STATUS
     produce(log, "small", ("more", "row"))
-    with LocalRun(joining("small"), records=10) as local:
+    with InProcessRun(joining("small"), records=10) as local:
         assert local.application.first.global_ends == ends
         local.run()
     assert sorted(values(log, "with-small")) == joined(0, 100)
@@ -115,7 +115,7 @@ def test_a_batch_that_was_interrupted_has_a_new_global_table_too(log: Log) -> No
     produce(log, "in", ("k", "poison"))
     app = joining()
     app.stream("in", key=str, value=str).peek(lambda value: 1 / (value != "poison")).to("seen")
-    with LocalRun(app) as local, pytest.raises(ProcessingError, match="division by zero"):
+    with InProcessRun(app) as local, pytest.raises(ProcessingError, match="division by zero"):
         local.run()
     fill_stream(log, 0, 50)
     fill_table(log, "other", 1)
@@ -165,7 +165,7 @@ def test_after_a_reset_global_tables_are_read_whole(log: Log, where: dict[str, A
     fill_stream(log, 0, 10)
     run(joining("small"))
     reset("shop", **where)
-    with LocalRun(joining("small")) as local:
+    with InProcessRun(joining("small")) as local:
         fill_stream(log, 10, 20)
         local.run()
     assert sorted(values(log, "with-small")) == joined(0, 20)
@@ -204,7 +204,7 @@ def test_a_topic_that_is_added_begins_where_a_first_start_would(
     fill_hours(log, "new")
     produce(log, "in", ("k", "two"))
     changed = reading("in", "new", auto_offset_reset=policy) if way == "configuration" else None
-    with LocalRun(changed or reading("in", "new", reset=policy)) as local:
+    with InProcessRun(changed or reading("in", "new", reset=policy)) as local:
         produce(log, "new", ("k", "now"))
         local.run()
     assert values(log, "new-copy") == [*(b"%d h ago" % each for each in hours), b"now"]
@@ -214,7 +214,7 @@ def test_a_topic_that_is_added_begins_where_a_first_start_would(
 def test_a_restart_does_not_move_where_a_new_topic_begins(log: Log) -> None:
     run(reading("in"))
     fill_hours(log, "new")
-    LocalRun(reading("in", "new", reset="latest")).close()  # it stops before it has read anything
+    InProcessRun(reading("in", "new", reset="latest")).close()  # it stops before it has read anything
     produce(log, "new", ("k", "now"))
     run(reading("in", "new", reset="latest"))
     assert values(log, "new-copy") == [b"now"]
@@ -225,7 +225,7 @@ def test_what_the_group_has_committed_counts_first_for_a_topic_that_is_added(log
     run(reading("in"))
     fill_hours(log, "new")
     with pytest.raises(SetupError, match="no committed offset in partition 0 of topic 'new'"):
-        LocalRun(reading("in", "new", reset="none"))
+        InProcessRun(reading("in", "new", reset="none"))
     log.commit_offsets("shop", {("new", 0): 1})
     run(reading("in", "new", reset="none"))
     assert values(log, "new-copy") == [b"3 h ago", b"1 h ago"]
@@ -281,7 +281,7 @@ def regrouped(*, behind: bool = True, through: str = "second", **options: Any) -
 def stop_on_the_way(log: Log) -> None:
     """Runs the topology of a topic so that it is not read to its end."""
     fill_stream(log, 0, 20)
-    with LocalRun(regrouped()) as local:
+    with InProcessRun(regrouped()) as local:
         assert local.batch()
     assert sum(log.ends(["shop-second-repartition"])["shop-second-repartition"]) == 20
 
@@ -290,7 +290,7 @@ def test_a_repartition_whose_topic_is_read_no_more_must_have_been_read_to_its_en
     stop_on_the_way(log)
     before = everything(log)
     with pytest.raises(IncompatibleTopologyError) as caught:
-        LocalRun(regrouped(behind=False))
+        InProcessRun(regrouped(behind=False))
     text = " ".join(str(caught.value).split())
     assert "second (of second-repartition): incompatible" in text
     assert "the topic shop-second-repartition has 20 records that were not read, and is read no more" in text
@@ -307,7 +307,7 @@ def test_a_repartition_whose_topic_is_read_no_more_must_have_been_read_to_its_en
 
 def test_a_repartition_that_gets_a_topic_leaves_nothing_behind(log: Log) -> None:
     fill_stream(log, 0, 20)
-    with LocalRun(regrouped(behind=False)) as local:
+    with InProcessRun(regrouped(behind=False)) as local:
         assert local.batch()
     fill_stream(log, 20, 25)
     run(regrouped())
@@ -319,7 +319,7 @@ def test_records_on_their_way_are_missed_by_a_store_that_is_still_there(log: Log
     stop_on_the_way(log)
     operator = options.get("name", "counts-count")
     with pytest.raises(IncompatibleTopologyError, match=rf"second \(of {operator}\): incompatible"):
-        LocalRun(regrouped(through="other", **options))
+        InProcessRun(regrouped(through="other", **options))
     run(regrouped())
     fill_stream(log, 20, 25)
     run(regrouped(through="other", **options))
@@ -357,7 +357,7 @@ def test_an_application_that_needs_state_for_the_first_time_is_refused_until_it_
     run(copying())
     before = everything(log)
     with pytest.raises(IncompatibleTopologyError) as caught:
-        LocalRun(counting())
+        InProcessRun(counting())
     text = " ".join(str(caught.value).split())
     assert "no operator needed state so far, and in-count (" in text
     assert "test_changes.py:" in text
@@ -378,7 +378,7 @@ def test_an_application_that_needs_no_state_any_more_is_refused_until_it_is_migr
     run(counting())
     before = everything(log)
     with pytest.raises(IncompatibleTopologyError, match="operators needed state so far, and none does any more"):
-        LocalRun(copying())
+        InProcessRun(copying())
     assert everything(log) == before
     assert "gave up store counts, which the topology has no more" in migrate(copying())
     produce(log, "in", ("a", "two"))
@@ -386,7 +386,7 @@ def test_an_application_that_needs_no_state_any_more_is_refused_until_it_is_migr
     assert values(log, "out") == [b"one", b"two"]
 
     migrate(counting())  # and back: nothing of what tasks remembered long ago is taken up
-    with LocalRun(counting()) as local:
+    with InProcessRun(counting()) as local:
         assert local.application.program.cells == {}
         produce(log, "in", ("a", "three"))
         local.run()
@@ -394,8 +394,8 @@ def test_an_application_that_needs_no_state_any_more_is_refused_until_it_is_migr
 
 
 def test_before_the_first_batch_a_topology_may_become_any_other(log: Log) -> None:
-    LocalRun(copying()).close()
-    LocalRun(counting()).close()
+    InProcessRun(copying()).close()
+    InProcessRun(counting()).close()
     produce(log, "in", ("a", "one"))
     run(copying())
     assert values(log, "out") == [b"one"]
@@ -406,10 +406,10 @@ def test_a_batch_that_was_begun_and_never_published_needs_its_topology(log: Log)
     produce(log, "in", ("a", "one"))
     app = App("shop")
     app.stream("in", key=str, value=str).map_values(int).to("out")
-    with LocalRun(app) as local, pytest.raises(Exception, match="invalid literal"):
+    with InProcessRun(app) as local, pytest.raises(Exception, match="invalid literal"):
         local.run()
     with pytest.raises(IncompatibleTopologyError, match="in-count") as caught:
-        LocalRun(counting())
+        InProcessRun(counting())
     assert "millstream reset" in str(caught.value)
     assert "millstream migrate" not in str(caught.value)
 
@@ -422,7 +422,7 @@ def test_a_second_migration_does_not_use_the_checkpoint_of_the_first(log: Log) -
     app.stream("in", key=str, value=str).map_values(int).to("numbers")
     migrate(app)
     produce(log, "in", ("a", "two"))
-    with LocalRun(app) as local, pytest.raises(Exception, match="invalid literal"):
+    with InProcessRun(app) as local, pytest.raises(Exception, match="invalid literal"):
         local.run()
     assert migrate(copying())[-1].endswith("checkpoint-1-2")
     run(copying())
@@ -444,7 +444,7 @@ def test_a_store_without_a_name_that_cannot_be_used_begins_empty_when_the_applic
     produce(log, "in", ("a", "one"))
     run(windowed(10))
     with pytest.raises(IncompatibleTopologyError) as caught:
-        LocalRun(windowed(20))
+        InProcessRun(windowed(20))
     text = " ".join(str(caught.value).split())
     assert "in-count-store (of in-count-2): incompatible" in text
     assert "the size of its windows was 10ms, and is now 20ms" in text
@@ -465,7 +465,7 @@ def test_a_named_store_that_cannot_be_used_needs_another_name(log: Log) -> None:
     app = App("shop")
     app.stream("in", key=str, value=str).group_by_key().reduce(lambda a, _b: a, store="counts")
     with pytest.raises(IncompatibleTopologyError, match=r'another name \(store="counts-v2"\)') as caught:
-        LocalRun(app)
+        InProcessRun(app)
     assert "millstream migrate" not in str(caught.value)
     with pytest.raises(IncompatibleTopologyError, match=r"counts \(of in-reduce\): its values were long"):
         migrate(app)
@@ -485,7 +485,7 @@ def test_a_changed_aggregate_is_refused_until_its_rows_are_kept_on_purpose(log: 
     run(summing("a"))
     before = everything(log)
     with pytest.raises(IncompatibleTopologyError, match=r"its rows were sum\(a\), and are now sum\(b\)") as caught:
-        LocalRun(summing("b"))
+        InProcessRun(summing("b"))
     assert "millstream migrate --keep sums" in str(caught.value)
     with pytest.raises(IncompatibleTopologyError, match=r"sum\(b\)"):
         migrate(summing("b"))
@@ -504,7 +504,7 @@ def test_rows_of_another_aggregate_cannot_be_kept(log: Log) -> None:
     app = App("shop", config={"num.tasks": 2})
     app.stream("in", key=str, value=dict).group_by_key().max(col("a"), value=int, store="sums")
     with pytest.raises(IncompatibleTopologyError, match=r"its rows were sum\(a\), and are now max\(a\)"):
-        LocalRun(app)
+        InProcessRun(app)
     with pytest.raises(IncompatibleTopologyError, match=r"the rows of sums .* cannot be kept"):
         migrate(app, keep=["sums"])
 
@@ -526,11 +526,11 @@ def test_a_changed_python_function_is_told_at_the_start(log: Log, capsys: pytest
 
 def test_a_lost_checkpoint_is_made_anew_by_a_migration(log: Log) -> None:
     produce(log, "in", ("a", "one"), ("b", "two"))
-    with LocalRun(counting()) as local:
+    with InProcessRun(counting()) as local:
         local.run()
-        shutil.rmtree(local.directory)
+        shutil.rmtree(local.checkpoint.directory)
     with pytest.raises(SetupError, match="the checkpoint of application 'shop' is gone") as caught:
-        LocalRun(counting())
+        InProcessRun(counting())
     assert str(caught.value.hint).startswith("bring it back; or make a new one, with named stores rebuilt ")
     assert "millstream migrate; or begin again from the input: millstream reset; or " in str(caught.value.hint)
     migrate(counting())
@@ -549,12 +549,12 @@ def test_records_that_wait_for_others_are_lost_with_the_checkpoint(log: Log) -> 
     app = App("shop")
     table = app.table("rows", key=str, value=str, store="rows")
     app.stream("in", key=str, value=str).join(table, lambda value, _row: value).to("out")
-    with LocalRun(app, records=40) as local:
+    with InProcessRun(app, records=40) as local:
         local.batch()
         assert (read_state(log, "shop").waiting or 0) > 0
-        shutil.rmtree(local.directory)
+        shutil.rmtree(local.checkpoint.directory)
     with pytest.raises(SetupError, match="is gone") as caught:
-        LocalRun(app)
+        InProcessRun(app)
     assert str(caught.value.hint).startswith("bring it back; or begin again from the input: millstream reset")
     with pytest.raises(SetupError, match="records that were read wait for others") as caught:
         migrate(app)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.local import LocalRun
 
 from millstream import App, Materialized, tumbling
 from millstream.core.records import Headers
@@ -17,6 +16,7 @@ from millstream.engine.chunks import Chunk
 from millstream.engine.compile import Build
 from millstream.errors import ProcessingError, RunError
 from millstream.log import Log, ProducerRecord, open_log
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.state.paged import PagedState
 
 DEAD = "dead"
@@ -137,7 +137,7 @@ def run(directory: Path, shape: Callable[[App], None], batch: int, tasks: int, *
         log.create_topic("out", 3, exist_ok=True)
         log.create_topic(DEAD, 1, exist_ok=True)
     drops: dict[Any, int] = {}
-    with LocalRun(app, records=batch) as local:
+    with InProcessRun(app, records=batch) as local:
         while local.batch():
             for result in local.results:
                 for drop in result.drops:
@@ -273,7 +273,7 @@ def test_a_record_that_is_too_large_does_not_stop_the_others(tmp_path: Path) -> 
     app.stream("in", value=bytes).to("out")
     with open_log(tmp_path) as log:
         log.create_topic("out", 1)
-    with LocalRun(app) as local:
+    with InProcessRun(app) as local:
         for task in local._reader._ranges._prefixes:
             task.context.largest = 1000
         local.run()
@@ -351,7 +351,7 @@ def test_nothing_of_a_batch_that_failed_is_in_the_next_one(tmp_path: Path) -> No
         log.produce("in", [ProducerRecord(b"k", number(value), value) for value in range(6)])
     app = App("chunks", config={"state.dir": str(tmp_path), "status": "none"})
     app.stream("in", value=int).map_values(fails_once, value=str).to("out")
-    with LocalRun(app) as local:
+    with InProcessRun(app) as local:
         with pytest.raises(ProcessingError, match="not yet"):
             local.batch()
         assert called == [0, 1, 2, 3], "no record behind the one that fails is seen"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.local import LocalRun
 
 from millstream import (
     App,
@@ -23,18 +22,27 @@ from millstream import (
 )
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.runtime.admin import migrate
-from millstream.runtime.batches.planner import Planner
+from millstream.runtime.in_process.batches import InProcessRun
 
 START = 1_000_000
 
 
 class Clock:
-    """The wall clock of the planner, in milliseconds."""
+    """A wall clock that a test moves, in milliseconds."""
 
     def __init__(self) -> None:
         self.now = START
 
-    def wait(self, run: LocalRun, seconds: float) -> int:
+    def time_ms(self) -> int:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now / 1000
+
+    def sleep(self, seconds: float) -> None:
+        pass
+
+    def wait(self, run: InProcessRun, seconds: float) -> int:
         """Lets time pass, with a look every 250 ms; returns how many batches there were."""
         count = 0
         for _ in range(int(seconds * 4)):
@@ -45,10 +53,8 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(Planner, "_now", lambda _self, start: max(found.now, start.time))
     monkeypatch.setattr("millstream.runtime.batches.planner._WAIT", 0)
-    return found
+    return Clock()
 
 
 @pytest.fixture
@@ -106,7 +112,7 @@ BUILDS = {
 def test_batches_stop_when_all_is_closed_and_go_on_with_new_records(
     kind: str, cold: bool, tmp_path: Path, log: Log, clock: Clock
 ) -> None:
-    with LocalRun(make(tmp_path, BUILDS[kind]), cold=cold, ticks=True) as run:
+    with InProcessRun(make(tmp_path, BUILDS[kind]), cold=cold, ticks=True, clock=clock) as run:
         run.run()
         assert clock.wait(run, 10) == 0, "nothing has come yet"
         for turn in range(1, 4):
@@ -128,7 +134,7 @@ def test_a_record_is_late_that_comes_after_so_long_though_nothing_was_waited_for
         **BUILDS,
         "updated": lambda _app, stream: stream.group_by_key().windowed_by(updated).count(name="count").to_stream(),
     }
-    with LocalRun(make(tmp_path, builds[kind]), ticks=True) as run:
+    with InProcessRun(make(tmp_path, builds[kind]), ticks=True, clock=clock) as run:
         send(log, 100_500)
         run.run()
         clock.wait(run, 60)
@@ -147,20 +153,20 @@ def test_a_record_is_late_that_comes_after_so_long_though_nothing_was_waited_for
 def test_who_was_not_there_does_not_know_that_it_was_quiet(tmp_path: Path, log: Log, clock: Clock) -> None:
     """What came while the application was stopped or paused is not late for that."""
     app = make(tmp_path, BUILDS["tumbling"])
-    with LocalRun(app, ticks=True) as run:
+    with InProcessRun(app, ticks=True, clock=clock) as run:
         send(log, 100_000)
         run.run()
         clock.wait(run, 20)
-        run.order(paused=True)
+        run.change(paused=True)
         clock.wait(run, 100)
         send(log, 200_000)
-        run.order(paused=False)
+        run.change(paused=False)
         run.run()
         clock.wait(run, 20)
         assert count(log) == 2
     clock.now += 100_000
     send(log, 300_000)
-    with LocalRun(app, ticks=True) as run:
+    with InProcessRun(app, ticks=True, clock=clock) as run:
         run.run()
         clock.wait(run, 20)
         assert count(log) == 3
@@ -177,7 +183,7 @@ def windows(tmp_path: Path, *, table: bool = False, tasks: int = 1) -> App:
     return app
 
 
-def late(run: LocalRun) -> int:
+def late(run: InProcessRun) -> int:
     """Runs all batches; returns how many records were late."""
     found = 0
     while run.batch():
@@ -189,7 +195,7 @@ def late(run: LocalRun) -> int:
 def test_it_is_not_quiet_while_other_topics_are_read_first(change: str, tmp_path: Path, log: Log, clock: Clock) -> None:
     """Records that were there all the time would be late."""
     log.produce("other", [ProducerRecord(b"x", b"row", 0)])
-    with LocalRun(windows(tmp_path), ticks=True) as run:
+    with InProcessRun(windows(tmp_path), ticks=True, clock=clock) as run:
         send(log, 100_000)
         run.run()
         clock.wait(run, 20)
@@ -197,7 +203,7 @@ def test_it_is_not_quiet_while_other_topics_are_read_first(change: str, tmp_path
         migrate(windows(tmp_path))
     clock.now += 100_000
     send(log, 140_000)
-    with LocalRun(windows(tmp_path, table=change == "a global table"), ticks=True) as run:
+    with InProcessRun(windows(tmp_path, table=change == "a global table"), ticks=True, clock=clock) as run:
         assert late(run) == 0
         clock.wait(run, 20)
         assert count(log) == 2
@@ -207,14 +213,14 @@ def test_it_is_not_quiet_while_other_topics_are_read_first(change: str, tmp_path
 def test_it_is_not_quiet_while_there_is_a_backlog(records: int, tmp_path: Path, log: Log, clock: Clock) -> None:
     """A task whose records come at the end of it must not think so, however long that takes."""
     keys = [f"k{n}".encode() for n in range(20)]
-    with LocalRun(windows(tmp_path, tasks=2), ticks=True) as run:
+    with InProcessRun(windows(tmp_path, tasks=2), ticks=True, clock=clock) as run:
         log.produce("in", [ProducerRecord(key, b"x", 100_000) for key in keys])
         run.run()
         clock.wait(run, 20)
     clock.now += 100_000
     log.produce("in", [ProducerRecord(keys[0], b"x", 140_000 + n) for n in range(40)])
     log.produce("in", [ProducerRecord(key, b"x", 140_500) for key in keys])
-    with LocalRun(windows(tmp_path, tasks=2), ticks=True, records=records) as run:
+    with InProcessRun(windows(tmp_path, tasks=2), ticks=True, clock=clock, records=records) as run:
         assert late(run) == 0
         clock.wait(run, 20)
         assert count(log) == 40
@@ -229,7 +235,9 @@ class Ticking(Processor[str, str, str, str]):
 
 
 def test_punctuators_of_users_go_on(tmp_path: Path, log: Log, clock: Clock) -> None:
-    with LocalRun(make(tmp_path, lambda _app, stream: stream.process(Ticking, key=str, value=str)), ticks=True) as run:
+    with InProcessRun(
+        make(tmp_path, lambda _app, stream: stream.process(Ticking, key=str, value=str)), ticks=True, clock=clock
+    ) as run:
         run.run()
         assert clock.wait(run, 30) == 30
         assert count(log) == 30
@@ -244,7 +252,7 @@ def test_a_batch_without_records_reads_nothing_again(
     stream = app.stream(pattern="new-.*", key=str, value=str)
     stream.to("out")
     stream.process(Ticking, key=str, value=str).to("ticks")
-    with LocalRun(app, ticks=True) as run:
+    with InProcessRun(app, ticks=True, clock=clock) as run:
         run.run()
         log.create_topic("new-one")
         log.produce("new-one", [ProducerRecord(b"k", b"v", 1)])

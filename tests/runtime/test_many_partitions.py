@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.local import LocalRun
 
 from millstream import App
 from millstream.core.partitioning import partition_for
 from millstream.errors import SetupError
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.admin import migrate, reset
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.messages import TaskInput, unpack
 from millstream.runtime.read.reader import RESULT, TASK_INPUT
 from millstream.runtime.start.prepared_application import MOST_TASKS, PreparedApplication
@@ -36,7 +36,7 @@ def cost_of_three(directory: Path, partitions: int) -> dict[str, int]:
         log.create_topic("out", 1)
         for partition in range(partitions):
             log.produce("in", [ProducerRecord(b"key-%d" % (partition % 3), b"v", 5)], partition=partition)
-    with LocalRun(counting(directory, **{"num.tasks": TASKS})) as run:
+    with InProcessRun(counting(directory, **{"num.tasks": TASKS})) as run:
         run.run()
         for place in range(3):
             run.log.produce("in", [ProducerRecord(b"key-%d" % place, b"v", 9)], partition=place)
@@ -72,7 +72,7 @@ def test_small_partitions_reach_a_task_in_one_slice(tmp_path: Path) -> None:
         log.create_topic("in", 200)
         for number in range(2_000):
             log.produce("in", [ProducerRecord(b"%d" % number, b"v", 5)], partition=number % 200)
-    with LocalRun(counting(tmp_path, **{"num.tasks": 4})) as run:
+    with InProcessRun(counting(tmp_path, **{"num.tasks": 4})) as run:
         assert run.batch()
         inputs = [unpack(row.payload, TaskInput) for row in run.rows if row.kind == TASK_INPUT]
         assert [len(task_input.slices) for task_input in inputs] == [1, 1, 1, 1]
@@ -89,7 +89,8 @@ def test_the_number_of_tasks_follows_the_partitions_up_to_a_limit(
 ) -> None:
     with open_log(tmp_path) as log:
         log.create_topic("in", partitions)
-    application = PreparedApplication(counting(tmp_path, **config))
+    app = counting(tmp_path, **config)
+    application = PreparedApplication(app.topology(), app.config)
     application.close()
     assert application.program.tasks == tasks
 
@@ -120,14 +121,14 @@ def test_a_task_orders_by_the_time_of_records_that_came_while_it_did_not_run(tmp
     produce(tmp_path, "left", 0, "-", 1)
     produce(tmp_path, "right", 1, "-", 1)
     app = joining(tmp_path)
-    run = LocalRun(app)
+    run = InProcessRun(app)
     assert run.batch()
     produce(tmp_path, "left", 0, "x", 100)
     assert run.batch()
     assert [written.origin[2] for written in run.results if written.origin[0] == 1] == [0]
     if restart:
         run.close()
-        run = LocalRun(joining(tmp_path))
+        run = InProcessRun(joining(tmp_path))
     produce(tmp_path, "left", 1, "L", 50)
     produce(tmp_path, "right", 1, "R", 60)
     assert run.batch()
@@ -141,7 +142,7 @@ def test_the_first_batch_after_a_start_runs_all_tasks(tmp_path: Path) -> None:
     produce(tmp_path, "right", 0, "x", 1)
     for _start in range(2):
         produce(tmp_path, "left", 0, "x", 1)
-        with LocalRun(joining(tmp_path)) as run:
+        with InProcessRun(joining(tmp_path)) as run:
             assert run.batch()
             assert [written.origin[2] for written in run.results if written.origin[0] == 1] == [0, 1]
 
@@ -151,7 +152,7 @@ def test_every_record_is_counted_whichever_batches_its_task_runs_in(tmp_path: Pa
         log.create_topic("in", 30)
         app = counting(tmp_path, **{"num.tasks": 7})
         expected: Counter[str] = Counter()
-        with LocalRun(app) as run:
+        with InProcessRun(app) as run:
             for number in range(60):
                 keys = [f"{(number * step) % 23}" for step in (1, 5, 7)[: number % 3 + 1]]
                 expected.update(keys)
@@ -164,11 +165,11 @@ def test_every_record_is_counted_whichever_batches_its_task_runs_in(tmp_path: Pa
 def test_every_reader_refuses_application_state_of_another_format(tmp_path: Path) -> None:
     produce(tmp_path, "in", 0, "x", 1)
     app = counting(tmp_path)
-    with LocalRun(app) as run:
+    with InProcessRun(app) as run:
         run.run()
         run.log.applications.set_state("counting", {"format": b"1"}, run.application.epoch)
     readers: list[Callable[[], object]] = [
-        lambda: LocalRun(app),
+        lambda: InProcessRun(app),
         lambda: migrate(app),
         lambda: reset("counting", state_dir=str(tmp_path)),
     ]

@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.runtime.local import LocalRun
-
 from millstream import App, Materialized, tumbling
 from millstream.log import ProducerRecord, open_log
+from millstream.runtime.execution import Progress
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.observe.metrics import Metrics
 
 COUNT = 300
 
 
-def measured(run: LocalRun) -> dict[str, Any]:
+def measured(run: InProcessRun) -> dict[str, Any]:
     """The figures after all batches."""
     metrics = Metrics(run.application)
     number = 0
     while run.batch():
-        metrics.add(number, run.results, 0.1, 0.01, cores=2)
+        metrics.add(Progress(number, run.results, 0.1, 0.01, 2))
         number += 1
     assert number > 3
     return metrics.read()
@@ -47,7 +47,7 @@ def build(directory: Path) -> App:
 
 
 def test_records_are_counted_by_source_operator_and_sub_topology(tmp_path: Path) -> None:
-    with LocalRun(build(tmp_path), records=60) as run:
+    with InProcessRun(build(tmp_path), records=60) as run:
         found = measured(run)
     assert found["sources"]["in"] == {"read": COUNT + 1, "lag": 0}
     assert found["operators"]["in-source"] == {"taken": COUNT + 1, "dropped": {}}
@@ -57,7 +57,7 @@ def test_records_are_counted_by_source_operator_and_sub_topology(tmp_path: Path)
 
 
 def test_each_store_has_its_size_whether_it_can_be_queried_or_not(tmp_path: Path) -> None:
-    with LocalRun(build(tmp_path), records=60) as run:
+    with InProcessRun(build(tmp_path), records=60) as run:
         found = measured(run)
     stores = found["stores"]
     assert {name: size["rows"] for name, size in stores.items()} == {
@@ -81,7 +81,7 @@ def test_records_that_need_no_task_are_counted_where_they_are_read(tmp_path: Pat
     app = App("figures", config={"state.dir": str(tmp_path), "status": "none"})
     words = app.stream("in", value=str).flat_map_values(lambda text: text.split())
     words.group_by(lambda word: word, name="words").count(store="counts")
-    with LocalRun(app, records=60) as run:
+    with InProcessRun(app, records=60) as run:
         found = measured(run)
     assert found["operators"]["in-source"]["taken"] == COUNT
     assert found["operators"]["words-repartition"]["taken"] == 2 * COUNT

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from tests.fault import smoke
-from tests.runtime.local import LocalRun
 
 from millstream import App, hopping, session, sliding, tumbling
+from millstream.runtime.in_process.batches import InProcessRun
 
 SEED, PER_KEY = 7, 24
 EVER = "100d"
@@ -33,7 +33,7 @@ def tables(directory: Path, tasks: int, records: int) -> dict[str, dict[Any, Any
     """All rows of all stores that are kept to the end, as their views have them."""
     smoke.fill(directory, SEED, PER_KEY, distinct=True)
     app = build(directory, tasks)
-    with LocalRun(app, records=records) as local:
+    with InProcessRun(app, records=records) as local:
         local.run()
     found = {name: dict(app.store(name).all()) for name in (*smoke.STORES, *WINDOWS[:3])}
     sessions = app.store(WINDOWS[3]).find_sessions_ending(0, 2**62)

@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.runtime.local import LocalRun
 from tests.unit.log.helpers import in_child
 
 from millstream import App, Processor, Record, tumbling
 from millstream.core.failpoints import EXIT_STATUS, arm
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.runtime.batches.batch_end import BatchEnd
+from millstream.runtime.in_process.batches import InProcessRun
 
 SIZES = (100, 1_000, 60_000)
 """Of windows, in milliseconds: the last one stays open."""
@@ -64,7 +64,7 @@ def closed(log: Log) -> list[int]:
     return [size for size in SIZES if counts(log, f"closed-{size}")]
 
 
-def run_until(local: LocalRun, wanted: list[int], log: Log) -> None:
+def run_until(local: InProcessRun, wanted: list[int], log: Log) -> None:
     deadline = time.monotonic() + 30
     while closed(log) != wanted:
         assert time.monotonic() < deadline, closed(log)
@@ -72,7 +72,7 @@ def run_until(local: LocalRun, wanted: list[int], log: Log) -> None:
 
 
 def test_windows_of_an_idle_stream_are_closed_by_ticks(tmp_path: Path, log: Log) -> None:
-    with LocalRun(build(tmp_path), ticks=True) as local:
+    with InProcessRun(build(tmp_path), ticks=True) as local:
         assert local.batch()
         assert closed(log) == []
         run_until(local, [100], log)
@@ -84,18 +84,18 @@ def test_without_an_idle_time_no_tick_closes_a_window(tmp_path: Path, log: Log) 
     app = App("waiting", config={"state.dir": str(tmp_path)})
     stream = app.stream("in", key=str, value=str)
     stream.group_by_key().windowed_by(tumbling(10), emit="close").count().to_stream().to("closed")
-    with LocalRun(app, ticks=True) as local:
+    with InProcessRun(app, ticks=True) as local:
         assert local.batch()
         time.sleep(0.1)
         assert not local.batch()
     assert counts(log, "closed") == []
 
 
-@pytest.mark.parametrize("point", ["local.after-offsets:2", "local.after-state:2"])
+@pytest.mark.parametrize("point", ["in-process.after-offsets:2", "in-process.after-state:2"])
 def test_a_tick_that_is_run_again_sees_the_time_that_was_recorded(tmp_path: Path, log: Log, point: str) -> None:
     def child() -> None:
         arm(point)
-        with LocalRun(build(tmp_path), ticks=True) as local:
+        with InProcessRun(build(tmp_path), ticks=True) as local:
             run_until(local, [100], log)
 
     assert in_child(child) == EXIT_STATUS
@@ -106,7 +106,7 @@ def test_a_tick_that_is_run_again_sees_the_time_that_was_recorded(tmp_path: Path
     later = tick.time + SIZES[1] + 100
     time.sleep(max(0.0, later / 1000 - time.time()))  # by the clock, two windows are over now
 
-    with LocalRun(build(tmp_path), ticks=True) as local:
+    with InProcessRun(build(tmp_path), ticks=True) as local:
         assert local.batch()
         assert set(counts(log, "clock")) == {tick.time}
         assert closed(log) == [size for size in SIZES if tick.time - first.time >= size]

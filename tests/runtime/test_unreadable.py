@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.runtime.local import LocalRun
 
 from millstream import App, Processor, Record, Serde, TestDriver
 from millstream.core.records import Headers, UnreadableHeaders
@@ -17,6 +16,7 @@ from millstream.engine.errors import ErrorContext
 from millstream.errors import RunError, TopologyError
 from millstream.log import Append, Log, ProducerRecord, open_log
 from millstream.log.blocks import decode_headers, encode, encode_headers, encode_unreadable
+from millstream.runtime.in_process.batches import InProcessRun
 
 DEAD = {"errors.dead.letter.queue.topic.name": "dead"}
 SKIP = {"deserialization.exception.handler": "continue", **DEAD}
@@ -63,7 +63,7 @@ def test_records_whose_headers_cannot_be_read_are_dead_letters(tmp_path: Path, b
     log = fill(tmp_path)
     app = App("app", config={"state.dir": str(tmp_path), **SKIP})
     build(app)
-    with LocalRun(app) as run:
+    with InProcessRun(app) as run:
         run.run()
         drops = [drop for written in run.results for drop in written.drops if drop.count]
     assert [(drop.reason, drop.count) for drop in drops] == [("deserialization error", 3)]
@@ -84,7 +84,7 @@ def test_the_error_names_topic_partition_and_offset(tmp_path: Path, build: Calla
     app = App("app", config={"state.dir": str(tmp_path)})
     build(app)
     with (
-        LocalRun(app) as run,
+        InProcessRun(app) as run,
         pytest.raises(RunError, match=r"topic in, partition 0, offset 2.*the headers"),
     ):
         run.run()
@@ -100,7 +100,7 @@ def test_a_handler_of_the_user_is_asked(tmp_path: Path) -> None:
 
     app = App("app", config={"state.dir": str(tmp_path), "deserialization.exception.handler": handler})
     stateless(app)
-    with LocalRun(app) as run:
+    with InProcessRun(app) as run:
         run.run()
     assert asked == [("deserialization", "in", 0, offset, b"v%d" % offset) for offset in (2, 3, 4)]
 
@@ -166,7 +166,7 @@ def test_a_serde_that_gives_no_bytes_goes_to_the_production_handler(tmp_path: Pa
         app = App("app", config=config)
         stream = app.stream("in", value=str)
         (stream if build == "to" else stream.peek(lambda _value: None)).to("out", value=_Wrong())
-        with LocalRun(app) as run:
+        with InProcessRun(app) as run:
             run.run()
         assert values(log, "out") == [b"a", b"b"]
         assert values(log, "dead") == [b"text"]

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import run_in
-from tests.runtime.local import LocalRun
 
 from millstream import App, Materialized, session, tumbling
 from millstream.errors import CorruptLogError, CorruptViewError, MillstreamError, StateError
 from millstream.log import ProducerRecord, open_log
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.state.spec import ChangelogRecord
 from millstream.views.changes import ViewChange
 from millstream.views.integrity import begin_rebuild, end_rebuild, find_damaged
@@ -59,7 +59,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     directory = tmp_path_factory.mktemp("views") / "data"
     produce(directory)
     app = topology(directory)
-    with LocalRun(app) as run:
+    with InProcessRun(app) as run:
         run.run()
     return directory, answers(app)
 
@@ -116,12 +116,12 @@ def test_a_damaged_view_is_an_error_and_made_anew_at_the_start(
     with pytest.raises(CorruptViewError, match=f"of store '{store}' is damaged") as told:
         answers(app)
     assert "start its application again" in (told.value.hint or "")
-    with LocalRun(app):
+    with InProcessRun(app):
         pass
     assert f"damaged views of application 'app' are made anew from changelogs: {store}" in capsys.readouterr().err
     assert answers(app) == original[1]
     produce(directory, 30)
-    with LocalRun(app) as run:
+    with InProcessRun(app) as run:
         run.run()
     assert app.store("counts").get("key 7") == original[1]["counts"][0][1] + 1
 
@@ -140,7 +140,7 @@ def test_large_views_are_checked_on_demand(directory: Path) -> None:
         connection.execute("BEGIN")
         assert [view.store.name for view in find_damaged(connection, "app", most=10)] == ["counts"]
         connection.execute("ROLLBACK")
-    with LocalRun(topology(directory)):
+    with InProcessRun(topology(directory)):
         pass
     checked = run_in(directory)("stores", "check", "app")
     assert (checked.code, checked.err) == (0, "")
@@ -155,7 +155,7 @@ def test_a_damaged_view_without_a_changelog_begins_empty(
     app = topology(directory)
     with pytest.raises(CorruptViewError, match="the view of store 'unlogged' is damaged"):
         list(app.store("unlogged").all())
-    with LocalRun(app):
+    with InProcessRun(app):
         pass
     assert "without a whole changelog begin empty, rows come as they change: unlogged" in capsys.readouterr().err
     assert list(app.store("unlogged").all()) == []
@@ -216,7 +216,7 @@ def test_pages_of_zeros_give_right_answers_or_errors_also_after_a_start(
         except (StateError, CorruptLogError):
             pass
         try:
-            with LocalRun(app):
+            with InProcessRun(app):
                 pass
             assert answers(app) == original[1]
             mended += "are made anew" in capsys.readouterr().err

@@ -130,7 +130,7 @@ def plan_diff(
     from millstream.runtime.start.application_state import read_state
     from millstream.runtime.start.checkpoint import checkpoint_of
     from millstream.runtime.start.compatibility import compare_with_last
-    from millstream.runtime.start.prepared_application import directory_of
+    from millstream.runtime.start.instance_lock import directory_of
 
     app = load(target, _configuration(context, config, data))
     found = None

@@ -23,8 +23,7 @@ from millstream.plan.process import Store
 from millstream.serde import Serde, serde_for
 
 if TYPE_CHECKING:
-    from millstream.runtime.handle import Handle
-    from millstream.runtime.lifecycle import Listener
+    from millstream.runtime.facade import Handle, Listener
     from millstream.stages import Topology
     from millstream.stages.describe import Format
     from millstream.state.stores import ReadOnlyKeyValueStore
@@ -271,9 +270,11 @@ class App(DslObject[Inputs]):
             SetupError: It cannot start: there is no Java, another instance is running, a topic is missing, the topology
                 cannot go on with the state that there is.
         """
-        from millstream.runtime.handle import Handle  # noqa: PLC0415  (only an application that runs needs it)
+        from millstream.runtime import facade  # noqa: PLC0415  (only an application that runs needs it)
 
-        return Handle(self, until_caught_up=until_caught_up, on_state_change=on_state_change).start()
+        return facade.start(
+            self.topology(), self.config, until_caught_up=until_caught_up, on_state_change=on_state_change
+        )
 
     @overload
     def store(self, name: Table[K, V]) -> ReadOnlyKeyValueStore[K, V]: ...
@@ -293,9 +294,9 @@ class App(DslObject[Inputs]):
         Raises:
             UnknownStoreError: There is no such store, or no batch that writes to it has been committed yet.
         """
-        from millstream.runtime.queries import open_store  # noqa: PLC0415  (as above)
+        from millstream.runtime import facade  # noqa: PLC0415  (as above)
 
-        return open_store(self.topology(), self.config, name_of(name), timestamped=timestamped)
+        return facade.open_store(self.topology(), self.config, name_of(name), timestamped=timestamped)
 
     def run(self, *, until_caught_up: bool = False, on_state_change: Listener | None = None) -> None:
         """Runs the application on Spark until it is interrupted, or, if so asked, has caught up.
@@ -310,12 +311,6 @@ class App(DslObject[Inputs]):
         Raises:
             MillstreamError: The application could not start, or failed.
         """
-        from millstream.runtime.handle import interrupted_by_sigterm  # noqa: PLC0415  (as above)
+        from millstream.runtime import facade  # noqa: PLC0415  (as above)
 
-        with interrupted_by_sigterm():
-            handle = self.start(until_caught_up=until_caught_up, on_state_change=on_state_change)
-            try:
-                handle.wait()
-            except KeyboardInterrupt:
-                handle.stop()
-                handle.wait()
+        facade.run(self.topology(), self.config, until_caught_up=until_caught_up, on_state_change=on_state_change)

@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from millstream.core.names import check_name
-from millstream.dsl.app import App
 from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError, suggestion
 from millstream.log import Log, Offsets
 from millstream.log.opening import LogLocation, log_location, open_location
@@ -21,12 +20,13 @@ from millstream.plan.compare import Comparison
 from millstream.plan.side import BEGIN_AGAIN
 from millstream.plan.sources import ToTable
 from millstream.runtime.batches.batch_end import BatchEnd
+from millstream.runtime.definition import ApplicationDefinition
 from millstream.runtime.program.program import Program
 from millstream.runtime.queries import stores_of
 from millstream.runtime.start.application_state import ApplicationState, ResetPosition, read_state
 from millstream.runtime.start.checkpoint import all_checkpoints, checkpoint_of, local_path, new_checkpoint, recorded
 from millstream.runtime.start.compatibility import compare_with_last, complete_changelogs, facts_of, plain
-from millstream.runtime.start.prepared_application import directory_of, lock_application
+from millstream.runtime.start.instance_lock import directory_of, lock_application
 from millstream.runtime.start.view_rebuild import forget_rows
 
 Position = Literal["earliest", "latest"] | int
@@ -178,7 +178,7 @@ def _shut_out(log: Log, application: str, place: LogLocation) -> None:
     log.applications.acquire(application)
 
 
-def migrate(app: App, *, keep: Collection[str] = (), dry_run: bool = False) -> list[str]:
+def migrate(app: ApplicationDefinition, *, keep: Collection[str] = (), dry_run: bool = False) -> list[str]:
     """Gives an application a new checkpoint, in which its named stores are rebuilt from their changelogs.
 
     It goes on reading where it was. Global tables are read again. Stores without a name begin empty: they have no
@@ -200,28 +200,30 @@ def migrate(app: App, *, keep: Collection[str] = (), dry_run: bool = False) -> l
         SetupError: There is no such application, it was stopped with records that wait for others, or nobody can tell
             whether there is room for a new checkpoint (``hdfs://…``).
     """
-    place = log_location(app.config)
-    directory = directory_of(place, app.id)
-    with open_location(place, create=False) as log, lock_application(directory, app.id):
-        state, published = read_state(log, app.id), log.applications.published(app.id)
+    topology, config = app.topology(), app.config
+    application = topology.application_id
+    place = log_location(config)
+    directory = directory_of(place, application)
+    with open_location(place, create=False) as log, lock_application(directory, application):
+        state, published = read_state(log, application), log.applications.published(application)
         if published is None or state.tasks is None:
             raise SetupError(
-                f"application {app.id!r} has nothing to migrate in {place}: it has published nothing yet",
+                f"application {application!r} has nothing to migrate in {place}: it has published nothing yet",
                 hint="just start it; or, if its topology has changed since it was first started: millstream reset",
             )
         if state.waiting:
             raise SetupError(
-                f"application {app.id!r} was stopped in the middle: {state.waiting} records that were read "
+                f"application {application!r} was stopped in the middle: {state.waiting} records that were read "
                 "wait for others",
                 hint="run the former topology until it has caught up: app.run(until_caught_up=True); or, if the "
                 f"checkpoint is lost, {BEGIN_AGAIN}",
             )
-        program = Program(app.topology(), app.config, state.tasks, {}, place)
-        last = checkpoint_of(state, app.config, directory)
+        program = Program(topology, config, state.tasks, {}, place)
+        last = checkpoint_of(state, config, directory)
         restores, empty, added, lost = _rebuilt(program, log, state, last, keep)
-        tables = {table.topic: table.store.name for table in app.topology().global_tables}
+        tables = {table.topic: table.store.name for table in topology.global_tables}
         number = published.batch + 1
-        checkpoint = new_checkpoint(state, app.config, directory, number)
+        checkpoint = new_checkpoint(state, config, directory, number)
         steps = [f"rebuild store {name} from {topic}" for topic, name in restores.items()]
         steps += [f"read global table {name} again from {topic}" for topic, name in tables.items()]
         steps += [f"begin with an empty store {name}" for name in empty]
@@ -233,7 +235,7 @@ def migrate(app: App, *, keep: Collection[str] = (), dry_run: bool = False) -> l
             beside = place.cluster is None
             # A store that is not rebuilt begins empty, and so does its changelog.
             facts = msgspec.structs.replace(
-                facts_of(app.topology(), program.logged),
+                facts_of(topology, program.logged),
                 start=_restoring_start(log, state, published.offsets, sorted(restores), tables),
                 restores=restores,
                 base_batch=number,
@@ -241,11 +243,11 @@ def migrate(app: App, *, keep: Collection[str] = (), dry_run: bool = False) -> l
                 former_checkpoints=[
                     recorded(former, directory, goes_along=beside) for former in all_checkpoints(state, directory)
                 ],
-                started_plan=plain(app.topology()),
+                started_plan=plain(topology),
                 restored_cells={task: cells.get(task, b"") for task in range(state.tasks)},
             )
-            log.applications.set_state(app.id, facts.dump(), log.applications.acquire(app.id))
-            forget_rows(program, log, [spec for spec in stores_of(app.topology()) if spec.name in {*empty, *added}])
+            log.applications.set_state(application, facts.dump(), log.applications.acquire(application))
+            forget_rows(program, log, [spec for spec in stores_of(topology) if spec.name in {*empty, *added}])
     return steps if dry_run else _as_done(steps)
 
 

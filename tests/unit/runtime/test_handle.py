@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from pathlib import Path
@@ -12,14 +13,18 @@ import pytest
 from millstream import App
 from millstream.errors import RunError, SetupError
 from millstream.log import open_log
-from millstream.runtime import handle as handles
+from millstream.runtime import facade
 from millstream.runtime.handle import Handle
 from millstream.runtime.lifecycle import State
+from millstream.runtime.observe.metrics import Metrics
+from millstream.runtime.spark import micro_batch
+from millstream.runtime.spark.micro_batch import MicroBatchExecution
+from millstream.runtime.start.prepared_application import PreparedApplication
 
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
-    monkeypatch.setattr(handles, "check_startable", lambda _config: None)
+    monkeypatch.setattr(facade, "check_startable", lambda _config: None)
     with open_log(tmp_path) as log:
         log.create_topic("in")
     app = App("handled", config={"state.dir": str(tmp_path), "status": "none"})
@@ -45,7 +50,7 @@ def fail_with(error: Exception) -> Any:
 def test_an_application_that_cannot_start_goes_by_pending_error_to_error(
     app: App, monkeypatch: pytest.MonkeyPatch, raised: Exception, told: type[Exception], message: str
 ) -> None:
-    monkeypatch.setattr(handles, "open_session", fail_with(raised))
+    monkeypatch.setattr(micro_batch, "open_session", fail_with(raised))
     changes: list[tuple[State, State]] = []
     handle = app.start(on_state_change=lambda new, old: changes.append((new, old)))
     with pytest.raises(told, match=message):
@@ -61,7 +66,7 @@ def test_an_application_that_cannot_start_goes_by_pending_error_to_error(
 
 
 def test_a_listener_may_be_given_to_run(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handles, "open_session", fail_with(SetupError("there is no cluster")))
+    monkeypatch.setattr(micro_batch, "open_session", fail_with(SetupError("there is no cluster")))
     states: list[State] = []
     with pytest.raises(SetupError):
         app.run(on_state_change=lambda new, _old: states.append(new))
@@ -70,7 +75,7 @@ def test_a_listener_may_be_given_to_run(app: App, monkeypatch: pytest.MonkeyPatc
 
 def test_a_stop_does_not_wait_for_spark_to_start(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     started = threading.Event()
-    monkeypatch.setattr(handles, "open_session", lambda *_arguments: started.wait())
+    monkeypatch.setattr(micro_batch, "open_session", lambda *_arguments: started.wait())
     states: list[State] = []
     handle = app.start(on_state_change=lambda new, _old: states.append(new))
     assert handle.stop(timeout=5)
@@ -83,7 +88,7 @@ def test_a_stop_does_not_wait_for_spark_to_start(app: App, monkeypatch: pytest.M
 def test_a_listener_cannot_keep_an_application_from_ending(
     app: App, monkeypatch: pytest.MonkeyPatch, end: BaseException, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(handles, "open_session", fail_with(SetupError("there is no cluster")))
+    monkeypatch.setattr(micro_batch, "open_session", fail_with(SetupError("there is no cluster")))
 
     def listener(new: State, _old: State) -> None:
         if new is State.PENDING_ERROR:
@@ -96,7 +101,7 @@ def test_a_listener_cannot_keep_an_application_from_ending(
 
 
 def test_a_listener_may_stop_the_application(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handles, "open_session", fail_with(SetupError("there is no cluster")))
+    monkeypatch.setattr(micro_batch, "open_session", fail_with(SetupError("there is no cluster")))
     started, stopped = queue.SimpleQueue[Handle](), queue.SimpleQueue[bool]()
 
     def listener(new: State, _old: State) -> None:
@@ -107,18 +112,16 @@ def test_a_listener_may_stop_the_application(app: App, monkeypatch: pytest.Monke
     assert stopped.get(timeout=60)
 
 
-def test_what_a_planner_of_an_earlier_run_has_said_does_not_count(app: App) -> None:
-    """It would look as if this one had paused, and its batch would be ended in the middle."""
+def test_acknowledgements_of_an_earlier_planner_are_ignored(app: App) -> None:
+    """Else a running planner would seem to have paused, and its batch would be ended in the middle."""
 
     def acknowledged_too_early() -> bool:
-        handle = Handle(app)
-        try:
-            handle._control.clear()
-            handle._order(paused=True)
-            early = handle._control.is_acknowledged(handle._orders)
-            handle._control.acknowledge(handle._orders)
+        with contextlib.closing(PreparedApplication(app.topology(), app.config)) as application:
+            execution = MicroBatchExecution(application, Metrics(application))
+            execution.control.clear()
+            execution.pause()
+            early = execution.control.is_acknowledged(execution.settings)
+            execution.control.acknowledge(execution.settings)
             return early
-        finally:
-            handle._application.close()
 
     assert [acknowledged_too_early() for _ in range(2)] == [False, False]

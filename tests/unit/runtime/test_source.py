@@ -38,7 +38,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MillstreamReader:
         log.produce("in", [ProducerRecord(b"k", b"v")])
     app = App("far", config={"state.dir": str(tmp_path)})
     app.stream("in", value=str).map_values(used.shout).to("out")
-    application = PreparedApplication(app)
+    application = PreparedApplication(app.topology(), app.config)
     unused: Any = None
     parcel = ShippedProgram(pack_program(application.program), unused, tmp_path)
     application.close()

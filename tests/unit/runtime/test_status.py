@@ -15,11 +15,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.runtime.local import LocalRun
 
 from millstream import App
 from millstream.errors import LogError, RunError
 from millstream.log import ProducerRecord, open_log
+from millstream.runtime.execution import Progress
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.lifecycle import State
 from millstream.runtime.messages import Drop, TaskResult
 from millstream.runtime.observe import status as module
@@ -50,28 +51,28 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[LocalRun]:
+def run(tmp_path: Path) -> Iterator[InProcessRun]:
     with open_log(tmp_path) as log:
         log.create_topic("in")
         log.produce("in", [ProducerRecord(b"k", b"v")] * 1500)
     app = App("shop", config={"state.dir": str(tmp_path)})
     app.stream("in", value=str).to("out")
-    with LocalRun(app, records=1200) as run:
+    with InProcessRun(app, records=1200) as run:
         yield run
 
 
-def status_of(run: LocalRun, how: str = "none") -> tuple[Status, Metrics]:
+def status_of(run: InProcessRun, how: str = "none") -> tuple[Status, Metrics]:
     metrics = Metrics(run.application)
-    return Status(App("shop", config={"status": how}), metrics), metrics
+    return Status("shop", how, metrics), metrics
 
 
-def batch(run: LocalRun, metrics: Metrics, *more: TaskResult) -> None:
+def batch(run: InProcessRun, metrics: Metrics, *more: TaskResult) -> None:
     run.batch()
-    metrics.add(metrics.last_batch + 1, [*run.results, *more], 0.2, 0.05, 2)
+    metrics.add(Progress(metrics.last_batch + 1, [*run.results, *more], 0.2, 0.05, 2))
 
 
 def test_a_notebook_is_told_of_problems_in_words_and_of_nothing_else(
-    run: LocalRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: InProcessRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
     monkeypatch.setitem(sys.modules, "IPython", kernel)
@@ -98,7 +99,7 @@ def test_a_notebook_is_told_of_problems_in_words_and_of_nothing_else(
 # ----- the line --------------------------------------------------------------------------------------------------
 
 
-def test_the_line_says_what_is_waited_for_and_how_long(run: LocalRun, clock: Clock) -> None:
+def test_the_line_says_what_is_waited_for_and_how_long(run: InProcessRun, clock: Clock) -> None:
     status, metrics = status_of(run)
     status.state_changed(State.STARTING, State.CREATED)
     with status.waiting("starting Spark"):
@@ -114,7 +115,7 @@ def test_the_line_says_what_is_waited_for_and_how_long(run: LocalRun, clock: Clo
     assert status.line().startswith("shop  in ")
 
 
-def test_the_line_has_the_figures_of_a_running_application(run: LocalRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_has_the_figures_of_a_running_application(run: InProcessRun, monkeypatch: pytest.MonkeyPatch) -> None:
     status, metrics = status_of(run)
     status.state_changed(State.STARTING, State.CREATED)
     status.state_changed(State.RUNNING, State.STARTING)
@@ -128,7 +129,7 @@ def test_the_line_has_the_figures_of_a_running_application(run: LocalRun, monkey
     assert status.line().startswith("shop  PENDING_SHUTDOWN  in 1.2k/s")
 
 
-def test_the_line_says_that_it_stops_if_there_is_nothing_else_to_say(run: LocalRun, clock: Clock) -> None:
+def test_the_line_says_that_it_stops_if_there_is_nothing_else_to_say(run: InProcessRun, clock: Clock) -> None:
     status, _metrics = status_of(run)
     status.state_changed(State.STARTING, State.CREATED)
     with status.waiting("starting Spark"):
@@ -138,7 +139,7 @@ def test_the_line_says_that_it_stops_if_there_is_nothing_else_to_say(run: LocalR
         assert status.line() == "shop  stopping … 1 s"
 
 
-def test_the_line_says_what_keeps_it_from_going_on_for_as_long_as_it_does(run: LocalRun, clock: Clock) -> None:
+def test_the_line_says_what_keeps_it_from_going_on_for_as_long_as_it_does(run: InProcessRun, clock: Clock) -> None:
     status, metrics = status_of(run)
     status.state_changed(State.STARTING, State.CREATED)
     status.state_changed(State.RUNNING, State.STARTING)
@@ -172,7 +173,9 @@ class Terminal(io.StringIO):
         ("none", False, "none"),
     ],
 )
-def test_how_it_is_shown(run: LocalRun, monkeypatch: pytest.MonkeyPatch, how: str, terminal: bool, shown: str) -> None:
+def test_how_it_is_shown(
+    run: InProcessRun, monkeypatch: pytest.MonkeyPatch, how: str, terminal: bool, shown: str
+) -> None:
     said, printed = Terminal() if terminal else io.StringIO(), io.StringIO()
     monkeypatch.setattr(sys, "stderr", said)
     monkeypatch.setattr(sys, "stdout", printed)
@@ -209,7 +212,7 @@ def test_how_it_is_shown(run: LocalRun, monkeypatch: pytest.MonkeyPatch, how: st
 
 
 def test_json_lines_have_figures_now_and_then_and_the_error_at_the_end(
-    run: LocalRun, clock: Clock, capsys: pytest.CaptureFixture[str]
+    run: InProcessRun, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, metrics = status_of(run, "json")
 
@@ -245,7 +248,7 @@ def test_json_lines_have_figures_now_and_then_and_the_error_at_the_end(
 
 
 def test_text_lines_are_few_and_tell_of_each_change(
-    run: LocalRun, clock: Clock, capsys: pytest.CaptureFixture[str]
+    run: InProcessRun, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, metrics = status_of(run, "text")
 
@@ -279,7 +282,7 @@ def test_text_lines_are_few_and_tell_of_each_change(
     assert lines()[-1].endswith("shop  NOT_RUNNING  batches 1  read 1200  written 1200  dropped 0")
 
 
-def test_text_lines_have_the_error_at_the_end(run: LocalRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_lines_have_the_error_at_the_end(run: InProcessRun, capsys: pytest.CaptureFixture[str]) -> None:
     status, _metrics = status_of(run, "text")
     status.error = RunError("a function failed")
     status.state_changed(State.PENDING_ERROR, State.RUNNING)
@@ -296,7 +299,8 @@ import time
 
 from millstream import App
 from millstream.errors import SetupError
-from millstream.runtime import handle
+from millstream.runtime import facade
+from millstream.runtime.spark import micro_batch
 
 
 def open_session(*_arguments):
@@ -305,8 +309,8 @@ def open_session(*_arguments):
     raise SetupError("there is no cluster")
 
 
-handle.check_startable = lambda _config: None
-handle.open_session = open_session
+facade.check_startable = lambda _config: None
+micro_batch.open_session = open_session
 app = App("shop", config={"state.dir": sys.argv[1]})
 app.stream("in", value=str).to("out")
 try:

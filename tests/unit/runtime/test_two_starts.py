@@ -23,7 +23,7 @@ from millstream import App
 from millstream.errors import SetupError
 from millstream.core.failpoints import FAILPOINTS
 from millstream.log import open_log
-from millstream.runtime import handle as handles
+from millstream.runtime.spark import micro_batch
 
 
 def no_cluster(*_arguments):
@@ -43,14 +43,14 @@ def start(name):
         failed.append(repr(error))
 
 
-handles.open_session = no_cluster
+micro_batch.open_session = no_cluster
 with open_log(sys.argv[1]) as log:
     log.create_topic("in")
 failed = []
 for _ in range(20):
     FAILPOINTS.clear()  # modules that are imported again declare theirs again
     for module in [name for name in sys.modules if name.startswith(("pyspark", "millstream.runtime.spark."))]:
-        if module != "millstream.runtime.spark.session":
+        if module not in {"millstream.runtime.spark.session", "millstream.runtime.spark.micro_batch"}:
             del sys.modules[module]
     threads = [threading.Thread(target=start, args=(name,)) for name in ("first", "second")]
     for thread in threads:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -38,8 +39,28 @@ class PlannerSettings(msgspec.Struct, frozen=True):
     number: int = 0
 
 
+class PlannerControl(Protocol):
+    """The planner's side of its control: it reads its settings, and reports."""
+
+    def read(self) -> PlannerSettings:
+        """Returns the settings that hold now; the same object as long as they have not changed."""
+        ...
+
+    def acknowledge(self, settings: PlannerSettings) -> None:
+        """Reports that the planner has paused because of these settings: no batch runs, and none will begin."""
+        ...
+
+    def trouble(self, what: str | None) -> None:
+        """Reports a failure that may pass and that keeps the planner from planning; None once it plans again."""
+        ...
+
+    def fail(self, error: MillstreamError) -> None:
+        """Reports the error with which the planner ends."""
+        ...
+
+
 class Control:
-    """The file: written whole by the driver, read by the planner when it has changed."""
+    """Control by small files, for a planner in another process. Each file is written whole."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

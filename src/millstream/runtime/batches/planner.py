@@ -11,15 +11,15 @@ time of the batch, and which partitions had more records. Two rules decide how f
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from millstream.errors import BrokerError, MillstreamError, OffsetOutOfRangeError
 from millstream.log.api import Log
 from millstream.runtime.batches.batch_end import BatchEnd, TopicOffsets
-from millstream.runtime.batches.control import Control, PlannerSettings
+from millstream.runtime.batches.control import PlannerControl, PlannerSettings
 from millstream.runtime.batches.subscription import Subscription
+from millstream.runtime.clock import SYSTEM_CLOCK, Clock
 from millstream.runtime.program.program import Program
 from millstream.runtime.read.inputs import InputRouting, Range
 
@@ -43,12 +43,23 @@ class Planner:
         first: Where the application began to read.
     """
 
-    def __init__(self, program: Program, log: Log, control: Control, first: BatchEnd) -> None:
+    def __init__(
+        self,
+        program: Program,
+        log: Log,
+        control: PlannerControl,
+        first: BatchEnd,
+        *,
+        skipped: BatchEnd | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         self._program = program
         self._log = log
         self._control = control
         self._first = first
-        self._subscription = Subscription(program, log)
+        self._skipped = skipped
+        self._clock = clock
+        self._subscription = Subscription(program, log, clock)
         self._routing = InputRouting(program)
         self._orders: PlannerSettings | None = None
         self._bounds: dict[tuple[str, int], int] = {}
@@ -74,13 +85,13 @@ class Planner:
         try:
             mark = self._next(start)
         except MillstreamError as error:
-            now = time.monotonic()
+            now = self._clock.monotonic()
             self._silent = self._silent or now
             if not isinstance(error, BrokerError) or not error.may_pass or now - self._silent > self._patience:
                 self._control.fail(error)
                 raise
             self._control.trouble(error.message)
-            time.sleep(_WAIT)
+            self._clock.sleep(_WAIT)
             return start
         self._silent = None
         self._control.trouble(None)
@@ -96,7 +107,7 @@ class Planner:
         self._crowded = orders.waiting > orders.records
         if orders.paused:
             self._control.acknowledge(orders)
-            time.sleep(_WAIT)
+            self._clock.sleep(_WAIT)
             return start
         self._subscription.refresh(_REFRESH)
         look = self._look(start, orders)
@@ -153,7 +164,7 @@ class Planner:
         for topic, begins in (self._log.starts(late) if late else {}).items():
             stops = self._first.global_ends[topic]
             ranges += [Range(topic, p, a, b, more=False) for p, (a, b) in enumerate(zip(begins, stops, strict=False))]
-        return ranges
+        return [span._replace(start=span.end) for span in ranges] if end == self._skipped else ranges
 
     def _late_tables(self, end: BatchEnd) -> set[str]:
         """The topics of global tables that the topology which planned a batch did not have; they are read whole.
@@ -319,9 +330,8 @@ class Planner:
 
     # ----- time ------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _now(start: BatchEnd) -> int:
-        return max(int(time.time() * 1000), start.time)
+    def _now(self, start: BatchEnd) -> int:
+        return max(self._clock.time_ms(), start.time)
 
     def _is_due(self, start: BatchEnd, orders: PlannerSettings) -> bool:
         return orders.due is not None and self._now(start) >= orders.due and self._now(start) > start.time

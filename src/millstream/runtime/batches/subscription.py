@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 
 from millstream.log.api import Topics
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
+from millstream.runtime.clock import SYSTEM_CLOCK, Clock
 from millstream.runtime.program.program import Program
 from millstream.runtime.read.inputs import InputRouting, SourceTopics
 
@@ -23,10 +23,11 @@ class Subscription:
         groups: The topics whose records meet in a task, so that they must be read in step.
     """
 
-    def __init__(self, program: Program, log: Topics) -> None:
+    def __init__(self, program: Program, log: Topics, clock: Clock = SYSTEM_CLOCK) -> None:
         topology = program.topology
         direct = program.placement.direct
         self._log = log
+        self._clock = clock
         self.internal = {topology.topic_of(n) for n in topology.plan.of_type(Repartition) if n not in direct}
         self.globals = {table.topic for table in topology.global_tables}
         self.restores = set(program.restores)
@@ -42,9 +43,9 @@ class Subscription:
 
     def refresh(self, age: float) -> None:
         """Looks for new topics, unless that was done less than so many seconds ago."""
-        if not self._patterns or time.monotonic() - self._checked < age:
+        if not self._patterns or self._clock.monotonic() - self._checked < age:
             return
-        self._checked = time.monotonic()
+        self._checked = self._clock.monotonic()
         matching = [
             topic.name
             for topic in self._log.topics()

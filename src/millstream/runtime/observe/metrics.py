@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from millstream.errors import LogError
-from millstream.runtime.batches.subscription import Subscription
+from millstream.runtime.clock import SYSTEM_CLOCK, Clock
+from millstream.runtime.execution import Progress
 from millstream.runtime.messages import TaskResult
 from millstream.state.paged import StoreSize
 
@@ -26,8 +26,9 @@ _NOT_MISSED = {"duplicate", "stale answer"}
 class Metrics:
     """Counts what batches did. Read from any thread."""
 
-    def __init__(self, application: PreparedApplication) -> None:
+    def __init__(self, application: PreparedApplication, clock: Clock = SYSTEM_CLOCK) -> None:
         self._application = application
+        self._clock = clock
         self._lock = threading.Lock()
         self._read: Counter[str] = Counter()
         self._written: Counter[str] = Counter()
@@ -44,23 +45,24 @@ class Metrics:
         self.last_seconds = 0.0
         self.last_work = 0.0
         self.last_bytes = 0
-        self._last_end = time.monotonic()
+        self._last_end = self._clock.monotonic()
         self.last_records = 0
         self.waiting = 0
-        published = application.log.applications.published(application.program.topology.application_id)
+        published = application.log.applications.published(application.id)
         first = application.first.offsets
         positions = {(topic, part): offset for topic, row in first.items() for part, offset in enumerate(row)}
         positions |= {} if published is None else dict(published.offsets)
         # Neither what is read no more, nor changelogs, which are read once if at all, have a lag.
-        topics = set(Subscription(application.program, application.log).topics) - self._restores
+        topics = set(application.subscription.topics) - self._restores
         self._positions = {place: offset for place, offset in positions.items() if place[0] in topics}
 
     def position(self, topic: str, partition: int) -> int:
         """How far a partition has been read."""
         return self._positions.get((topic, partition), 0)
 
-    def add(self, batch: int, results: list[TaskResult], seconds: float, commit: float, cores: int) -> None:
-        """Takes note of a batch: what its tasks did, how long they and the commit took, how many run at once."""
+    def add(self, progress: Progress) -> None:
+        """Counts a publication."""
+        batch, results, seconds, commit, cores = progress
         with self._lock:
             self.batches += 1
             self.last_batch = batch
@@ -86,10 +88,10 @@ class Metrics:
             reading = _spread([result.figures.get("read", 0.0) for result in results], cores)
             engine = _spread([result.figures.get("engine", 0.0) for result in tasks], cores)
             self._phases = {"spark": seconds, "read": reading, "engine": engine, "commit": commit}
-            now = time.monotonic()
+            now = self._clock.monotonic()
             planned = max((r.figures["planned"] for r in results if "planned" in r.figures), default=math.inf)
             # A batch that is run again was planned long ago.
-            self.last_seconds = max(seconds + commit, min(now - self._last_end, time.time() - planned))
+            self.last_seconds = max(seconds + commit, min(now - self._last_end, self._clock.time_ms() / 1000 - planned))
             self.last_work = reading + engine + commit
             self.last_bytes = int(sum(result.figures.get("bytes", 0.0) for result in results))
             self._last_end = now
@@ -100,7 +102,7 @@ class Metrics:
     def rates(self) -> tuple[float, float]:
         """Records per second, in and out, of the last seconds."""
         with self._lock:
-            now = time.monotonic()
+            now = self._clock.monotonic()
             recent = [one for one in self._recent if one[0] >= now - _WINDOW]
             if not recent:
                 return 0.0, 0.0

@@ -8,7 +8,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,8 +22,6 @@ from millstream.text.sizes import show_bytes
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from millstream.dsl.app import App
-
 _JSON_EVERY = 1.0
 _TEXT_EVERY = 30.0
 _CHOOSE = f"(figures every {_TEXT_EVERY:g} s at most; status=json has them each second, status=none not at all)"
@@ -34,11 +32,10 @@ _SPOKEN = {"line", "plain"}
 class Status:
     """Shows what goes on: figures on stderr, what user code prints on stdout."""
 
-    def __init__(self, app: App, metrics: Metrics) -> None:
-        self.name = app.id
+    def __init__(self, application: str, form: str, metrics: Metrics) -> None:
+        self.name = application
         self._metrics = metrics
-        how = app.config["status"]
-        self._how = _automatic() if how == "auto" else how
+        self._how = _automatic() if form == "auto" else form
         self._said = -math.inf
         self._state = State.CREATED
         self._since = time.monotonic()
@@ -131,7 +128,7 @@ class Status:
         finally:
             self._waiting = None
 
-    def batch(self, results: list[TaskResult]) -> None:
+    def batch(self, results: Sequence[TaskResult]) -> None:
         """Shows what a batch printed, and, now and then, the figures."""
         for line in (line for written in results for line in written.printed):
             if self._how == "line":

@@ -30,7 +30,7 @@ from millstream.runtime.batches.control import Control
 from millstream.runtime.batches.planner import Planner
 from millstream.runtime.program.program import Program
 from millstream.runtime.read.inputs import Range
-from millstream.runtime.spark.source import SCHEMA, Settings, packed_rows, ranges_of, rows_for
+from millstream.runtime.spark.source import SCHEMA, Settings, packed_rows, rows_for
 from millstream.runtime.spark.worker import begin_task
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def connector_rows(session: SparkSession, program: Program, settings: Settings) 
     java = _Java(session, program)
     ensure_callback_server_started(java.gateway)  # type: ignore[no-untyped-call]
     control = Control(Path(settings.control))
-    planner = Planner(program, open_location(program.log, create=False), control, settings.first)
+    log = open_location(program.log, create=False)
+    planner = Planner(program, log, control, settings.first, skipped=settings.before.skipped)
     relation = java.relation(_Table(java, lambda: _Stream(java, planner, settings)))
     records = ClassicDataFrame(java.sql.classic.Dataset.ofRows(session._jsparkSession, relation), session)
     return records.mapInArrow(_packing(settings), SCHEMA)
@@ -260,7 +261,7 @@ class _Stream(_Proxy):
     def planInputPartitions(self, start: Any, end: Any) -> Any:  # noqa: N802
         """One part for each range. What only a tick has to tell needs one, too: it reads nothing."""
         last = self._end(end)
-        ranges = ranges_of(self._planner, self._settings, self._end(start), last)
+        ranges = self._planner.ranges(self._end(start), last)
         plan = {"now": last.time, "ranges": ranges, "tasks": last.tasks, "suspect": self._suspect}
         self._suspect = False
         self._java.context.setLocalProperty(_PLAN, json.dumps(plan))

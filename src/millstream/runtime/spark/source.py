@@ -110,9 +110,8 @@ class MillstreamReader(DataSourceStreamReader):
             control = Control(Path(self._settings.control))
             try:
                 program = unpack_program(self._settings.program.open())
-                self._planner = Planner(
-                    program, open_location(program.log, create=False), control, self._settings.first
-                )
+                log, settings = open_location(program.log, create=False), self._settings
+                self._planner = Planner(program, log, control, settings.first, skipped=settings.before.skipped)
             except MillstreamError as error:
                 control.fail(error)
                 raise
@@ -129,7 +128,7 @@ class MillstreamReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Deals the ranges of a batch to workers: whole partitions, about as many records to each."""
         last = self._end(end)
-        ranges = ranges_of(self.planner, self._settings, self._end(start), last)
+        ranges = self.planner.ranges(self._end(start), last)
         count = max(1, min(self._settings.readers, len(ranges)))
         parts: list[list[Range]] = [[] for _ in range(count)]
         sizes = [0] * count
@@ -157,12 +156,6 @@ class MillstreamReader(DataSourceStreamReader):
         except MillstreamError as error:
             Control(Path(self._settings.control)).fail(error)
             raise
-
-
-def ranges_of(planner: Planner, settings: Settings, start: BatchEnd, end: BatchEnd) -> list[Range]:
-    """What a batch reads; nothing of a batch that was begun and must not be read again."""
-    ranges = planner.ranges(start, end)
-    return [one._replace(start=one.end) for one in ranges] if end == settings.before.skipped else ranges
 
 
 def packed_rows(rows: Iterable[Row], slots: list[int]) -> Iterator[pa.RecordBatch]:

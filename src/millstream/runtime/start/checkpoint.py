@@ -95,6 +95,11 @@ def local_path(checkpoint: str) -> Path | None:
     return None if _URL.match(_plain(checkpoint)) else Path(_plain(checkpoint))
 
 
+def last_batch(folder: Path) -> int:
+    """The greatest batch number in a folder of a checkpoint; -1 if there is none."""
+    return max((int(path.name) for path in folder.glob("*") if path.name.isdigit()), default=-1)
+
+
 def url_of(checkpoint: str) -> str:
     """A checkpoint as Spark is told of it: it may have been told to look for plain paths elsewhere."""
     path = local_path(checkpoint)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from millstream.log.api import Log, Published
@@ -18,7 +17,7 @@ from millstream.plan.fingerprint import PlainPlan, essence, to_dict
 from millstream.plan.side import BEGIN_AGAIN
 from millstream.plan.stateless import Repartition
 from millstream.runtime.start.application_state import ApplicationState
-from millstream.runtime.start.checkpoint import local_path
+from millstream.runtime.start.checkpoint import last_batch, local_path
 from millstream.stages import Topology
 from millstream.stages.placement import needs_tasks, place
 
@@ -82,11 +81,6 @@ def complete_changelogs(logged: Iterable[str], state: ApplicationState) -> froze
         return frozenset(logged)
     before, stores = state.complete_changelogs, state.published_plan["stores"]
     return frozenset(name for name in logged if name in before or name not in stores)
-
-
-def last_batch(folder: Path) -> int:
-    """The greatest number of a batch in a folder of a checkpoint; -1 if there is none."""
-    return max((int(path.name) for path in folder.glob("*") if path.name.isdigit()), default=-1)
 
 
 def _has_begun(checkpoint: str, state: ApplicationState, published: Published | None) -> bool:

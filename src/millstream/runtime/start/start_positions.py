@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -15,27 +14,31 @@ from millstream.plan.sources import Source
 from millstream.plan.topics import reads
 from millstream.runtime.batches.batch_end import BatchEnd, TopicOffsets
 from millstream.runtime.batches.subscription import Subscription
+from millstream.runtime.clock import Clock
 from millstream.runtime.program.program import Program
 from millstream.runtime.start.application_state import ApplicationState, ResetPosition
 
 
 class StartPositions:
-    """Where to begin in the topics of an application, which must all be there.
+    """Finds the start positions of an application, whose topics must exist.
 
     Args:
-        program: The application.
+        program: The program of the application.
         log: Its log.
-        epoch: Which instance of the application this is.
+        subscription: The topics that it reads.
+        epoch: Epoch of this instance.
+        clock: The clock for positions that are a duration before now.
     """
 
-    def __init__(self, program: Program, log: Log, epoch: int) -> None:
+    def __init__(self, program: Program, log: Log, subscription: Subscription, epoch: int, clock: Clock) -> None:
         self._program = program
         self._epoch = epoch
+        self._clock = clock
         self._application = program.topology.application_id
         self._log = log
-        self._subscription = Subscription(program, log)
-        self._starts = log.starts(self._subscription.topics)
-        self._ends = log.ends(self._subscription.topics)
+        self._subscription = subscription
+        self._starts = log.starts(subscription.topics)
+        self._ends = log.ends(subscription.topics)
 
     def find(self, state: ApplicationState) -> BatchEnd:
         """Returns the start positions: those of the first start, and those of topics that were added since.
@@ -104,7 +107,7 @@ class StartPositions:
             unread: Those of which it counts as nothing what was read so far.
         """
         policies = {topic: self._policy(topic) for topic in topics}
-        now = int(time.time() * 1000)
+        now = self._clock.time_ms()
         times = {
             (topic, partition): now - policy
             for topic, policy in policies.items()

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.local import LocalRun
 
 from millstream import App, Materialized, Serde, tumbling
 from millstream.core.partitioning import partition_for
@@ -27,7 +26,9 @@ from millstream.errors import (
 )
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.runtime.admin import migrate, reset
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.publish.committer import Committer
+from millstream.runtime.queries import stores_of
 from millstream.runtime.start.application_state import ApplicationState, read_state
 
 
@@ -75,7 +76,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     directory = tmp_path_factory.mktemp("whole")
     log = open_log(directory)
     fill(log)
-    with LocalRun(topology(directory)) as run:
+    with InProcessRun(topology(directory)) as run:
         assert run.run() <= 3
     return everything(log)
 
@@ -87,7 +88,7 @@ def test_results_do_not_depend_on_where_batches_are_cut(
 ) -> None:
     log = open_log(tmp_path)
     fill(log)
-    with LocalRun(topology(tmp_path), records=records, cold=cold) as run:
+    with InProcessRun(topology(tmp_path), records=records, cold=cold) as run:
         assert run.run() >= 2
     assert everything(log) == expected
 
@@ -100,7 +101,7 @@ def test_batches_may_change_their_size_and_the_application_may_stop_in_between(
     rng = random.Random(3)
     going = True
     while going:
-        with LocalRun(topology(tmp_path), records=rng.randrange(1, 300)) as run:
+        with InProcessRun(topology(tmp_path), records=rng.randrange(1, 300)) as run:
             going = all(run.batch() for _ in range(rng.randrange(1, 4)))
     assert everything(log) == expected
 
@@ -109,7 +110,7 @@ def test_batches_may_change_their_size_and_the_application_may_stop_in_between(
 def test_the_number_of_tasks_changes_no_result_of_a_key(tmp_path: Path, tasks: int, expected: dict[str, Any]) -> None:
     log = open_log(tmp_path)
     fill(log)
-    with LocalRun(topology(tmp_path, num_tasks=tasks), records=100) as run:
+    with InProcessRun(topology(tmp_path, num_tasks=tasks), records=100) as run:
         run.run()
     found = everything(log)
     assert found["words"] == expected["words"]
@@ -119,27 +120,27 @@ def test_the_number_of_tasks_changes_no_result_of_a_key(tmp_path: Path, tasks: i
 def test_a_second_instance_is_refused(tmp_path: Path) -> None:
     fill(open_log(tmp_path))
     with (
-        LocalRun(topology(tmp_path)),
+        InProcessRun(topology(tmp_path)),
         pytest.raises(AlreadyRunningError, match=r"application 'shop' is running already \(process \d+\)"),
     ):
-        LocalRun(topology(tmp_path))
-    LocalRun(topology(tmp_path)).close()
+        InProcessRun(topology(tmp_path))
+    InProcessRun(topology(tmp_path)).close()
 
 
 def test_a_missing_input_topic_is_named_with_the_line_that_reads_it(tmp_path: Path) -> None:
     with pytest.raises(UnknownTopicError, match=r"test_local\.py:\d+: there is no topic 'orders'"):
-        LocalRun(topology(tmp_path))
+        InProcessRun(topology(tmp_path))
 
 
 def test_a_changed_topology_goes_on_if_it_can(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
-    with LocalRun(topology(tmp_path)) as run:
+    with InProcessRun(topology(tmp_path)) as run:
         run.run()
     app = topology(tmp_path)
     app.stream("words", value=int).filter(lambda n: n > 100).to("many")  # an operator more
     log.produce("clicks", [ProducerRecord(b"k1", b"a")])
-    with LocalRun(app) as run:
+    with InProcessRun(app) as run:
         run.run()
     assert len(everything(log)["words"][b"a"]) == 301
 
@@ -147,36 +148,36 @@ def test_a_changed_topology_goes_on_if_it_can(tmp_path: Path) -> None:
 def test_an_incompatible_topology_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
-    with LocalRun(topology(tmp_path)) as run:
+    with InProcessRun(topology(tmp_path)) as run:
         run.run()
     before = everything(log), log.applications.state("shop")
     app = App("shop", config={"state.dir": str(tmp_path)})
     app.stream("clicks", value=str).group_by_key().reduce(lambda a, b: a + b, store="words").to_stream().to("words")
     with pytest.raises(IncompatibleTopologyError, match=r"words \(of clicks-reduce\): incompatible"):
-        LocalRun(app)
+        InProcessRun(app)
     assert (everything(log), log.applications.state("shop")) == before
 
 
 def test_another_number_of_tasks_is_refused(tmp_path: Path) -> None:
     fill(open_log(tmp_path))
-    LocalRun(topology(tmp_path)).close()
+    InProcessRun(topology(tmp_path)).close()
     with pytest.raises(IncompatibleTopologyError, match=r"has 2 tasks, and num\.tasks now says 4"):
-        LocalRun(topology(tmp_path, num_tasks=4))
+        InProcessRun(topology(tmp_path, num_tasks=4))
 
 
 def test_a_lost_checkpoint_is_noticed(tmp_path: Path) -> None:
     fill(open_log(tmp_path))
-    with LocalRun(topology(tmp_path)) as run:
+    with InProcessRun(topology(tmp_path)) as run:
         run.run()
-        run.directory.rename(run.directory.with_name("elsewhere"))
+        run.checkpoint.directory.rename(run.checkpoint.directory.with_name("elsewhere"))
     with pytest.raises(SetupError, match="the checkpoint of application 'shop' is gone"):
-        LocalRun(topology(tmp_path))
+        InProcessRun(topology(tmp_path))
 
 
 def test_reset_begins_anew(tmp_path: Path, expected: dict[str, Any]) -> None:
     log = open_log(tmp_path)
     fill(log)
-    with LocalRun(topology(tmp_path)) as run:
+    with InProcessRun(topology(tmp_path)) as run:
         run.run()
         with pytest.raises(AlreadyRunningError):
             reset("shop", state_dir=str(tmp_path))
@@ -187,7 +188,7 @@ def test_reset_begins_anew(tmp_path: Path, expected: dict[str, Any]) -> None:
     assert "deleted the internal topic shop-words-changelog" in done
     assert len(done) == len(said)
     assert [topic.name for topic in log.topics() if topic.internal] == []
-    with LocalRun(topology(tmp_path)) as run:
+    with InProcessRun(topology(tmp_path)) as run:
         run.run()
     twice = {t: {k: v + v for k, v in keys.items()} for t, keys in expected.items()}
     assert everything(log) == twice
@@ -202,12 +203,12 @@ def test_reset_to_a_time_or_an_offset_reads_from_there(tmp_path: Path, where: di
     log.produce("in", [ProducerRecord(b"k", b"%d" % n, n) for n in range(10)])
     app = App("copy", config={"state.dir": str(tmp_path)})
     app.stream("in", value=str).to("out")
-    with LocalRun(app) as run:
+    with InProcessRun(app) as run:
         run.run()
     reset("copy", **where, state_dir=str(tmp_path))
     app = App("copy", config={"state.dir": str(tmp_path)})
     app.stream("in", value=str).to("out")
-    with LocalRun(app) as run:
+    with InProcessRun(app) as run:
         run.run()
     again = log.read("out", 0, 10, log.ends(["out"])["out"][0]).to_pylist()
     assert [row["value"] for row in again] == [b"%d" % n for n in range(first, 10)]
@@ -220,7 +221,7 @@ def test_reset_leaves_an_application_alone_whose_name_begins_alike(tmp_path: Pat
     for name in ("shop", "shop-eu"):
         app = App(name, config={"state.dir": str(tmp_path)})
         app.stream("in", key=str, value=str).group_by_key().count(store="counts")
-        with LocalRun(app) as run:
+        with InProcessRun(app) as run:
             run.run()
     reset("shop", state_dir=str(tmp_path))
     assert [topic.name for topic in log.topics() if topic.internal] == ["shop-eu-counts-changelog"]
@@ -235,7 +236,7 @@ def test_reset_of_an_unknown_application_says_so(tmp_path: Path) -> None:
 def test_migrate_rebuilds_named_stores_and_goes_on(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
-    with LocalRun(topology(tmp_path), records=200) as run:
+    with InProcessRun(topology(tmp_path), records=200) as run:
         run.run()
     before = everything(log)
     said = migrate(topology(tmp_path), dry_run=True)
@@ -245,22 +246,22 @@ def test_migrate_rebuilds_named_stores_and_goes_on(tmp_path: Path) -> None:
     assert len(done) == len(said)
     log.produce("clicks", [ProducerRecord(b"k1", b"a", 700)])
     log.produce("orders", [ProducerRecord(b"k1", (7).to_bytes(8, "big"), 650), ProducerRecord(b"k1", b"\0" * 8, 1)])
-    with LocalRun(topology(tmp_path), records=50) as run:
+    with InProcessRun(topology(tmp_path), records=50) as run:
         run.run()
-        assert run.directory.name.startswith("checkpoint-")
+        assert run.checkpoint.directory.name.startswith("checkpoint-")
     found = everything(log)
     assert found["words"][b"a"][-1] == ((301).to_bytes(8, "big"), 700)
     latest = found["joined"][b"k1"][-1][0].split(b":")[0]
     assert found["joined"][b"k1"][len(before["joined"][b"k1"]) :] == [(latest + b':7"', 650), (latest + b':0"', 1)]
     assert len(found["windows"]) == len(before["windows"]) + 1  # the record at 1 is late, as it was before
-    with LocalRun(topology(tmp_path)) as run:
+    with InProcessRun(topology(tmp_path)) as run:
         assert run.run() == 0
     assert before == {t: {k: v[: len(before[t][k])] for k, v in found[t].items() if k in before[t]} for t in found}
 
 
 def test_migrate_refuses_while_records_wait(tmp_path: Path) -> None:
     fill(open_log(tmp_path))
-    with LocalRun(topology(tmp_path), records=50) as run:
+    with InProcessRun(topology(tmp_path), records=50) as run:
         run.batch()
     with pytest.raises(SetupError, match="was stopped in the middle"):
         migrate(topology(tmp_path))
@@ -278,7 +279,7 @@ def test_what_tasks_pass_on_comes_in_the_order_of_time(tmp_path: Path, records: 
     again.group_by_key(name="again").windowed_by(tumbling(100, grace=0)).count(store="windows").to_stream(
         lambda key, _value: str(key.start)
     ).to("out")
-    with LocalRun(app, records=records) as run:
+    with InProcessRun(app, records=records) as run:
         run.run()
     found = everything(log, ("out",))["out"]
     counted = {int(key): int.from_bytes(rows[-1][0], "big") for key, rows in found.items()}
@@ -294,10 +295,10 @@ def test_views_and_changelogs_can_be_switched_off_for_each_store(tmp_path: Path)
     grouped.count(store="both")
     grouped.count(store=Materialized("no-view", view=False))
     grouped.count(store=Materialized("no-changelog", logging=False))
-    with LocalRun(app) as run:
+    with InProcessRun(app) as run:
         run.run()
         program = run.application.program
-        views = {spec.name for spec in run.application.stores() if program.has_view(spec)}
+        views = {spec.name for spec in stores_of(program.topology) if program.has_view(spec)}
     assert views == {"both", "no-changelog"}
     changelogs = {topic.name for topic in log.topics() if "changelog" in topic.name}
     assert changelogs == {"switched-both-changelog", "switched-no-view-changelog"}
@@ -313,7 +314,7 @@ def test_all_windows_of_a_key_go_to_one_partition(tmp_path: Path, topic: Any) ->
         log.produce("in", [ProducerRecord(b"abc"[n % 3 : n % 3 + 1], b"x", n * 10) for n in range(30)])
         if topic == "counts":
             log.create_topic("counts", 4)
-        with LocalRun(app) as run:
+        with InProcessRun(app) as run:
             run.run()
         name = topic if topic == "counts" else "chosen"
         found = {(key[:-8], number) for number in range(4) for key in everything_in(log, name, number)}
@@ -331,7 +332,7 @@ def test_stores_are_read_from_an_application_that_does_not_run(tmp_path: Path) -
     app = topology(tmp_path)
     with pytest.raises(UnknownStoreError, match="store 'words' of application 'shop' has no rows yet: no batch"):
         app.store("words").get("a")
-    with LocalRun(app) as run:
+    with InProcessRun(app) as run:
         run.run()
     assert app.store("words").get("a") == 300
     assert app.store("words", timestamped=True).get("a").value == 300
@@ -360,7 +361,7 @@ def test_any_serde_will_do_for_a_named_store(tmp_path: Path) -> None:
     log.produce("in", [ProducerRecord(b"k", b"v", 1)])
     app = App("plain", config={"state.dir": str(tmp_path), "status": "none"})
     app.table("in", key=Plain(), value=Plain(), store="rows")
-    with LocalRun(app) as local:
+    with InProcessRun(app) as local:
         local.run()
     assert app.store("rows").get("k") == "v"
 
@@ -378,7 +379,7 @@ def test_inputs_whose_times_differ_are_read_in_batches_of_about_the_size_wanted(
     app = App("pace", config={"state.dir": str(tmp_path), "status": "none"})
     merged = app.stream("a", value=str).merge(app.stream("b", value=str)).merge(app.stream("c", value=str))
     merged.group_by_key().count(store="counts").to_stream().to("out")
-    with LocalRun(app, records=60) as local:
+    with InProcessRun(app, records=60) as local:
         assert local.run() < 1.5 * 900 / 60
 
 
@@ -392,7 +393,7 @@ def test_records_of_the_same_time_do_not_pile_up_in_the_state(tmp_path: Path, at
         log.produce("in", [ProducerRecord(b"k%d" % n, b"1", time, partition=n % 3) for n in range(60)])
     app = App("ties", config={"state.dir": str(tmp_path), "status": "none"})
     app.stream("in", value=str).group_by_key().count(store="counts").to_stream().to("out")
-    with LocalRun(app, records=60) as local:
+    with InProcessRun(app, records=60) as local:
         batches = 0
         while local.batch():
             batches += 1
@@ -416,7 +417,7 @@ def test_late_records_do_not_pile_up_in_the_state(tmp_path: Path, way: str) -> N
     stream = app.stream(*(() if named else topics), key=str, value=str, **named)
     grouped = stream.group_by(lambda key, _value: key) if way == "by value" else stream.group_by_key()
     grouped.count(store="counts").to_stream().to("out")
-    with LocalRun(app, records=60) as local:
+    with InProcessRun(app, records=60) as local:
         batches = 0
         while local.batch():
             batches += 1
@@ -436,7 +437,7 @@ def test_records_whose_own_times_differ_do_not_pile_up_in_the_state(tmp_path: Pa
     app = App("own", config={"state.dir": str(tmp_path), "status": "none"})
     stream = app.stream("in", key=str, value=str, timestamp=lambda _key, value: int(value))
     stream.group_by_key().count(store="counts").to_stream().to("out")
-    with LocalRun(app, records=60) as local:
+    with InProcessRun(app, records=60) as local:
         batches = 0
         while local.batch():
             batches += 1
@@ -448,15 +449,15 @@ def test_records_whose_own_times_differ_do_not_pile_up_in_the_state(tmp_path: Pa
 def test_a_checkpoint_that_is_older_than_the_results_is_noticed(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
-    with LocalRun(topology(tmp_path)) as run:
+    with InProcessRun(topology(tmp_path)) as run:
         run.run()
-        copy = shutil.copytree(run.directory, tmp_path / "copy")
+        copy = shutil.copytree(run.checkpoint.directory, tmp_path / "copy")
         log.produce("clicks", [ProducerRecord(b"k", b"more", 10_000_000)])
         run.run()
-        shutil.rmtree(run.directory)
-        shutil.copytree(copy, run.directory)
+        shutil.rmtree(run.checkpoint.directory)
+        shutil.copytree(copy, run.checkpoint.directory)
     with pytest.raises(SetupError, match=r"is older than its results: it ends with batch \d+, and batch \d+ was"):
-        LocalRun(topology(tmp_path))
+        InProcessRun(topology(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -472,7 +473,7 @@ def test_internal_topics_that_are_there_must_be_as_they_should(
     app = App("shop", config={"state.dir": str(tmp_path)})
     app.stream("in", key=str, value=str).group_by_key().count(store="counts")
     with pytest.raises(SetupError, match=f"the application's own topic 'shop-counts-changelog' has {what}"):
-        LocalRun(app)
+        InProcessRun(app)
 
 
 def test_a_reset_says_where_to_begin_even_if_nothing_else_may(tmp_path: Path) -> None:
@@ -483,7 +484,7 @@ def test_a_reset_says_where_to_begin_even_if_nothing_else_may(tmp_path: Path) ->
     def run() -> int:
         app = App("copy", config={"state.dir": str(tmp_path), "auto.offset.reset": "none"})
         app.stream("in", value=str).to("out")
-        with LocalRun(app) as local:
+        with InProcessRun(app) as local:
             return local.run()
 
     log.produce("in", [ProducerRecord(b"k", b"v", 1)])
@@ -527,17 +528,17 @@ def test_a_replay_that_gives_a_view_other_rows_is_noticed(tmp_path: Path, first:
     log.create_topic("in")
     before = ("k", "before", 0)
     log.produce("in", [ProducerRecord(b"x", b"0", 0)])
-    with LocalRun(giving(tmp_path, [before])) as run:
+    with InProcessRun(giving(tmp_path, [before])) as run:
         assert run.run() == 1
     log.produce("in", [ProducerRecord(b"x", b"%d" % (n + 1), 0) for n in range(len(first))])
-    with LocalRun(giving(tmp_path, [before, *first])) as run:
+    with InProcessRun(giving(tmp_path, [before, *first])) as run:
         assert run.run() == 1
     run_again(tmp_path)
-    with LocalRun(giving(tmp_path, [before, *first])) as run:
+    with InProcessRun(giving(tmp_path, [before, *first])) as run:
         assert run.run() == 1
     run_again(tmp_path)
     with (
-        LocalRun(giving(tmp_path, [before, *second])) as run,
+        InProcessRun(giving(tmp_path, [before, *second])) as run,
         pytest.raises(NonDeterministicError, match="gives other results in: view rows"),
     ):
         run.run()
@@ -552,11 +553,11 @@ def test_a_batch_that_another_version_has_published_is_compared_by_its_numbers(
     log.create_topic("in")
     log.produce("in", [ProducerRecord(b"x", b"0", 0)])
     app = giving(tmp_path, [("k", "v", 0)])
-    with monkeypatch.context() as patched, LocalRun(app) as run:
+    with monkeypatch.context() as patched, InProcessRun(app) as run:
         patched.setattr(Committer, "_fingerprints", lambda *_given: {"view rows": (count, b"another digest")})
         assert run.run() == 1
     run_again(tmp_path)
-    with LocalRun(app) as run:
+    with InProcessRun(app) as run:
         if count == 1:
             assert run.run() == 1
         else:
@@ -599,7 +600,7 @@ def test_a_function_of_the_read_stage_that_does_not_return_is_named(tmp_path: Pa
         stuck.group_by(lambda value: value).count().to_stream().to("out")
     lines, first = inspect.getsourcelines(hang)
     line = first + next(n for n, text in enumerate(lines) if "is stuck" in text)
-    with LocalRun(app) as run, pytest.raises(RunError) as raised:
+    with InProcessRun(app) as run, pytest.raises(RunError) as raised:
         run.run()
     released.set()
     assert raised.value.message == (
@@ -621,39 +622,39 @@ def test_a_checkpoint_given_as_a_file_url_is_a_directory_like_any_other(tmp_path
     place = tmp_path / "place for it" / "shop"
     place.parent.mkdir()
     config = {"checkpoint.location": form.format(place)}
-    with LocalRun(topology(tmp_path / "data", **config)) as run:
+    with InProcessRun(topology(tmp_path / "data", **config)) as run:
         run.run()
-        assert run.directory == place
+        assert run.checkpoint.directory == place
     place.rename(place.with_name("elsewhere"))
     with pytest.raises(SetupError, match="the checkpoint of application 'shop' is gone"):
-        LocalRun(topology(tmp_path / "data", **config))
+        InProcessRun(topology(tmp_path / "data", **config))
     place.with_name("elsewhere").rename(place)
     said = migrate(topology(tmp_path / "data", **config))
     (new,) = [Path(step.partition("a new checkpoint ")[2]) for step in said if "new checkpoint" in step]
     assert new.parent == place.parent
     assert new.name.startswith("shop-")
-    with LocalRun(topology(tmp_path / "data", **config)) as run:
+    with InProcessRun(topology(tmp_path / "data", **config)) as run:
         run.run()
-        assert run.directory == new
+        assert run.checkpoint.directory == new
     said = reset("shop", state_dir=str(tmp_path / "data"))
     assert {f"deleted the checkpoint {place}", f"deleted the checkpoint {new}"} <= set(said)
     assert list(place.parent.iterdir()) == []
-    with LocalRun(topology(tmp_path / "data", **config)) as run:
-        assert run.directory == place
+    with InProcessRun(topology(tmp_path / "data", **config)) as run:
+        assert run.checkpoint.directory == place
         assert run.run() > 0
 
 
 def test_a_checkpoint_that_was_recorded_as_a_file_url_is_found(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
-    with LocalRun(topology(tmp_path)) as run:
+    with InProcessRun(topology(tmp_path)) as run:
         run.run()
     place = tmp_path / "applications" / "shop" / "checkpoint"
     log.applications.set_state(
         "shop", ApplicationState(checkpoint_location=f"file://{place}").dump(), log.applications.acquire("shop")
     )
-    with LocalRun(topology(tmp_path)) as run:
-        assert run.directory == place
+    with InProcessRun(topology(tmp_path)) as run:
+        assert run.checkpoint.directory == place
         assert run.run() == 0
 
 
@@ -661,7 +662,7 @@ def moved(directory: Path, place: str) -> tuple[Log, dict[str, bytes]]:
     """An application that has run with its checkpoint in another storage, as far as its log knows."""
     log = open_log(directory)
     fill(log)
-    with LocalRun(topology(directory)) as run:
+    with InProcessRun(topology(directory)) as run:
         run.run()
     log.applications.set_state(
         "shop", ApplicationState(checkpoint_location=place).dump(), log.applications.acquire("shop")
@@ -681,7 +682,7 @@ def test_reset_refuses_where_it_cannot_delete_the_checkpoint(tmp_path: Path, pla
     said = reset("shop", state_dir=str(tmp_path), checkpoint_gone=True)
     assert f"left the checkpoint {place}, which should be gone" in said
     assert read_state(log, "shop") == ApplicationState(reset_to="earliest")
-    with LocalRun(topology(tmp_path)) as run:
+    with InProcessRun(topology(tmp_path)) as run:
         assert run.run() > 0
 
 
@@ -704,16 +705,16 @@ def test_migrate_refuses_where_it_cannot_tell_whether_there_is_a_checkpoint(tmp_
 
 def test_migrate_makes_no_checkpoint_where_there_is_something(tmp_path: Path) -> None:
     fill(open_log(tmp_path))
-    with LocalRun(topology(tmp_path)) as run:
+    with InProcessRun(topology(tmp_path)) as run:
         run.run()
     own = tmp_path / "applications" / "shop"
     (step,) = [step for step in migrate(topology(tmp_path), dry_run=True) if "new checkpoint" in step]
     Path(step.removeprefix("begin a new checkpoint ")).mkdir()
     assert f"the next start {step.replace('begin', 'begins', 1)}" not in migrate(topology(tmp_path))
-    with LocalRun(topology(tmp_path)) as run:
+    with InProcessRun(topology(tmp_path)) as run:
         run.run()
-        assert run.directory.parent == own
-        assert f"begin a new checkpoint {run.directory}" != step
+        assert run.checkpoint.directory.parent == own
+        assert f"begin a new checkpoint {run.checkpoint.directory}" != step
 
 
 def test_at_most_once_is_refused_where_nobody_can_tell_which_batch_was_begun(tmp_path: Path) -> None:
@@ -736,6 +737,6 @@ def test_timestamps_that_no_record_can_have_are_dropped_wherever_they_are_comput
     handler = {"deserialization.exception.handler": "continue"}
     app = App("times", config={"state.dir": str(tmp_path), "status": "none", **handler})
     app.stream("in", key=str, value=dict, timestamp="time").group_by_key().count(store="counts")
-    with LocalRun(app) as run:
+    with InProcessRun(app) as run:
         run.run()
     assert app.store("counts", timestamped=True).get("k") == (2, 7)

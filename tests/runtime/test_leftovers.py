@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.local import AFTER_PUBLISH, LocalRun
 from tests.runtime.test_changes import produce, run, values
 from tests.unit.log.helpers import in_child
 
@@ -16,11 +16,15 @@ from millstream import App, Materialized, Stream, session
 from millstream.core.failpoints import EXIT_STATUS, arm
 from millstream.errors import IncompatibleTopologyError, ProcessingError, SetupError
 from millstream.log import Log, ProducerRecord, open_log
-from millstream.runtime import handle as handles
 from millstream.runtime.admin import migrate, reset
-from millstream.runtime.handle import Handle
+from millstream.runtime.execution import Progress
+from millstream.runtime.in_process.batches import AFTER_PUBLISH, InProcessRun
+from millstream.runtime.lifecycle import Lifecycle
 from millstream.runtime.observe.metrics import Metrics
+from millstream.runtime.spark.micro_batch import MicroBatchExecution
 from millstream.runtime.start.application_state import read_state
+from millstream.runtime.start.prepared_application import PreparedApplication
+from millstream.runtime.supervisor import Supervisor
 
 Build = Callable[[Stream[str, str]], Any]
 
@@ -29,7 +33,6 @@ Build = Callable[[Stream[str, str]], Any]
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
     """The log of the data directory that all applications of a test have."""
     monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(handles, "check_startable", lambda _config: None)
     log = open_log(tmp_path / "data")
     for topic in ("in", "small", "rows"):
         log.create_topic(topic)
@@ -79,7 +82,7 @@ def test_a_log_that_is_older_than_its_checkpoint_is_refused(log: Log, tmp_path: 
     """Its records would be lost that were read after the copy was made."""
     app = shop(lambda stream: stream.to("out"))
     produce(log, "in", *(("a", str(n)) for n in range(10)))
-    with LocalRun(app, records=2) as local:
+    with InProcessRun(app, records=2) as local:
         local.batch()
     log.close()
     data = tmp_path / "data"
@@ -148,7 +151,7 @@ def test_a_global_table_that_comes_back_is_read_whole(log: Log) -> None:
     produce(log, "in", ("k", "v1"))
     run(looking_up())
     produce(log, "in", ("k", "poison"))
-    with LocalRun(looking_up(poisoned=True)) as local, pytest.raises(ProcessingError):
+    with InProcessRun(looking_up(poisoned=True)) as local, pytest.raises(ProcessingError):
         local.run()
     run(looking_up(table=False))
     produce(log, "in", ("k", "v2"), ("k", "v3"))
@@ -181,7 +184,7 @@ def test_records_wait_for_others_while_a_new_global_table_is_read(log: Log) -> N
         produce(log, "rows", ("k", f"r{n}"), at=n)
     for n in range(5):
         produce(log, "in", ("k", f"v{n}"), at=45 + n)
-    with LocalRun(build(table=False), records=10) as local:
+    with InProcessRun(build(table=False), records=10) as local:
         local.batch()
     assert read_state(log, "shop").waiting
     run(build(table=True), records=10)
@@ -193,8 +196,8 @@ def test_a_tick_does_not_take_a_new_global_table_for_read(log: Log) -> None:
     copying = shop()
     copying.stream("small", key=str, value=str).to("copy")
     run(copying)
-    with LocalRun(looking_up(), ticks=True) as local:
-        local.order(due=0, asleep=None)
+    with InProcessRun(looking_up(), ticks=True) as local:
+        local.change(due=0, asleep=None)
         local.batch()
         produce(log, "in", ("k", "v1"))
         local.run()
@@ -305,20 +308,20 @@ def test_a_start_that_came_to_nothing_does_not_make_stores_fit(log: Log) -> None
 
     produce(log, "in", ("a", "x"))
     run(shop(count))
-    LocalRun(shop()).close()
+    InProcessRun(shop()).close()
     with pytest.raises(IncompatibleTopologyError, match="counts"):
-        LocalRun(shop(joining_text))
+        InProcessRun(shop(joining_text))
     run(shop())
     produce(log, "in", ("a", "y"))
     run(shop())
-    LocalRun(shop(joining_text)).close()
+    InProcessRun(shop(joining_text)).close()
     produce(log, "in", ("a", "z"))
     run(shop(joining_text))
     assert shop(joining_text).store("counts").get("a") == "z"
 
 
 def test_nothing_stands_in_the_way_of_a_topology_before_the_first_batch(log: Log) -> None:
-    LocalRun(shop(count)).close()
+    InProcessRun(shop(count)).close()
     produce(log, "in", ("a", "x"))
     run(shop(lambda stream: stream.group_by_key().reduce(lambda one, other: one + other, store="counts")))
 
@@ -352,7 +355,7 @@ def test_records_on_their_way_stay_whatever_is_between_them_and_who_wants_them(l
         return app
 
     produce(log, "in", *((f"k{n}", "v") for n in range(20)))
-    with LocalRun(build("second", filtered=True)) as local:
+    with InProcessRun(build("second", filtered=True)) as local:
         local.batch()
     with pytest.raises(IncompatibleTopologyError, match="20 records that were not read"):
         run(build("third", filtered=False))
@@ -394,16 +397,16 @@ def test_sessions_that_end_within_a_batch_are_the_same_when_it_is_run_again(
 
     for shift in range(0, 1_000, 250):
         first = 100_000 * (shift + 1)
-        with LocalRun(build()) as local:
+        with InProcessRun(build()) as local:
             for time in (first, first + 60 + shift):
                 send(time)
                 local.run()
-            monkeypatch.setattr("tests.runtime.local.reach", _ended_after_publication)
+            monkeypatch.setattr("millstream.runtime.in_process.batches.reach", _ended_after_publication)
             send(*range(first + 70 + shift, first + 2_350 + shift, 10))
             with pytest.raises(InterruptedError):
                 local.batch()
             monkeypatch.undo()
-            monkeypatch.setenv("MILLSTREAM_DATA", str(Path(local.directory).parents[2]))
+            monkeypatch.setenv("MILLSTREAM_DATA", str(Path(local.checkpoint.directory).parents[2]))
         run(build())  # else it would find that results differ
 
 
@@ -412,7 +415,11 @@ def _ended_after_publication(point: str) -> None:
         raise InterruptedError
 
 
-# ----- handles -----------------------------------------------------------------------------------------------------
+# ----- supervision -------------------------------------------------------------------------------------------------
+
+
+def prepared(app: App) -> contextlib.closing[PreparedApplication]:
+    return contextlib.closing(PreparedApplication(app.topology(), app.config))
 
 
 def test_an_application_that_was_migrated_comes_to_an_end(log: Log) -> None:
@@ -422,9 +429,8 @@ def test_an_application_that_was_migrated_comes_to_an_end(log: Log) -> None:
     migrate(shop(count))
     produce(log, "in", ("b", "1"))
     run(shop(count))
-    handle = Handle(shop(count), until_caught_up=True)
-    assert handle._is_caught_up()
-    handle._application.close()
+    with prepared(shop(count)) as application:
+        assert MicroBatchExecution(application, Metrics(application), until_caught_up=True).is_caught_up()
 
 
 def test_an_application_that_was_migrated_is_rebuilt_when_it_is_to_come_to_an_end(log: Log) -> None:
@@ -432,12 +438,11 @@ def test_an_application_that_was_migrated_is_rebuilt_when_it_is_to_come_to_an_en
     run(shop(count))
     migrate(shop(count))
     produce(log, "in", ("a", "1"))
-    handle = Handle(shop(count), until_caught_up=True)
-    until = handle._until
-    handle._application.close()
+    with prepared(shop(count)) as application:
+        until = MicroBatchExecution(application, Metrics(application), until_caught_up=True).until
     produce(log, "in", ("a", "1"))
-    with LocalRun(shop(count)) as local:
-        local.order(until=until)
+    with InProcessRun(shop(count)) as local:
+        local.change(until=until)
         local.run()
     assert shop(count).store("counts").get("a") == 2
 
@@ -449,7 +454,8 @@ def test_what_an_application_added_is_kept_for_it_from_its_start_on(log: Log) ->
     produce(log, "new", *(("a", str(n)) for n in range(3)))
     app = shop()
     app.stream("new", key=str, value=str).to("copy")
-    Handle(app)._application.close()
+    with prepared(app) as application:
+        Supervisor(application, MicroBatchExecution, Lifecycle())
     assert log.cleanup is not None
     log.cleanup.apply_retention()
     run(app)
@@ -467,11 +473,11 @@ def test_figures_know_nothing_of_what_is_read_no_more(log: Log) -> None:
     produce(log, "in", ("a", "2"), ("a", "3"))
     migrate(shop(count))
     log.delete_topic("old")
-    with LocalRun(shop(count)) as local:
+    with InProcessRun(shop(count)) as local:
         metrics = Metrics(local.application)
         assert metrics.lag() == {"in": 2}
         for number in range(local.run()):
-            metrics.add(number, local.results, 0.1, 0.1, cores=1)
+            metrics.add(Progress(number, local.results, 0.1, 0.1, 1))
         assert metrics.lag() == {"in": 0}
 
 
@@ -479,9 +485,9 @@ def test_records_of_a_table_that_is_read_again_are_counted_as_read(log: Log) -> 
     produce(log, "small", *((f"v{n}", "row") for n in range(300)))
     run(looking_up())
     migrate(looking_up())
-    with LocalRun(looking_up(), records=100) as local:
+    with InProcessRun(looking_up(), records=100) as local:
         metrics = Metrics(local.application)
         for number in range(3):
             local.batch()
-            metrics.add(number, local.results, 0.1, 0.1, cores=1)
+            metrics.add(Progress(number, local.results, 0.1, 0.1, 1))
             assert metrics.last_records == 100

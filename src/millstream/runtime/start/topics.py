@@ -1,0 +1,82 @@
+"""The topics of an application: checks those that it reads, creates those that it writes."""
+
+from __future__ import annotations
+
+from millstream.core.durations import later
+from millstream.errors import SetupError, UnknownTopicError
+from millstream.log.api import Log, Topic
+from millstream.plan.sources import Source
+from millstream.plan.stateless import Repartition, Sink
+from millstream.runtime.program.program import Program
+from millstream.runtime.queries import stores_of
+from millstream.stages import Topology
+
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+def input_counts(topology: Topology, log: Log) -> dict[str, int]:
+    """Returns the number of partitions of each input topic.
+
+    Raises:
+        UnknownTopicError: An input topic does not exist.
+    """
+    counts = {}
+    named = [(topic, source.at) for source in topology.plan.of_type(Source) for topic in source.topics]
+    named += [(table.topic, table.at) for table in topology.global_tables]
+    for topic, at in named:
+        try:
+            counts[topic] = log.topic(topic).partitions
+        except UnknownTopicError as error:
+            suggested = error.hint is not None and "did you mean" in error.hint
+            hint = error.hint if suggested else f"create it: log.create_topic({topic!r})"
+            raise UnknownTopicError(f"{at}: there is no topic {topic!r}", hint=hint) from None
+    return counts
+
+
+def create_topics(program: Program, log: Log) -> None:
+    """Creates the topics that an application writes, unless they exist; records how many partitions they have.
+
+    Raises:
+        SetupError: An internal topic exists with other partitions or another cleanup policy than it needs.
+    """
+    topology, direct = program.topology, program.placement.direct
+    for node in topology.plan.nodes:
+        if isinstance(node, Repartition) and node not in direct:
+            config = {"cleanup.policy": "delete", "retention.ms": "-1"}  # the runtime deletes records that were read
+            _create_internal(program, log, topology.topic_of(node), node.partitions or program.tasks, config)
+        elif isinstance(node, Sink) and isinstance(node.topic, str):
+            _create(program, log, node.topic, program.tasks)
+    for spec in stores_of(topology):
+        topic = program.changelog_of(spec)
+        if topic is not None:
+            config = {"cleanup.policy": "compact"}
+            if spec.kind == "versioned" and spec.retention_ms is not None:  # a row has more than one value
+                config["min.compaction.lag.ms"] = str(later(spec.retention_ms, _DAY_MS))
+            _create_internal(program, log, topic, program.tasks, config)
+    dead_letters = program.config["errors.dead.letter.queue.topic.name"]
+    if dead_letters is not None:
+        _create(program, log, dead_letters, 1)
+
+
+def _create(program: Program, log: Log, name: str, partitions: int) -> None:
+    topic = log.create_topic(name, partitions, {}, internal=False, exist_ok=True)
+    program.counts[name] = topic.partitions
+
+
+def _create_internal(program: Program, log: Log, name: str, partitions: int, config: dict[str, str]) -> None:
+    topic = log.create_topic(name, partitions, config, internal=True, exist_ok=True)
+    _check_internal(topic, partitions, config["cleanup.policy"])
+    program.counts[name] = topic.partitions
+
+
+def _check_internal(topic: Topic, partitions: int, policy: str) -> None:
+    existing = topic.config.get("cleanup.policy", "delete")
+    if topic.partitions == partitions and policy in existing.split(","):
+        return
+    what = f"{topic.partitions} partitions" if topic.partitions != partitions else f"cleanup.policy {existing}"
+    needed = f"{partitions}" if topic.partitions != partitions else policy
+    raise SetupError(
+        f"the application's own topic {topic.name!r} has {what}, and must have {needed}",
+        hint="it belongs to another application, or to an earlier form of this one: choose another application id; or "
+        "begin again from the input: millstream reset",
+    )

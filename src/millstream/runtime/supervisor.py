@@ -1,0 +1,201 @@
+"""Supervises the execution of an application: lifecycle, restarts, errors, metrics, status and cleanup of the log."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TypeAlias
+
+from millstream.errors import BrokerError, LogError, MillstreamError, QueryError, RunError
+from millstream.runtime.clock import SYSTEM_CLOCK, Clock
+from millstream.runtime.execution import Execution, Progress
+from millstream.runtime.lifecycle import Lifecycle, State
+from millstream.runtime.observe.metrics import Metrics
+from millstream.runtime.observe.status import Status
+from millstream.runtime.publish.log_cleanup import LogCleaner
+from millstream.runtime.start.prepared_application import PreparedApplication
+from millstream.text.escaping import error_text
+
+_MAX_BACKOFF = 60.0
+
+ExecutionFactory: TypeAlias = Callable[[PreparedApplication, Metrics], Execution]
+
+
+class Supervisor:
+    """Runs a prepared application in a thread of its own until it is stopped, has caught up, or fails.
+
+    A failure that may pass (a broker, the log, Spark) is followed by a restart, after a pause that doubles each time. A
+    restart that published something resets the count.
+
+    Args:
+        application: The application. The supervisor closes it at the end.
+        execute: Creates the execution.
+        life: The state of the application.
+        until_caught_up: Stop once the input that exists now has been processed.
+        clock: The clock for durations.
+    """
+
+    def __init__(
+        self,
+        application: PreparedApplication,
+        execute: ExecutionFactory,
+        life: Lifecycle,
+        *,
+        until_caught_up: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.application = application
+        self.life = life
+        self.error: MillstreamError | None = None
+        """The error that ended the application."""
+        self._until_caught_up = until_caught_up
+        config, name = application.program.config, application.id
+        self.metrics = Metrics(application, clock)
+        subscription, first = application.subscription, application.first.offsets
+        self._cleaner = LogCleaner(
+            application.log,
+            name,
+            config["log.cleanup.interval.ms"],
+            {
+                (topic, part): offset
+                for topic in subscription.topics
+                for part, offset in enumerate(first.get(topic, []))
+            },
+            subscription.internal,
+        )
+        self.execution = execute(application, self.metrics)
+        self._status = Status(name, config["status"], self.metrics)
+        self._stopping = threading.Event()
+        self._progressed = False
+        self._blocked = False
+        self._thread = threading.Thread(target=self._supervise, name=f"millstream-{name}", daemon=True)
+
+    # ----- control, from any thread ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self.life.listen(self._status.state_changed)
+        self.life.change(State.STARTING)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Requests the end of the application, after the work that has begun."""
+        self._stopping.set()
+        self.life.change(State.PENDING_SHUTDOWN)
+
+    def pause(self) -> None:
+        """Finishes the work that has begun, and begins no other until `resume`."""
+        self.execution.pause()
+
+    def resume(self) -> None:
+        """Continues after `pause`."""
+        self.execution.resume()
+
+    def wait(self, timeout: float | None) -> bool:
+        """Waits until the application has ended; returns whether it has."""
+        self.life.wait(lambda state: state.is_over, timeout)
+        is_over = self.life.state.is_over
+        if is_over and threading.current_thread() is not self._thread:  # a listener is called in the thread itself
+            self._thread.join()
+        return is_over
+
+    # ----- reports of the execution: `Observer` ----------------------------------------------------------------
+
+    def preparing(self, step: str) -> AbstractContextManager[None]:
+        """Shows a step of the start for as long as it takes."""
+        return self._status.waiting(step)
+
+    def published(self, progress: Progress) -> None:
+        """Counts a committed publication."""
+        self._progressed = True
+        self._cleaner.batch({(t, p): end for result in progress.results for t, p, _start, end in result.offsets})
+        self.metrics.add(progress)
+        self._status.batch(progress.results)
+
+    def retried(self, message: str) -> None:
+        """Shows which work is run again."""
+        self._status.retrying(message)
+
+    def blocked(self, reason: str | None) -> None:
+        """Shows why there is no progress."""
+        self._blocked = reason is not None
+        self._status.trouble(reason)
+
+    # ----- the thread ------------------------------------------------------------------------------------------
+
+    def _supervise(self) -> None:
+        try:
+            self._cleaner.start()
+            with self._status:
+                if self.application.lost:
+                    self._status.lost(self.application.lost)
+                self._run_with_restarts()
+        except MillstreamError as error:
+            self.error = error
+        except Exception as error:  # noqa: BLE001  (an unexpected error ends the application, too)
+            self.error = self.execution.explain(error)
+            if self.error is None:
+                self.error = RunError(f"the application stopped: {error_text(error)}")
+                self.error.__cause__ = error
+        finally:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._status.error = self.error
+        with contextlib.suppress(Exception):
+            self._cleaner.stop()
+        with contextlib.suppress(Exception):
+            if not self._blocked:  # a broker that is away would not answer
+                self.metrics.lag()
+        with contextlib.suppress(Exception):
+            self.application.close()
+        if self.error is None:
+            self.life.change(State.PENDING_SHUTDOWN)
+            self.life.change(State.NOT_RUNNING)
+        else:
+            self.life.change(State.PENDING_ERROR)
+            self.life.change(State.ERROR)
+
+    def _run_with_restarts(self) -> None:
+        config = self.application.program.config
+        failures = 0
+        while True:
+            self._progressed = False
+            try:
+                self._run()
+                return
+            except MillstreamError as error:
+                if not _may_pass(error) or self._stopping.is_set():
+                    raise
+                failures = 1 if self._progressed else failures + 1
+                if failures > config["restart.max.attempts"]:
+                    raise
+                pause = min(_MAX_BACKOFF, config["restart.backoff.ms"] / 1000 * 2 ** (failures - 1))
+                self._status.failed(error, pause)
+                self.life.change(State.STARTING)
+                if self._stopping.wait(pause):
+                    return
+
+    def _run(self) -> None:
+        execution = self.execution
+        try:
+            if not execution.start(self, self._stopping):
+                return
+            self.life.change(State.RUNNING)
+            while True:
+                execution.poll()
+                if self._stopping.is_set() or (self._until_caught_up and execution.is_caught_up()):
+                    break
+            self.life.change(State.PENDING_SHUTDOWN)
+            execution.drain()
+        finally:
+            execution.close()
+
+
+def _may_pass(error: MillstreamError) -> bool:
+    """Whether the failure may be gone after a restart. An error of the application or of its records stays."""
+    if isinstance(error, BrokerError):
+        return error.may_pass
+    return isinstance(error, QueryError) or type(error) is LogError
