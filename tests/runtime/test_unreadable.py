@@ -117,9 +117,9 @@ class _Forwarding(Processor[Any, Any, Any, Any]):
     [
         ("headers", (("trace", "abc"),), "forward: the value of header 'trace' is str, not bytes"),
         ("headers", "abc", "forward: the headers are str, not a tuple"),
-        ("timestamp", -1, r"forward: -1 \(int\) is no timestamp"),
-        ("timestamp", 2**63, r"forward: 9223372036854775808 \(int\) is no timestamp"),
-        ("timestamp", 1.5, r"forward: 1.5 \(float\) is no timestamp"),
+        ("timestamp", -1, r"forward: -1 \(int\) is not a timestamp"),
+        ("timestamp", 2**63, r"forward: 9223372036854775808 \(int\) is not a timestamp"),
+        ("timestamp", 1.5, r"forward: 1.5 \(float\) is not a timestamp"),
     ],
 )
 def test_what_a_processor_forwards_is_checked(field: str, given: Any, message: str) -> None:

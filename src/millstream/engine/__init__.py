@@ -1,4 +1,4 @@
-"""The engine: runs one task of a topology, record by record, exactly as the semantics say. It knows no Spark."""
+"""The engine: runs one task of a topology, record by record. It does not depend on Spark, on a log or on a clock."""
 
 from __future__ import annotations
 

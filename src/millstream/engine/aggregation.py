@@ -1,4 +1,4 @@
-"""Compiles an aggregation of a plan to the functions that operators call."""
+"""Compiles the aggregation of a plan to the functions that operators call."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Steps(NamedTuple):
     """The functions of an aggregation.
 
     Attributes:
-        initial: Returns the aggregate of a group without values.
-        begin: Returns the aggregate of a first value, of (key, value).
-        add: Returns the aggregate with a value added, of (key, value, aggregate).
-        subtract: Returns the aggregate with a value removed, of (key, value, aggregate).
-        merge: Returns the aggregate of two sessions that became one, of (key, left, right).
+        initial: () -> the aggregate of a group without values.
+        begin: (key, value) -> the aggregate of a first value.
+        add: (key, value, aggregate) -> the aggregate with the value added.
+        subtract: (key, value, aggregate) -> the aggregate with the value removed.
+        merge: (key, left, right) -> the aggregate of two sessions that are merged.
     """
 
     initial: Callable[[], Any]
@@ -28,13 +28,13 @@ class Steps(NamedTuple):
 
 
 def compile_aggregation(aggregation: Aggregation) -> Steps:
-    """Returns the functions of an aggregation. Those that its operator never calls raise if they are called."""
+    """Returns the functions of an aggregation. Functions that the plan does not have raise AssertionError."""
     if aggregation.kind == "count":
-        return _counting()
+        return _count_steps()
     if aggregation.kind == "reduce":
-        return _reducing(aggregation)
+        return _reduce_steps(aggregation)
     if aggregation.kind == "functions":
-        return _of_functions(aggregation)
+        return _steps_of_functions(aggregation)
     assert aggregation.init is not None
     assert aggregation.add is not None
     initial, add = aggregation.init.bare(), aggregation.add.full()
@@ -55,7 +55,7 @@ def _missing(*_arguments: Any) -> Any:
     raise AssertionError("the plan has no function for this step of the aggregation")
 
 
-def _counting() -> Steps:
+def _count_steps() -> Steps:
     return Steps(
         lambda: 0,
         lambda _key, _value: 1,
@@ -65,7 +65,7 @@ def _counting() -> Steps:
     )
 
 
-def _reducing(aggregation: Aggregation) -> Steps:
+def _reduce_steps(aggregation: Aggregation) -> Steps:
     assert aggregation.add is not None
     reduce = aggregation.add.bare()
     subtract = _missing if aggregation.subtract is None else aggregation.subtract.bare()
@@ -78,9 +78,9 @@ def _reducing(aggregation: Aggregation) -> Steps:
     )
 
 
-def _of_functions(aggregation: Aggregation) -> Steps:
-    """One aggregate function gives its state; several give a dict of their states, by field."""
-    steps = [_of_function(call) for call in aggregation.functions]
+def _steps_of_functions(aggregation: Aggregation) -> Steps:
+    """The aggregate is the state of a single aggregate function, or a dict of the states of several, by field."""
+    steps = [_steps_of_function(call) for call in aggregation.functions]
     if not aggregation.fields:
         return steps[0]
     named = tuple(zip(aggregation.fields, steps, strict=True))
@@ -100,19 +100,19 @@ def _of_functions(aggregation: Aggregation) -> Steps:
     )
 
 
-def _of_function(call: BoundAggregate) -> Steps:
+def _steps_of_function(call: BoundAggregate) -> Steps:
     accumulator = call.accumulator()
     initial, accumulate, merge = accumulator.initial, accumulator.add, accumulator.merge
     undo = accumulator.undo or _missing
-    pick = _picker(call)
+    extract = _extractor(call)
 
     def add(key: Any, value: Any, agg: Any) -> Any:
-        picked = pick(key, value)
-        return agg if picked is None else accumulate(agg, picked)
+        item = extract(key, value)
+        return agg if item is None else accumulate(agg, item)
 
     def subtract(key: Any, value: Any, agg: Any) -> Any:
-        picked = pick(key, value)
-        return agg if picked is None else undo(agg, picked)
+        item = extract(key, value)
+        return agg if item is None else undo(agg, item)
 
     return Steps(
         initial,
@@ -123,10 +123,10 @@ def _of_function(call: BoundAggregate) -> Steps:
     )
 
 
-def _picker(call: BoundAggregate) -> Callable[[Any, Any], Any]:
-    """Returns the function that picks the aggregated value; what is null is not aggregated."""
+def _extractor(call: BoundAggregate) -> Callable[[Any, Any], Any]:
+    """Returns the function that extracts the value to aggregate; null is not aggregated."""
     if call.of is not None:
         return call.of.full()
-    if call.function == "count":  # it counts records, whatever their values are
+    if call.function == "count":  # counts records of any value
         return lambda _key, _value: True
     return lambda _key, value: value

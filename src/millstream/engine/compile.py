@@ -1,7 +1,7 @@
 """Compiles the operators of a task to closures that call each other.
 
-Everything that can be decided about an operator is decided here, once: how many operators are below it, whether its
-function takes the key, whether anybody wants its old values. What remains for each record are plain calls.
+Decisions that do not depend on a record are made here, once: how many operators are below an operator, whether its
+function takes the key, whether an operator below needs old values. Per record, only plain calls remain.
 """
 
 from __future__ import annotations
@@ -20,17 +20,20 @@ from millstream.plan.tables import ToStream
 from millstream.plan.walk import history
 
 Process: TypeAlias = Callable[..., None]
+"""Processes a record of a stream (key, value, timestamp, headers), or a change of a table (key, new value, old value,
+timestamp, headers, and whether it is the latest version).
+"""
 BulkOperator: TypeAlias = Callable[[Any, "Build"], Bulk | None]
 Operator: TypeAlias = Callable[[Any, "Build"], "Process | tuple[Process, ...]"]
 
-_STREAM = 4  # parts of a record of a stream; a change of a table has more
+_STREAM = 4  # arguments for a record of a stream; a change of a table has more
 OPERATORS: dict[type[Node], Operator] = {}
 BULKS: dict[type[Node], BulkOperator] = {}
 GETTERS: dict[type[Node], Callable[[Any, Build], Getter]] = {}
 
 
 def operator(kind: type[Node]) -> Callable[[Operator], Operator]:
-    """Registers the function that makes an operator: it returns one process for each parent, or just one."""
+    """Registers the function that compiles an operator: it returns one process for each parent, or one for all."""
 
     def register(make: Operator) -> Operator:
         OPERATORS[kind] = make
@@ -40,7 +43,7 @@ def operator(kind: type[Node]) -> Callable[[Operator], Operator]:
 
 
 def getter(kind: type[Node]) -> Callable[[Callable[[Any, Build], Getter]], Callable[[Any, Build], Getter]]:
-    """Registers the function that makes the look-up of a table's rows."""
+    """Registers the function that returns the row look-up of a table."""
 
     def register(make: Callable[[Any, Build], Getter]) -> Callable[[Any, Build], Getter]:
         GETTERS[kind] = make
@@ -50,7 +53,7 @@ def getter(kind: type[Node]) -> Callable[[Callable[[Any, Build], Getter]], Calla
 
 
 def in_bulk(kind: type[Node]) -> Callable[[BulkOperator], BulkOperator]:
-    """Registers the function that makes what an operator does with many records at once; None where it cannot."""
+    """Registers the function that returns the bulk form of an operator; it returns None where there is none."""
 
     def register(make: BulkOperator) -> BulkOperator:
         BULKS[kind] = make
@@ -60,7 +63,7 @@ def in_bulk(kind: type[Node]) -> Callable[[BulkOperator], BulkOperator]:
 
 
 class Build:
-    """The operators of one task, as they are being compiled, from the last of the plan to the first."""
+    """Compiles the operators of one task, from the last of the plan to the first."""
 
     def __init__(self, context: TaskContext) -> None:
         self.context = context
@@ -79,7 +82,7 @@ class Build:
             self._processes[node] = tuple(self._guarded(node, port) for port in ports)
 
     def _guarded(self, node: Node, process: Process) -> Process:
-        """Handles what a store cannot keep, where stores turn rows into bytes when they are put."""
+        """Handles rows that cannot be serialized, where stores serialize rows when they are put."""
         if all(spec.key.hashable and spec.value.immutable for spec in node.stores):
             return process
         fail = self.failure(node, getattr(getattr(node, "aggregation", None), "user_function", None))
@@ -93,16 +96,16 @@ class Build:
         return guarded
 
     def entry(self, node: Node) -> Process:
-        """The process that takes what comes in at a node."""
+        """Returns the process of a node."""
         return self._processes[node][0]
 
     def forward(self, node: Node) -> Process:
-        """Passes on what a node gives to all operators below it, in their order."""
+        """Returns the process that forwards the results of a node to all operators below it, in order."""
         below = [self._port(c, p) for c, p in self._below(node) if not isinstance(c, Late | BranchOutput)]
         return fan_out(below, node.edge)
 
     def bulk(self, node: Node) -> Bulk | None:
-        """What the operator below a node, and all below that, do with a chunk; None if they want records singly."""
+        """Returns the bulk form of all operators below a node; None if they need single records."""
         below = self._below(node)
         if len(below) != 1 or self.context.raw:
             return None
@@ -113,43 +116,43 @@ class Build:
         return self._bulks[child]
 
     def only_stream(self, node: Node) -> Process | None:
-        """Passes on what a table gives to what is below its stream, if there is nothing else below the table."""
+        """Returns the process below the `ToStream` of a table, if the table has no other operators below it."""
         below = self._below(node)
         return self.forward(below[0][0]) if len(below) == 1 and isinstance(below[0][0], ToStream) else None
 
     def late(self, node: Node) -> Process | None:
-        """Passes on the late records of a node; None if nobody wants them."""
-        found = [self._port(c, p) for c, p in self._below(node) if isinstance(c, Late)]
-        return fan_out(found) if found else None
+        """Returns the process that forwards the late records of a node; None if no operator takes them."""
+        below = [self._port(c, p) for c, p in self._below(node) if isinstance(c, Late)]
+        return fan_out(below) if below else None
 
     def branches(self, node: Node, count: int) -> list[Process]:
-        """Passes on what a branch gives to each of its outputs."""
-        outputs: list[Process] = [nowhere] * count
+        """Returns the process of each output of a branch."""
+        outputs: list[Process] = [discard] * count
         for child, port in self._below(node):
             if isinstance(child, BranchOutput):
                 outputs[child.index] = self._port(child, port)
         return outputs
 
     def named(self, node: Node) -> dict[str, Process]:
-        """The operators below a node, by name."""
+        """Returns the processes of the operators below a node, by name."""
         return {child.name: self._port(child, port) for child, port in self._below(node)}
 
     def getter(self, node: Node) -> Getter:
-        """The look-up of a table's rows."""
+        """Returns the row look-up of a table."""
         if node not in self._getters:
             self._getters[node] = GETTERS[type(node)](node, self)
         return self._getters[node]
 
     def drop(self, node: Node, reason: str) -> Drop:
-        """Counts a dropped record."""
+        """Returns the function that counts a dropped record."""
         return self.context.drop(node, reason)
 
     def failure(self, node: Node, function: Function | None = None) -> Failure:
-        """Handles an error in an operator."""
+        """Returns the error handler of an operator."""
         return self.context.failure(node, function)
 
     def versioned(self, node: Node) -> bool:
-        """Whether a table's changes may be of an older version."""
+        """Whether changes of a table may be of an older version."""
         return history(node) is not None
 
     def _below(self, node: Node) -> list[tuple[Node, int]]:
@@ -160,27 +163,27 @@ class Build:
         return processes[port if len(processes) > 1 else 0]
 
 
-def nowhere(*_record: Any) -> None:
-    """Takes what nobody wants."""
+def discard(*_record: Any) -> None:
+    """Discards records that have no downstream operator."""
 
 
 def fan_out(below: list[Process], edge: Edge = "stream") -> Process:
-    """Calls several processes in order; one is called directly."""
+    """Returns a process that calls several processes in order; a single process is returned as it is."""
     if not below:
-        return nowhere
+        return discard
     if len(below) == 1:
         return below[0]
-    every = tuple(below)
+    processes = tuple(below)
     if edge == "table":
 
-        def each_change(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, latest: bool) -> None:
-            for process in every:
+        def forward_change(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, latest: bool) -> None:
+            for process in processes:
                 process(key, new, old, timestamp, headers, latest)
 
-        return each_change
+        return forward_change
 
-    def each_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        for process in every:
+    def forward_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        for process in processes:
             process(key, value, timestamp, headers)
 
-    return each_record
+    return forward_record

@@ -1,4 +1,4 @@
-"""What the operators of one task share: stores, time, counters, outputs and error handling."""
+"""The context that the operators of one task share: stores, time, counters, outputs and error handling."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from millstream.state.spec import StoreSpec
 Getter: TypeAlias = Callable[[Any], tuple[Any, int] | None]
 """Looks up a row of a table: (value, timestamp)."""
 Failure: TypeAlias = Callable[[BaseException, Any, Any, int, Headers], None]
+"""Handles an error: error, key, value, timestamp, headers."""
 Drop: TypeAlias = Callable[[Any, Any, int, Headers], None]
+"""Counts a dropped record: key, value, timestamp, headers."""
 
 
 class OutputRecord(NamedTuple):
     """A record that a task wrote to a topic.
 
-    ``partition`` is None if the key decides; below 0, the key decides without so many of its last bytes: those are the
-    time of a window, and all windows of a key go to one partition.
+    ``partition`` is None if the key is hashed. A negative number is the number of bytes at the end of the key that are
+    not hashed: those of a window, so that all windows of a key share a partition.
     """
 
     topic: str
@@ -40,7 +42,7 @@ class OutputRecord(NamedTuple):
 
 
 class OutputBatch(NamedTuple):
-    """Records that a task wrote to a topic, by column; ``headers`` is None if none has any. See `OutputRecord`."""
+    """Records that a task wrote to a topic, by column; ``headers`` is None if no record has any. See `OutputRecord`."""
 
     topic: str
     keys: Sequence[bytes | None]
@@ -51,7 +53,7 @@ class OutputBatch(NamedTuple):
 
 
 class DroppedRecord(NamedTuple):
-    """A record that an operator dropped: which one, why, and the record as it was then."""
+    """A record that an operator dropped: the operator, the reason, and the record at that operator."""
 
     operator: str
     reason: str
@@ -60,30 +62,32 @@ class DroppedRecord(NamedTuple):
     timestamp: int
 
 
-_OF_A_HEADER = 10
+_HEADER_OVERHEAD = 10
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """How many bytes a record has."""
+    """Returns the size of a record in bytes."""
     size = len(key or b"") + len(value or b"")
-    return size if not headers else size + sum(len(name) + len(data or b"") + _OF_A_HEADER for name, data in headers)
+    return (
+        size if not headers else size + sum(len(name) + len(data or b"") + _HEADER_OVERHEAD for name, data in headers)
+    )
 
 
 class TaskContext:
-    """What the operators of one task share.
+    """The context that the operators of one task share.
 
     Attributes:
-        cells: Small facts that operators remember, by name, each in a list of one so that operators hold on to it;
-            they are part of the task's state, as the stores are.
+        cells: Small values that operators keep, by name, each in a list of one item that its operator holds a
+            reference to. They are part of the task's state, as the stores are.
         stream_time: The greatest timestamp that the task has taken.
-        now: The wall clock, as the host gives it.
-        source: Topic and partition of the record that is being processed; None in a punctuator.
-        current: Gives that record: (timestamp, key, value, headers, offset, raw).
-        partition_counts: Tells how many partitions a topic has.
+        now: The wall clock; the host sets it.
+        source: The queue (topic and partition) of the current record; None in a punctuator.
+        current: Returns the current record: (timestamp, key, value, headers, offset, raw).
+        partition_counts: Returns the number of partitions of a topic.
         call_trace: The call trace of the process; None if there is none.
-        largest: How many bytes of a record the log takes, as `size_of` counts them; None if there is no limit.
-        dropped: How many records were dropped, by operator and reason.
-        on_drop: Told of each dropped record, if somebody wants to know more than how many.
+        largest: The size limit of the log for a record, in bytes as `size_of` counts them; None without a limit.
+        dropped: The number of dropped records, by operator and reason.
+        on_drop: Called with each dropped record, if it is set.
     """
 
     def __init__(
@@ -124,23 +128,23 @@ class TaskContext:
         return f"{parts[0].index if parts else 0}_{self.partition}"
 
     def store(self, spec: StoreSpec) -> Any:
-        """Returns a store, which is opened when it is first asked for."""
+        """Returns a store. It is opened on first use."""
         if spec.name not in self.stores:
             self.stores[spec.name] = self.open_store(spec)
         return self.stores[spec.name]
 
     def store_named(self, name: str, allowed: tuple[str, ...], operator: str) -> Any:
-        """Returns a store for a processor that is connected with it."""
+        """Returns a store for a processor; the processor must be connected with it."""
         if name not in allowed:
             hint = suggestion(name, allowed) or f"connect it: process({operator}, {name!r})"
             raise UnknownStoreError(f"operator {operator!r} is not connected with a store {name!r}", hint=hint)
         return self.store(self.topology.plan.store(name)[1])
 
-    def cell(self, node: Node, what: str, initial: Any) -> list[Any]:
-        """Returns a small fact that an operator remembers."""
-        return self.cells.setdefault(f"{node.name}.{what}", [initial])
+    def cell(self, node: Node, name: str, initial: Any) -> list[Any]:
+        """Returns a cell of an operator: a small value of its state, in a list of one item."""
+        return self.cells.setdefault(f"{node.name}.{name}", [initial])
 
-    # ----- records that do not go on --------------------------------------------------------------------------
+    # ----- dropped records and errors --------------------------------------------------------------------------
 
     def drop(self, node: Node, reason: str) -> Drop:
         """Returns a function that counts a dropped record."""
@@ -152,13 +156,13 @@ class TaskContext:
         return dropped
 
     def _count(self, record: DroppedRecord) -> None:
-        where = (record.operator, record.reason)
-        self.dropped[where] = self.dropped.get(where, 0) + 1
+        counter = (record.operator, record.reason)
+        self.dropped[counter] = self.dropped.get(counter, 0) + 1
         if self.on_drop is not None:
             self.on_drop(record)
 
     def failure(self, node: Node, function: Function | str | None = None, phase: Phase = "processing") -> Failure:
-        """Returns a function that handles an error in an operator: it raises, or the record is dropped."""
+        """Returns the error handler of an operator: it raises, or drops the record."""
         location = function.location if isinstance(function, Function) else function
         drop = self.drop(node, f"{phase} error")
 
@@ -171,7 +175,7 @@ class TaskContext:
         return failed
 
     def start_failure(self, node: Node, function: str, error: BaseException) -> RunError:
-        """The error for a processor that cannot start; no handler is asked, because there is no record to drop."""
+        """Returns the error of a processor that cannot start or close. Without a record, handlers do not apply."""
         check_interrupt(error)
         return failure(self._error_context(node.name, function, "processing", 0), error)
 
@@ -199,7 +203,7 @@ class TaskContext:
         self._count(DroppedRecord(operator, reason, record.key, record.value, record.timestamp))
 
     def source_record(self) -> InputRecord | None:
-        """The record that is being processed, as it came; None if it is not at hand."""
+        """Returns the current record, serialized; None if it is not available."""
         source, entry = self.source, self.current()
         if source is None or entry is None:
             return None
@@ -212,7 +216,7 @@ class TaskContext:
 
     def _error_context(self, operator: str, function: str | None, phase: Phase, timestamp: int) -> ErrorContext:
         source, entry, raw = self.source, self.current(), self.source_record()
-        known = raw if raw is not None else InputRecord(-1, timestamp, None, None)
+        record = raw if raw is not None else InputRecord(-1, timestamp, None, None)
         return ErrorContext(
             phase=phase,
             topic=None if source is None else source.topic,
@@ -221,14 +225,14 @@ class TaskContext:
             operator=operator,
             function=function,
             task_id=self.task_id,
-            timestamp=known.timestamp,
-            key=known.key,
-            value=known.value,
-            headers=known.headers,
+            timestamp=record.timestamp,
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
         )
 
     def _dead_letter(self, topic: str, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        """Writes a dead letter. One that would be too large goes without its stack trace."""
+        """Writes a dead letter. The stack trace is left out if the record would be too large."""
         if self.largest is not None and size_of(key, value, headers) > self.largest:
             headers = tuple((name, b"" if name == STACK_TRACE else data) for name, data in headers)
         self.outputs.append(OutputRecord(topic, key, value, timestamp, headers))

@@ -1,4 +1,4 @@
-"""What happens when a record cannot be read, processed or written: the handlers, and the dead-letter topic."""
+"""Handling of records that cannot be read, processed or written: the error handlers, and the dead-letter topic."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _ERRORS: dict[str, type[RunError]] = {
 
 
 FAILURES = (Exception, SystemExit, KeyboardInterrupt)
-"""What a user's function may raise: an error of the function, which the handlers are asked about.
+"""Exceptions of user functions that the error handlers decide about.
 
-`sys.exit` in a function must not end the process in which tasks run. Ctrl-C is another matter: see `check_interrupt`.
+`sys.exit` in a function must not end the process that runs the tasks. For Ctrl-C see `check_interrupt`.
 """
 
 
 def check_interrupt(error: BaseException) -> None:
-    """Raises a KeyboardInterrupt again that comes from the terminal, as it may in the main thread, and nowhere else."""
+    """Raises a KeyboardInterrupt again if it comes from the terminal: Python raises those in the main thread only."""
     if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
         raise error
 
 
 class Fatal(Exception):  # noqa: N818  (it carries an error through the operators, and is not one itself)
-    """Carries an error that stops the task past the handlers of the operators above."""
+    """Carries an error that stops the task past the error handlers of the operators above."""
 
     def __init__(self, error: RunError) -> None:
         super().__init__(error)
@@ -48,16 +48,16 @@ class Fatal(Exception):  # noqa: N818  (it carries an error through the operator
 
 @dataclass(frozen=True, slots=True)
 class ErrorContext:
-    """What a handler is told of a record that failed.
+    """Describes a record that failed, for an error handler.
 
     Attributes:
         phase: ``deserialization``, ``processing`` or ``production``.
-        topic: Where the source record came from; None in a punctuator. ``partition`` and ``offset`` likewise.
+        topic: The topic of the source record; None in a punctuator. ``partition`` and ``offset`` likewise.
         operator: Name of the operator that failed.
-        function: File, line and name of the user's function, if one failed.
-        task_id: The task.
-        timestamp: Of the record that failed.
-        key: Key of the source record, as bytes. ``value`` and ``headers`` likewise.
+        function: File, line and name of the user function that failed, if any.
+        task_id: The id of the task.
+        timestamp: The timestamp of the source record; without one, of the record that failed.
+        key: The key of the source record, as bytes. ``value`` and ``headers`` likewise.
     """
 
     phase: Phase
@@ -78,7 +78,7 @@ Handler: TypeAlias = Callable[[ErrorContext, BaseException], Answer]
 
 
 class ErrorHandlers:
-    """Decides by the configuration what happens to records that fail."""
+    """Applies the configured error handlers to records that fail."""
 
     def __init__(self, config: Config, dead_letter: Callable[[str, Any, Any, int, Headers], None]) -> None:
         self._handlers = {phase: config[f"{phase}.exception.handler"] for phase in _ERRORS}
@@ -86,19 +86,19 @@ class ErrorHandlers:
         self._send = dead_letter
 
     def handle(self, context: ErrorContext, error: BaseException) -> None:
-        """Returns if the application goes on without the record; else raises.
+        """Returns if the application continues without the record; else raises.
 
-        With a dead-letter topic, the source record goes there in either case.
+        With a dead-letter topic, the source record is written there in either case.
         """
         check_interrupt(error)
-        answer = self._ask(context, error)
+        answer = self._answer(context, error)
         if self._topic is not None and context.topic is not None:
             headers = (*context.headers, *_dead_letter_headers(context, error))
             self._send(self._topic, context.key, context.value, context.timestamp, headers)
         if answer == "fail":
             raise Fatal(failure(context, error)) from error
 
-    def _ask(self, context: ErrorContext, error: BaseException) -> Answer:
+    def _answer(self, context: ErrorContext, error: BaseException) -> Answer:
         handler = self._handlers[context.phase]
         if not callable(handler):
             answer: Answer = handler
@@ -106,41 +106,41 @@ class ErrorHandlers:
         try:
             answer = handler(context, error)
         except FAILURES as raised:
-            told = failure(context, error)
+            cause = failure(context, error)
             raise Fatal(
                 RunError(
                     f"the {context.phase} exception handler raised {error_text(raised)}; "
-                    f"it was asked because {told.message}"
+                    f"it was called because {cause.message}"
                 )
             ) from raised
         if answer in ("fail", "continue"):
             return answer
-        told = failure(context, error)
+        cause = failure(context, error)
         raise Fatal(
             RunError(
-                f"the {context.phase} exception handler answered {answer!r}; it was asked because {told.message}",
+                f"the {context.phase} exception handler returned {answer!r}; it was called because {cause.message}",
                 hint="a handler returns 'fail' or 'continue'",
             )
         ) from error
 
 
 def failure(context: ErrorContext, error: BaseException) -> RunError:
-    """The error that tells what failed, where, and what to do."""
+    """Returns the error that stops the application: the operator, the record, the cause, and a remedy."""
     if context.topic is None:
-        where = f"task {context.task_id}"
+        record = f"task {context.task_id}"
     else:
-        where = f"topic {context.topic}, partition {context.partition}, offset {context.offset}"
-    what = f"{context.phase} failed in operator {context.operator!r}"
+        record = f"topic {context.topic}, partition {context.partition}, offset {context.offset}"
+    operator = f"{context.phase} failed in operator {context.operator!r}"
     function = f", function {context.function}" if context.function else ""
     cause = error.message if isinstance(error, MillstreamError) else error_text(error)
     hint = error.hint if isinstance(error, MillstreamError) else None
     if hint is None:
-        hint = f"to go on without such records, set {context.phase}.exception.handler to 'continue'"
-    return _ERRORS[context.phase](f"{what} ({where}{function}): {cause}", hint=hint)
+        hint = f"to continue without such records, set {context.phase}.exception.handler to 'continue'"
+    return _ERRORS[context.phase](f"{operator} ({record}{function}): {cause}", hint=hint)
 
 
 def _dead_letter_headers(context: ErrorContext, error: BaseException) -> Headers:
-    facts = {
+    details = {
         "exception": f"{type(error).__module__}.{type(error).__qualname__}",
         "message": shorten(plain_text(error)),
         _TRACE: shorten("".join(traceback.format_exception(error)), TRACE),
@@ -148,5 +148,5 @@ def _dead_letter_headers(context: ErrorContext, error: BaseException) -> Headers
         "partition": context.partition,
         "offset": context.offset,
     }
-    texts = {f"{ERROR_HEADER}{name}": str(value) for name, value in facts.items()}
+    texts = {f"{ERROR_HEADER}{name}": str(value) for name, value in details.items()}
     return tuple((name, text.encode(errors="backslashreplace")) for name, text in texts.items())

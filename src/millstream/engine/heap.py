@@ -1,7 +1,7 @@
 """A binary heap that breaks ties as Java's PriorityQueue does.
 
-Which of several records of equal time is taken first is visible in the results, and Kafka Streams leaves it to the
-order inside ``java.util.PriorityQueue``. Python's ``heapq`` sifts differently.
+The order of records with equal timestamps is visible in the results. Kafka Streams takes the order of
+``java.util.PriorityQueue``; Python's ``heapq`` sifts differently.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class JavaHeap(Generic[T]):
-    """A heap of items, each with the weight that it had when it was offered."""
+    """A heap of items, each with a weight that is fixed when the item is added."""
 
     __slots__ = ("_items",)
 
@@ -24,16 +24,16 @@ class JavaHeap(Generic[T]):
         return len(self._items)
 
     def __iter__(self) -> Iterator[T]:
-        """The items, in no order."""
+        """Iterates over the items, in no particular order."""
         return (item for _weight, item in self._items)
 
     @property
     def least(self) -> int:
-        """The weight of the first item."""
+        """The least weight."""
         return self._items[0][0]
 
     def offer(self, weight: int, item: T) -> None:
-        """Adds an item: at the end, then up while it is strictly less than its parent."""
+        """Adds an item: it starts at the end and moves up while it is strictly less than its parent."""
         items, entry = self._items, (weight, item)
         index = len(items)
         items.append(entry)
@@ -46,7 +46,7 @@ class JavaHeap(Generic[T]):
         items[index] = entry
 
     def poll(self) -> T:
-        """Removes the first item: the last one takes its place, then goes down while a child is strictly less."""
+        """Removes the first item: the last one replaces it and moves down while a child is strictly less."""
         items = self._items
         last = items.pop()
         size = len(items)

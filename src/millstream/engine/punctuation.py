@@ -1,4 +1,4 @@
-"""Punctuators: functions that are called as time goes by, on stream time or on the wall clock."""
+"""Punctuators: functions that are called at intervals of stream time or of the wall clock."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NEVER = END_OF_TIME + 1
 
 
 class Punctuator:
-    """One function that is called at intervals; its next time, and whether it was cancelled, are state of the task.
+    """A function that is called at intervals. Its next time and its cancellation are state of the task.
 
     Attributes:
-        clock: The stream time that it moves; None if it is a user's, who alone knows what it is for.
+        clock: The stream clock that the function advances; None for a punctuator of a user.
     """
 
     __slots__ = ("_cell", "call", "clock", "interval")
@@ -36,21 +36,21 @@ class Punctuator:
 
     @property
     def next(self) -> int:
-        """When it is due."""
+        """The time of the next call."""
         due: int = self._cell[0][0]
         return due
 
     @property
     def cancelled(self) -> bool:
-        """Whether it was cancelled."""
+        """Whether the punctuator is cancelled."""
         return bool(self._cell[0][1])
 
     def cancel(self) -> None:
-        """Stops it for good."""
+        """Cancels the punctuator."""
         self._cell[0] = (self.next, True)
 
     def reschedule(self, now: int) -> None:
-        """Sets the next time: one interval on, or, if that has passed too, the next one in step that has not."""
+        """Sets the next time: one interval later, or as many intervals as needed to be later than now."""
         due = self.next + self.interval
         if now >= due:
             missed = (now - self.next) // self.interval
@@ -66,12 +66,12 @@ class Punctuators:
         self._clocks: dict[str, JavaHeap[Punctuator]] = {"stream": JavaHeap(), "wall": JavaHeap()}
 
     def schedule(self, clock: str, first: int, interval: int, call: Callable[[int], None], name: str) -> Punctuator:
-        """Adds a punctuator; after a restart it goes on from where it was."""
+        """Adds a punctuator. After a restart it continues with its stored next time."""
         cell = self._context.cells.setdefault(f"{name}.punctuator", [(first, False)])
         return self._offer(clock, Punctuator(call, interval, cell))
 
     def schedule_clock(self, first: int, interval: int, clock: StreamClock, name: str) -> None:
-        """Has a stream time look at the wall clock at intervals."""
+        """Adds a punctuator that advances an idle stream clock."""
         cell = self._context.cells.setdefault(f"{name}.punctuator", [(first, False)])
         self._offer("wall", Punctuator(clock.tick, interval, cell, clock))
 
@@ -85,33 +85,33 @@ class Punctuators:
         return len(self._clocks[clock]) > 0
 
     def due(self) -> int | None:
-        """When the wall clock is next waited for; None if it is not."""
-        found = (one.next for one in self._clocks["wall"] if one.clock is None or one.clock.is_waited_for)
-        return min(found, default=None)
+        """Earliest wall-clock time at which a punctuator may emit something; None if there is none."""
+        wall = self._clocks["wall"]
+        return min((p.next for p in wall if p.clock is None or p.clock.may_emit), default=None)
 
     def asleep(self) -> int | None:
-        """When a stream time would move next that nobody waits for; None if there is none.
+        """Earliest wall-clock time at which an idle stream clock would advance with nothing to emit; None without one.
 
-        No batch is needed for that. But before a record comes, it must have moved: the record may be late by now.
+        That needs no batch. But the clock must have advanced before the next record, which may be late by then.
         """
-        clocks = ((one.next, one.clock) for one in self._clocks["wall"] if one.clock is not None)
-        found = ((due, clock.moves_from) for due, clock in clocks if not clock.is_waited_for)
-        return min((max(due, since) for due, since in found if since is not None), default=None)
+        clocks = ((p.next, p.clock) for p in self._clocks["wall"] if p.clock is not None)
+        times = ((due, clock.advances_from) for due, clock in clocks if not clock.may_emit)
+        return min((max(due, start) for due, start in times if start is not None), default=None)
 
     def run(self, clock: str, now: int, *, is_quiet: bool = True) -> bool:
-        """Calls those that are due, each once; returns whether there were any.
+        """Calls the punctuators that are due, each once; returns whether there were any.
 
-        Stream times do not look at the wall clock unless it is quiet: records that they have not seen are there.
+        Idle stream clocks advance only if it is quiet: otherwise the log has records that the task has not taken.
         """
         heap = self._clocks[clock]
         called = False
-        put_off: list[Punctuator] = []
+        postponed: list[Punctuator] = []
         while len(heap) and heap.least <= now:
             punctuator = heap.poll()
             if punctuator.cancelled:
                 continue
             if punctuator.clock is not None and not is_quiet:
-                put_off.append(punctuator)
+                postponed.append(punctuator)
                 continue
             source, self._context.source = self._context.source, None
             try:
@@ -122,6 +122,6 @@ class Punctuators:
                 punctuator.reschedule(now)
                 heap.offer(punctuator.next, punctuator)
             called = True
-        for punctuator in put_off:
+        for punctuator in postponed:
             heap.offer(punctuator.next, punctuator)
         return called

@@ -59,7 +59,7 @@ def test_with_nothing_below_forward_to_all_does_nothing_and_by_name_fails() -> N
     app.stream("in", value=str).process(Route, name="route")
     with TestDriver(app) as driver:
         driver.input("in").pipe("x")
-        with pytest.raises(ProcessingError, match="below it are: none"):
+        with pytest.raises(ProcessingError, match="the operators below it: none"):
             driver.input("in").pipe("anything", "x")
 
 
@@ -70,7 +70,7 @@ def test_a_negative_timestamp_is_refused() -> None:
 
     app = App("processors")
     app.stream("in").process(Back).to("out")
-    with TestDriver(app) as driver, pytest.raises(ProcessingError, match=r"forward: -1 \(int\) is no timestamp"):
+    with TestDriver(app) as driver, pytest.raises(ProcessingError, match=r"forward: -1 \(int\) is not a timestamp"):
         driver.input("in").pipe("x")
 
 

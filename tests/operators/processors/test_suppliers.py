@@ -36,7 +36,7 @@ def test_what_makes_nothing_is_refused(method: str, given: Any) -> None:
 def test_something_without_process_is_refused_when_the_application_starts(method: str, made: Any) -> None:
     app = App("processors")
     getattr(app.stream("in"), method)(lambda: made, name="own")
-    with pytest.raises(MillstreamError, match=r"'own': test_suppliers.py:\d+ in <lambda> made .* process\(\)"):
+    with pytest.raises(MillstreamError, match=r"'own': test_suppliers.py:\d+ in <lambda> returned .* process\(\)"):
         TestDriver(app)
 
 

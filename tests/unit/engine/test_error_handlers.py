@@ -22,7 +22,7 @@ def failing(**config: Any) -> App:
 def test_an_answer_that_is_none_stops_the_application_and_says_so(answer: Any) -> None:
     with (
         TestDriver(failing(processing_exception_handler=lambda context, error: answer)) as driver,
-        pytest.raises(RunError, match=r"processing exception handler answered .*\n  hint: a handler returns"),
+        pytest.raises(RunError, match=r"processing exception handler returned .*\n  hint: a handler returns"),
     ):
         driver.input("in").pipe("k", 0)
 

@@ -33,7 +33,7 @@ def test_by_default_the_application_stops_and_says_where_and_what_to_do() -> Non
     assert str(caught.value) == (
         f"processing failed in operator 'divide' (topic in, partition 0, offset 1, function "
         f"test_processing_errors.py:{line} in divide): ZeroDivisionError: integer division or modulo by zero\n"
-        "  hint: to go on without such records, set processing.exception.handler to 'continue'"
+        "  hint: to continue without such records, set processing.exception.handler to 'continue'"
     )
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 

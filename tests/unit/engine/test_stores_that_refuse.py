@@ -104,7 +104,7 @@ def test_what_is_no_pair_is_said_to_be_none(make: Make) -> None:
     make(app.stream("in", key=str, value=int))
     with (
         TestDriver(app) as driver,
-        pytest.raises(ProcessingError, match=r"gave 5 \(int\)\n  hint: it must give a p"),
+        pytest.raises(ProcessingError, match=r"returned 5 \(int\)\n  hint: it must return a p"),
     ):
         driver.input("in").pipe("k", 1)
 

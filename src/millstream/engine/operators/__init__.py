@@ -1,4 +1,4 @@
-"""The operators, by family, under the names that they have in the plan. Importing this registers all of them."""
+"""The operators by family, under their names in the plan. Importing this package registers all of them."""
 
 from __future__ import annotations
 

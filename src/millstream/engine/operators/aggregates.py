@@ -10,25 +10,25 @@ from millstream.engine.chunks import Bulk, Chunk
 from millstream.engine.compile import Build, Process, getter, in_bulk, operator
 from millstream.engine.context import Getter
 from millstream.engine.errors import FAILURES
-from millstream.engine.table_stores import table_store, value_check
+from millstream.engine.table_stores import stored_rows, table_store, value_check
 from millstream.errors import ProcessingError
 from millstream.plan import aggregates as plan
 
 
-def wants_fresh_copy(node: plan.Aggregate | plan.WindowAggregate | plan.TableAggregate, build: Build) -> bool:
-    """Whether a function that changes the aggregate in place would change an old value that somebody needs."""
+def needs_fresh_copy(node: plan.Aggregate | plan.WindowAggregate | plan.TableAggregate, build: Build) -> bool:
+    """Whether a function that changes the aggregate in place would change an old value that is forwarded."""
     return not node.store.value.immutable and node in build.facts.sends_old
 
 
-def _again(get: Getter, key: Any) -> Any:
-    """Reads an aggregate once more."""
+def _fresh_copy(get: Getter, key: Any) -> Any:
+    """Returns another copy of an aggregate: the store deserializes it again."""
     row = get(key)
     return None if row is None else row[0]
 
 
 @operator(plan.Aggregate)
 def aggregate(node: plan.Aggregate, build: Build) -> Process:
-    """Keeps one aggregate for each key."""
+    """Maintains one aggregate for each key."""
     store = build.context.store(node.store)
     if node.aggregation.kind == "count" and store.spec.kind == "key-value":
         return _count(node, build, store)
@@ -39,7 +39,7 @@ def aggregate(node: plan.Aggregate, build: Build) -> Process:
     first, following = steps.begin, steps.add
     rows = table_store(store)
     get, put = rows.get, rows.put
-    fresh = wants_fresh_copy(node, build)
+    fresh = needs_fresh_copy(node, build)
     kind, check = value_check(node.store)
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -53,7 +53,7 @@ def aggregate(node: plan.Aggregate, build: Build) -> Process:
                 new = first(key, value)
             else:
                 old, before = row
-                new = following(key, value, _again(get, key) if fresh else old)
+                new = following(key, value, _fresh_copy(get, key) if fresh else old)
                 if before > timestamp:
                     timestamp = before
             if type(new) is not kind and new is not None:
@@ -71,7 +71,7 @@ def aggregate(node: plan.Aggregate, build: Build) -> Process:
 
 
 def _count(node: plan.Aggregate, build: Build, store: Any) -> Process:
-    """Counting is common enough to have a loop of its own; and another one if only its stream is wanted."""
+    """Returns the process of a count, which is common; a shorter one if only `ToStream` is below it."""
     forward, drop = build.forward(node), _drop_nulls(node, build)
     get, put = store.get, store.put
     stream = build.only_stream(node)
@@ -114,7 +114,7 @@ def _count(node: plan.Aggregate, build: Build, store: Any) -> Process:
 
 @in_bulk(plan.Aggregate)
 def count_all(node: plan.Aggregate, build: Build) -> Bulk | None:
-    """Counting of which only the stream is wanted."""
+    """Counts many records at once, if only `ToStream` is below the count."""
     below = None if build.only_stream(node) is None else build.bulk(node)
     store = build.context.store(node.store)
     if below is None or node.aggregation.kind != "count" or not hasattr(store, "count_all"):
@@ -141,7 +141,7 @@ def _drop_nulls(node: plan.Aggregate, build: Build) -> Process:
 
 @operator(plan.TableGroupBy)
 def table_group_by(node: plan.TableGroupBy, build: Build) -> Process:
-    """Turns a change of a row into changes of its old and its new group; one change, if they are the same."""
+    """Converts a change of a row into changes of its old and its new group; into one change if both are the same."""
     forward, fail = build.forward(node), build.failure(node, node.function)
     function = node.function.full()
     skip_older = build.versioned(node.parent)
@@ -184,14 +184,14 @@ def table_aggregate(node: plan.TableAggregate, build: Build) -> Process:
     expired = build.drop(node, "older than the history")
     steps = compile_aggregation(node.aggregation)
     add, subtract, begin = steps.add, steps.subtract, steps.begin
-    fresh = wants_fresh_copy(node, build)
+    fresh = needs_fresh_copy(node, build)
     kind, check = value_check(node.store)
 
     def process(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
         new_value, old_value = change
         row = rows.get(key)
         old, before = (None, -1) if row is None else row
-        result = _again(rows.get, key) if fresh else old
+        result = _fresh_copy(rows.get, key) if fresh else old
         try:
             if old_value is not None and old is not None:
                 result = subtract(key, old_value, result)
@@ -215,19 +215,15 @@ def table_aggregate(node: plan.TableAggregate, build: Build) -> Process:
 
 @operator(plan.Cogroup)
 def cogroup(node: plan.Cogroup, build: Build) -> Process:
-    """Passes on the changes of all the aggregates that share its rows."""
+    """Forwards the changes of all aggregates that share its rows."""
     return build.forward(node)
 
 
-@getter(plan.Aggregate)
-@getter(plan.TableAggregate)
-def aggregate_rows(node: plan.Aggregate | plan.TableAggregate, build: Build) -> Getter:
-    """Looks rows up in the aggregate's store."""
-    rows: Getter = build.context.store(node.store).get
-    return rows
+getter(plan.Aggregate)(stored_rows)
+getter(plan.TableAggregate)(stored_rows)
 
 
 @getter(plan.Cogroup)
 def cogroup_rows(node: plan.Cogroup, build: Build) -> Getter:
-    """Looks rows up in the shared store."""
+    """Looks up rows in the shared store."""
     return build.getter(node.inputs[0])

@@ -1,4 +1,4 @@
-"""The Processor API: runs the user's own operators."""
+"""The Processor API: runs processors of users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from millstream.text.escaping import error_text
 
 
 class RecordMetadata(NamedTuple):
-    """Where the record that is being processed came from."""
+    """The topic, partition and offset of the current record."""
 
     topic: str
     partition: int
@@ -29,28 +29,24 @@ class RecordMetadata(NamedTuple):
 
 @operator(plan.Process)
 def process(node: plan.Process, build: Build) -> Process:
-    """Gives each record to the user's processor."""
+    """Calls the user's processor for each record."""
     context = ProcessorContext(node, build)
+    supplier = f"operator {node.name!r}: {describe_callable(node.supplier)}"
     try:
         processor = build.context.traced(node, node.supplier)()
     except FAILURES as error:
-        raise Fatal(
-            ProcessingError(
-                f"operator {node.name!r}: {describe_callable(node.supplier)} cannot make a processor: "
-                f"{error_text(error)}"
-            )
-        ) from error
+        raise Fatal(ProcessingError(f"{supplier} cannot create a processor: {error_text(error)}")) from error
     if getattr(processor, "context", None) is not None:
         raise Fatal(
             ProcessingError(
-                f"operator {node.name!r}: {describe_callable(node.supplier)} gave a processor that is in use already",
-                hint="every task needs a processor of its own: make a new one in each call",
+                f"{supplier} returned a processor that is already in use",
+                hint="every task needs its own processor: create a new one in each call",
             )
         )
     if not callable(getattr(processor, "process", None)):
         raise Fatal(
             ProcessingError(
-                f"operator {node.name!r}: {describe_callable(node.supplier)} made {processor!r}, without a process()",
+                f"{supplier} returned {processor!r}, which has no process()",
                 hint="derive from Processor or FixedKeyProcessor",
             )
         )
@@ -63,7 +59,7 @@ def process(node: plan.Process, build: Build) -> Process:
             )
         )
     processor.context = context
-    build.context.processors.insert(0, (node, processor))  # they are made from the last to the first
+    build.context.processors.insert(0, (node, processor))  # operators are compiled from the last to the first
     handle = build.context.traced(node, processor.process)
     fail = build.context.failure(node, describe_callable(handle))
 
@@ -78,20 +74,20 @@ def process(node: plan.Process, build: Build) -> Process:
 
         return with_fixed_key
 
-    def take(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+    def process_record(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
             handle(Record(key, value, timestamp, headers))
         except FAILURES as error:
             fail(error, key, value, timestamp, headers)
 
-    return take
+    return process_record
 
 
-_ANY = object()
+_ANY_KEY = object()
 
 
 class ProcessorContext:
-    """What a processor may use. See `millstream.dsl.processors.ProcessorContext`."""
+    """The context of a processor. See `millstream.dsl.processors.ProcessorContext`."""
 
     def __init__(self, node: plan.Process, build: Build) -> None:
         self._node = node
@@ -99,7 +95,7 @@ class ProcessorContext:
         self._forward = build.forward(node)
         self._named = build.named(node)
         self._schedules = 0
-        self.key: Any = _ANY
+        self.key: Any = _ANY_KEY
 
     @property
     def application_id(self) -> str:
@@ -113,24 +109,24 @@ class ProcessorContext:
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """Where the current record came from; None in a punctuator."""
+        """The topic, partition and offset of the current record; None in a punctuator."""
         source = self._task.source
         return None if source is None else RecordMetadata(source.topic, source.partition, self._task.current()[4])
 
     @property
     def current_stream_time(self) -> int:
-        """The greatest timestamp that the task has taken so far, -1 at first."""
+        """The greatest timestamp that the task has taken; -1 before the first record."""
         return self._task.stream_time
 
     @property
     def current_system_time(self) -> int:
-        """The wall clock, as recorded for the batch."""
+        """The wall clock, as the host has set it."""
         return self._task.now
 
     def store(self, name: str) -> Any:
-        """Returns a store that the processor is connected with."""
-        found = self._task.store_named(name, self._node.uses, self._node.name)
-        return user_store(found, timestamped=found.spec.timestamped)
+        """Returns a store; the processor must be connected with it."""
+        store = self._task.store_named(name, self._node.uses, self._node.name)
+        return user_store(store, timestamped=store.spec.timestamped)
 
     def schedule(
         self, interval: Duration, clock: str, callback: Callable[[int], object], *, start: int | None = None
@@ -154,7 +150,7 @@ class ProcessorContext:
         punctuate = self._task.traced(self._node, callback)
 
         def call(now: int) -> None:
-            self.key = _ANY
+            self.key = _ANY_KEY
             try:
                 punctuate(now)
             except FAILURES as error:
@@ -165,7 +161,7 @@ class ProcessorContext:
         return self._task.punctuators.schedule(clock, min(first, NEVER), every, call, name)
 
     def forward(self, record: Record[Any, Any], to: str | None = None) -> None:
-        """Sends a record to all operators below, or to the one of that name."""
+        """Forwards a record to all operators below, or to the one of that name."""
         if not isinstance(record, Record):
             raise ProcessingError(
                 f"forward: expected a Record, got {record!r} ({type(record).__name__})",
@@ -173,7 +169,7 @@ class ProcessorContext:
             )
         if type(record.timestamp) is not int or not 0 <= record.timestamp <= END_OF_TIME:
             raise ProcessingError(
-                f"forward: {record.timestamp!r} ({type(record.timestamp).__name__}) is no timestamp",
+                f"forward: {record.timestamp!r} ({type(record.timestamp).__name__}) is not a timestamp",
                 hint="a timestamp is an int from 0 to 2**63 - 1, in milliseconds since the epoch",
             )
         if record.headers:
@@ -182,7 +178,7 @@ class ProcessorContext:
             except (TypeError, ValueError) as error:
                 hint = 'headers are pairs of str and bytes or None, such as (("trace", b"1"),)'
                 raise ProcessingError(f"forward: {error}", hint=hint) from None
-        if self._node.keeps_key and self.key is not _ANY and record.key != self.key:
+        if self._node.keeps_key and self.key is not _ANY_KEY and record.key != self.key:
             raise ProcessingError(
                 f"forward: the key was changed from {self.key!r} to {record.key!r}",
                 hint="use Stream.process instead of process_values to change keys",
@@ -192,10 +188,10 @@ class ProcessorContext:
             return
         below = self._named.get(to)
         if below is None:
-            hint = suggestion(to, self._named) or f"below it are: {', '.join(self._named) or 'none'}"
+            hint = suggestion(to, self._named) or f"the operators below it: {', '.join(self._named) or 'none'}"
             raise ProcessingError(f"forward: there is no operator {to!r} below {self._node.name!r}", hint=hint)
         below(record.key, record.value, record.timestamp, record.headers)
 
     def drop(self, record: Record[Any, Any], reason: str) -> None:
-        """Counts a record that the processor drops."""
+        """Counts a record as dropped by the processor."""
         self._task.drop(self._node, reason)(record.key, record.value, record.timestamp, record.headers)

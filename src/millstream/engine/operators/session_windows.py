@@ -9,7 +9,7 @@ from millstream.core.records import Headers, Windowed
 from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.compile import Build, Process
 from millstream.engine.errors import FAILURES
-from millstream.engine.operators.time_windows import unemitted
+from millstream.engine.operators.time_windows import has_unemitted
 from millstream.engine.stream_clock import StreamClock
 from millstream.engine.table_stores import value_check
 from millstream.plan import aggregates as plan
@@ -17,15 +17,15 @@ from millstream.plan.windows import SessionWindow
 
 
 def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noqa: C901, PLR0915  (two closures)
-    """Keeps the sessions of each key: a record joins those that it is near to into one."""
+    """Maintains the sessions of each key: a record merges the sessions within the inactivity gap into one."""
     assert isinstance(node.window, SessionWindow)
     gap, grace = node.window.gap, node.window.grace
     store = build.context.store(node.store)
     find, put, remove = store.find, store.put, store.remove
     forward = None if node.emit_on_close else build.forward(node)
     emit = _emitter(node, build, gap + grace) if node.emit_on_close else None
-    waits = unemitted(node, build) if emit is not None else None
-    clock = StreamClock(node, build.context, node.window.idle, emit, waits)
+    has_pending = has_unemitted(node, build) if emit is not None else None
+    clock = StreamClock(node, build.context, node.window.idle, emit, has_pending)
     time = clock.cell
     no_key, too_late = build.drop(node, "null key"), build.drop(node, "late")
     late = build.late(node)
@@ -39,11 +39,11 @@ def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noq
             no_key(key, value, timestamp, headers)
             return
         now = time[0] = max(time[0], timestamp)
-        found = find(key, timestamp - gap, timestamp + gap)
+        sessions = find(key, timestamp - gap, timestamp + gap)
         start = end = timestamp
         try:
             agg = begin()
-            for first, last, former in found:
+            for first, last, former in sessions:
                 agg = merge(key, agg, former)
                 start, end = min(start, first), max(end, last)
         except FAILURES as error:
@@ -53,7 +53,7 @@ def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noq
             too_late(key, value, timestamp, headers)
             if late is not None:
                 late(key, value, timestamp, headers)
-        elif not update(key, value, (timestamp, start, end), (found, agg), headers):
+        elif not update(key, value, (timestamp, start, end), (sessions, agg), headers):
             return
         if emit is not None:
             emit(now, headers)
@@ -61,12 +61,12 @@ def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noq
     def update(
         key: Any, value: Any, times: tuple[int, int, int], before: tuple[list[Any], Any], headers: Headers
     ) -> bool:
-        """Replaces the sessions that were found by the one that they and the record are now."""
+        """Replaces the sessions by the one that they and the record are merged into; returns False if that failed."""
         timestamp, start, end = times
-        found, agg = before
+        sessions, agg = before
         in_place = start == end == timestamp
         if not in_place:
-            for first, last, former in found:
+            for first, last, former in sessions:
                 remove(key, first, last)
                 if forward is not None:
                     forward(Windowed(key, first, last), None, former, last, (), True)
@@ -79,14 +79,14 @@ def session_windows(node: plan.WindowAggregate, build: Build) -> Process:  # noq
             return False
         put(key, start, end, agg)
         if forward is not None:
-            forward(Windowed(key, start, end), agg, found[0][2] if in_place and found else None, end, (), True)
+            forward(Windowed(key, start, end), agg, sessions[0][2] if in_place and sessions else None, end, (), True)
         return True
 
     return clock.watch(process)
 
 
 def _emitter(node: plan.WindowAggregate, build: Build, wait: int) -> Callable[[int, Headers], None]:
-    """Makes the function that emits the sessions that have closed, each once."""
+    """Returns the function that emits the sessions that have closed, each once."""
     store = build.context.store(node.store)
     forward = build.forward(node)
     emitted = build.context.cell(node, "emitted", -1)

@@ -30,9 +30,9 @@ def sink(node: plan.Sink, build: Build) -> Process:
 
 @in_bulk(plan.Sink)
 def write_all(node: plan.Sink, build: Build) -> Bulk | None:
-    """Writes records to a topic; what cannot be written is found by writing them singly."""
-    dead = build.context.config["errors.dead.letter.queue.topic.name"]
-    if isinstance(node.topic, Function) or node.partitioner is not None or node.topic == dead:
+    """Writes records to a topic. If one cannot be written, all are written one by one."""
+    dead_letters = build.context.config["errors.dead.letter.queue.topic.name"]
+    if isinstance(node.topic, Function) or node.partitioner is not None or node.topic == dead_letters:
         return None
     topic, key_serde, value_serde = node.topic, node.key, node.value
     write = _writer(node, build, topic, key_serde, value_serde, None)
@@ -40,29 +40,29 @@ def write_all(node: plan.Sink, build: Build) -> Bulk | None:
 
     def take(chunk: Chunk) -> None:
         try:
-            names, values = chunk.serialized_keys(key_serde), value_serde.serialize_all(chunk.values)
-            for serde, column in ((key_serde, names), (value_serde, values)):
-                if not _is_own(serde):
+            keys, values = chunk.serialized_keys(key_serde), value_serde.serialize_all(chunk.values)
+            for serde, column in ((key_serde, keys), (value_serde, values)):
+                if not _is_built_in(serde):
                     _check_bytes(serde, *column)
         except FAILURES:
             chunk.one_by_one(write)
             return
         largest = context.largest
-        if largest is not None and (chunk.headers is not None or _longest(names) + _longest(values) > largest):
+        if largest is not None and (chunk.headers is not None or _longest(keys) + _longest(values) > largest):
             chunk.one_by_one(write)
         else:
-            context.outputs.append(OutputBatch(topic, names, values, chunk.timestamps, chunk.headers, partition))
+            context.outputs.append(OutputBatch(topic, keys, values, chunk.timestamps, chunk.headers, partition))
 
     return Bulk(take, copies=value_serde.immutable)
 
 
-def _is_own(serde: Serde[Any]) -> bool:
-    """Whether a serde is one of Millstream's, which give bytes or None, or one that a user has written."""
+def _is_built_in(serde: Serde[Any]) -> bool:
+    """Whether a serde is one of Millstream's, which always return bytes or None; a user's may return anything."""
     return type(serde).__module__.startswith("millstream.")
 
 
 def _serializer(serde: Serde[Any]) -> Callable[[Any], bytes | None]:
-    if _is_own(serde):
+    if _is_built_in(serde):
         return serde.serialize
 
     def serialize(value: Any) -> bytes | None:
@@ -76,16 +76,16 @@ def _serializer(serde: Serde[Any]) -> Callable[[Any], bytes | None]:
 def _check_bytes(serde: Serde[Any], *serialized: Any) -> None:
     for data in serialized:
         if not isinstance(data, bytes | None):
-            raise SerializationError(f"serialize() of serde {serde.name!r} gave {type(data).__name__}, not bytes")
+            raise SerializationError(f"serialize() of serde {serde.name!r} returned {type(data).__name__}, not bytes")
 
 
 def _longest(data: Sequence[bytes | None]) -> int:
-    return max([len(one) for one in data if one is not None], default=0)
+    return max([len(item) for item in data if item is not None], default=0)
 
 
 @operator(plan.Repartition)
 def repartition(node: plan.Repartition, build: Build) -> Process:
-    """Writes each record to an internal topic; its other end is a source."""
+    """Writes each record to an internal topic, which another sub-topology reads."""
     topic = build.context.topology.topic_of(node)
     if node.changes:
         return _change_writer(node, build, topic)
@@ -115,42 +115,42 @@ def _change_writer(node: plan.Repartition, build: Build, topic: str) -> Process:
 def _writer(
     node: Node, build: Build, topic: str, key_serde: Serde[Any], value_serde: Serde[Any], partitioner: Function | None
 ) -> Process:
-    """Makes the function that turns a record into bytes and hands it over."""
+    """Returns the process that serializes a record and appends it to the outputs."""
     context = build.context
     outputs = context.outputs
     if context.raw and partitioner is None:
         append = outputs.append
 
-        def keep(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def write_raw(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             append((topic, key, value, timestamp, headers))
 
-        return keep
+        return write_raw
     fail = context.failure(node, phase="production")
     key_bytes, value_bytes = _serializer(key_serde), _serializer(value_serde)
     choose = None if partitioner is None else partitioner.full()
-    # In sinks, as in Kafka Streams, the key of a window decides without its time; not in repartitions.
+    # Sinks, but not repartitions, hash windowed keys without their window, as Kafka Streams does.
     is_sink = isinstance(node, plan.Sink)
-    usual = -window_bytes(key_serde) or None if is_sink else None
-    # A named tuple takes twice as long to make by its own name.
+    default = -window_bytes(key_serde) or None if is_sink else None
+    # `OutputRecord(...)` takes twice as long.
     make, append = partial(tuple.__new__, OutputRecord), outputs.append
 
     def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        partition = usual
+        partition = default
         try:
             if choose is not None:
                 count = context.partition_counts(topic)
                 partition = _checked_partition(choose(key, value, count), count)
-            data, content = key_bytes(key), value_bytes(value)
+            key_data, value_data = key_bytes(key), value_bytes(value)
         except FAILURES as error:
-            fail(_of_the_key(error, key, key_serde), key, value, timestamp, headers)
+            fail(_explain_key(error, key, key_serde), key, value, timestamp, headers)
             return
         largest = context.largest if is_sink else None
-        if largest is not None and (headers or len(data or b"") + len(content or b"") > largest):
-            size = size_of(data, content, headers)
+        if largest is not None and (headers or len(key_data or b"") + len(value_data or b"") > largest):
+            size = size_of(key_data, value_data, headers)
             if size > largest:
                 fail(_too_large(topic, size, largest), key, value, timestamp, headers)
                 return
-        append(make((topic, data, content, timestamp, headers, partition)))
+        append(make((topic, key_data, value_data, timestamp, headers, partition)))
 
     return write
 
@@ -162,8 +162,8 @@ def _too_large(topic: str, size: int, largest: int) -> ProductionError:
     )
 
 
-def _of_the_key(error: BaseException, key: Any, serde: Serde[Any]) -> BaseException:
-    """Says so if it is the key that cannot be written."""
+def _explain_key(error: BaseException, key: Any, serde: Serde[Any]) -> BaseException:
+    """Returns the error; its message names the key if the key cannot be serialized."""
     if isinstance(error, SerializationError):
         try:
             serde.serialize(key)
@@ -174,23 +174,23 @@ def _of_the_key(error: BaseException, key: Any, serde: Serde[Any]) -> BaseExcept
 
 
 def _checked_partition(chosen: Any, count: int) -> int | None:
-    """Refuses what is no partition of a topic; None leaves the choice to the key."""
+    """Returns the partition that a partitioner chose; None: the key is hashed. Other results raise ProductionError."""
     if chosen is None or (type(chosen) is int and 0 <= chosen < count):
         return chosen
     raise ProductionError(
         f"the partitioner chose partition {chosen!r} of {count}",
-        hint="a partitioner gives a number from 0 to partitions - 1",
+        hint="a partitioner returns a number from 0 to partitions - 1",
     )
 
 
 def _dynamic_sink(node: plan.Sink, topic: Function, build: Build) -> Process:
     fail = build.failure(node, topic)
-    name = topic.on_record()
+    topic_for = topic.on_record()
     writers: dict[str, Process] = {}
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
-            target = name(key, value, timestamp, headers)
+            target = topic_for(key, value, timestamp, headers)
             write = writers.get(target)
             if write is None:
                 check_name(target, "topic")

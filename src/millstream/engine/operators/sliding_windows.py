@@ -1,4 +1,4 @@
-"""Aggregates in sliding windows: every different set of records no more than a difference apart."""
+"""Aggregates in sliding windows: every distinct set of records that are at most a time difference apart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millstream.core.records import Headers, Windowed
 from millstream.engine.aggregation import compile_aggregation
 from millstream.engine.compile import Build, Process
 from millstream.engine.errors import FAILURES
-from millstream.engine.operators.time_windows import close_windows, unemitted
+from millstream.engine.operators.time_windows import close_windows, has_unemitted
 from millstream.engine.stream_clock import StreamClock
 from millstream.engine.table_stores import value_check
 from millstream.plan import aggregates as plan
@@ -17,21 +17,21 @@ from millstream.plan.windows import SlidingWindow
 
 
 class _Failed(Exception):  # noqa: N818
-    """The user's function failed on a record; the record goes no further."""
+    """The user function failed for a record: the record is not processed further."""
 
 
 def sliding_windows(node: plan.WindowAggregate, build: Build) -> Process:
-    """Keeps the windows that begin or end with a record."""
+    """Maintains the windows that start or end with a record."""
     operator = SlidingWindows(node, build)
     return operator.clock.watch(operator.process)
 
 
 class SlidingWindows:
-    """A record updates every window that holds it, and makes up to three new ones.
+    """A record updates every window that contains it, and creates up to three new ones.
 
-    These are its own left window, which ends with it; the right window of the record before it, which begins just
-    after that one; and its own right window, if there are records in it already. The timestamp kept with a window is
-    that of the latest record in it, which tells where the neighbours of a record are without keeping the records.
+    These are its left window, which ends with it; the right window of the record before it, which starts just after
+    that record; and its own right window, if that already contains records. The timestamp of a window is that of its
+    latest record, so the neighbours of a record are found without storing records.
     """
 
     def __init__(self, node: plan.WindowAggregate, build: Build) -> None:
@@ -39,11 +39,11 @@ class SlidingWindows:
         self.difference = node.window.difference
         self.grace = node.window.grace
         self.store = build.context.store(node.store)
-        self.emit = waits = None
+        self.emit = has_pending = None
         if node.emit_on_close:
             self.emit = close_windows(node, build, self.grace + self.difference + 1, self.difference)
-            waits = unemitted(node, build)
-        self.clock = StreamClock(node, build.context, node.window.idle, self.emit, waits)
+            has_pending = has_unemitted(node, build)
+        self.clock = StreamClock(node, build.context, node.window.idle, self.emit, has_pending)
         self.time = self.clock.cell
         self.forward = None if node.emit_on_close else build.forward(node)
         self.late = build.late(node)
@@ -56,7 +56,7 @@ class SlidingWindows:
         self.kind, self.check = value_check(node.store)
 
     def process(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        """Takes a record."""
+        """Processes a record."""
         if key is None or value is None:
             (self.no_key if key is None else self.no_value)(key, value, timestamp, headers)
             return
@@ -69,7 +69,7 @@ class SlidingWindows:
             return
         try:
             if timestamp < self.difference:
-                self._early(key, value, timestamp, headers, closed)
+                self._early_windows(key, value, timestamp, headers, closed)
                 return
             self._windows(key, value, timestamp, headers, closed)
         except _Failed:
@@ -114,8 +114,8 @@ class SlidingWindows:
         if not has_right and right is not None and right[1] > timestamp:
             self._copy(record, timestamp + 1, right)
 
-    def _early(self, key: Any, value: Any, timestamp: int, headers: Headers, closed: int) -> None:
-        """A record whose left window would begin before time 0; all such share the window from 0."""
+    def _early_windows(self, key: Any, value: Any, timestamp: int, headers: Headers, closed: int) -> None:
+        """Processes a record whose left window would start before time 0: all such records share the window from 0."""
         record = (key, value, timestamp, headers, closed)
         starts = set()
         combined: tuple[Any, int] | None = None
@@ -145,11 +145,11 @@ class SlidingWindows:
             self._update(record, 0, combined)
 
     def _update(self, record: tuple[Any, ...], start: int, row: tuple[Any, int]) -> None:
-        """Adds the record to a window that is there."""
+        """Adds the record to an existing window."""
         self._put(record, start, row, row[0])
 
     def _create(self, record: tuple[Any, ...], start: int, seed: tuple[Any, int] | None) -> None:
-        """Makes a window with the record in it, and with what an earlier window held, if that is in it too."""
+        """Creates a window with the record in it, and with the aggregate of an earlier window if it includes that."""
         shown = self.store.get(record[0], start)
         self._put(record, start, seed, None if shown is None else shown[0])
 
@@ -163,7 +163,9 @@ class SlidingWindows:
                 new = self.first(key, value)
             else:
                 agg, before = base
-                if not self.serde.immutable:  # it may be another window's, and the old value: no change in place
+                if (
+                    not self.serde.immutable
+                ):  # another window may share it, and it is the old value: it must not change in place
                     agg = self.serde.deserialize(self.serde.serialize(agg))
                 new = self.following(key, value, agg)
                 timestamp = max(timestamp, before)
@@ -175,7 +177,7 @@ class SlidingWindows:
         self._write(key, start, new, old, timestamp, headers)
 
     def _copy(self, record: tuple[Any, ...], start: int, row: tuple[Any, int]) -> None:
-        """Makes the record's right window: what a window around it held, before the record came."""
+        """Creates the record's right window, with the aggregate that a window around it had before the record."""
         key, _, _, headers, _ = record
         shown = self.store.get(key, start)
         self._write(key, start, row[0], None if shown is None else shown[0], row[1], headers)

@@ -1,4 +1,4 @@
-"""Where records come in: streams, tables and global tables."""
+"""Sources: streams, tables and global tables."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 from millstream.core.records import Headers
 from millstream.engine.compile import Build, Process, getter, operator
-from millstream.engine.context import Getter
-from millstream.engine.table_stores import table_store, value_check
+from millstream.engine.table_stores import stored_rows, table_store, value_check
 from millstream.errors import SerdeError
 from millstream.plan import sources as plan
 from millstream.plan.process import Store
@@ -15,30 +14,30 @@ from millstream.plan.process import Store
 
 @operator(plan.Source)
 def source(node: plan.Source, build: Build) -> Process:
-    """Passes records on as they are."""
+    """Forwards records unchanged."""
     return build.forward(node)
 
 
 @operator(Store)
 def store(node: Store, build: Build) -> Process:
-    """A store of its own has no records."""
+    """Opens a store that was added to the application. It has no records."""
     build.context.store(node.store)
     return build.forward(node)
 
 
 @operator(plan.ToTable)
 def to_table(node: plan.ToTable, build: Build) -> Process:
-    """Turns each record into a change of its key's row."""
+    """Converts each record into a change of the row of its key."""
     forward, drop = build.forward(node), build.drop(node, "null key")
     if node not in build.facts.kept:
 
-        def pass_on(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def forward_change(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
                 drop(key, value, timestamp, headers)
             else:
                 forward(key, value, None, timestamp, headers, True)
 
-        return pass_on
+        return forward_change
 
     rows = table_store(build.context.store(node.store))
     get, put = rows.get, rows.put
@@ -65,16 +64,12 @@ def to_table(node: plan.ToTable, build: Build) -> Process:
     return process
 
 
-@getter(plan.ToTable)
-def table_rows(node: plan.ToTable, build: Build) -> Getter:
-    """Looks rows up in the table's store."""
-    rows: Getter = build.context.store(node.store).get
-    return rows
+getter(plan.ToTable)(stored_rows)
 
 
 @operator(plan.GlobalTable)
 def global_table(node: plan.GlobalTable, build: Build) -> Process:
-    """Keeps the rows of a global table; nothing is below it."""
+    """Stores the rows of a global table. It has no operators below it."""
     rows = table_store(build.context.store(node.store))
     drop = build.drop(node, "null key")
 
@@ -87,8 +82,4 @@ def global_table(node: plan.GlobalTable, build: Build) -> Process:
     return process
 
 
-@getter(plan.GlobalTable)
-def global_rows(node: plan.GlobalTable, build: Build) -> Getter:
-    """Looks rows up in the global table's store."""
-    rows: Getter = build.context.store(node.store).get
-    return rows
+getter(plan.GlobalTable)(stored_rows)

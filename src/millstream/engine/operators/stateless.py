@@ -1,4 +1,4 @@
-"""Operators that look at one record of a stream at a time."""
+"""Stateless operators of streams."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from millstream.plan.node import Node
 
 
 @operator(plan.Filter)
-def filter_(node: plan.Filter, build: Build) -> Process:  # noqa: C901  (one form for each kind of function)
-    """Passes the records for which the predicate holds."""
+def filter_(node: plan.Filter, build: Build) -> Process:  # noqa: C901  (one closure for each kind of function)
+    """Forwards the records for which the predicate holds."""
     forward, fail = build.forward(node), build.failure(node, node.predicate)
     holds = _callable(node.predicate)
     if node.negate:
@@ -68,27 +68,27 @@ def _negated(holds: Callable[..., Any]) -> Callable[..., bool]:
 
 @in_bulk(plan.Filter)
 def filter_all(node: plan.Filter, build: Build) -> Bulk | None:
-    """Passes the records for which the predicate holds."""
-    holds, wanted = _callable(node.predicate), not node.negate
+    """Forwards the records for which the predicate holds."""
+    holds, expected = _callable(node.predicate), not node.negate
 
-    def choose(chunk: Chunk, found: list[bool]) -> Chunk:
-        chosen = [one is wanted for one in found]
-        return chunk if all(chosen) else chunk.where(chosen)
+    def select(chunk: Chunk, results: list[bool]) -> Chunk:
+        selected = [result is expected for result in results]
+        return chunk if all(selected) else chunk.where(selected)
 
-    return _calling(node, build, node.predicate, lambda *given: bool(holds(*given)), choose)
+    return _call_for_chunk(node, build, node.predicate, lambda *arguments: bool(holds(*arguments)), select)
 
 
-def _calling(
+def _call_for_chunk(
     node: Node,
     build: Build,
     function: Function,
     call: Callable[..., Any],
     use: Callable[[Chunk, list[Any]], Chunk],
 ) -> Bulk | None:
-    """Calls a function for all records, and passes on what comes of it.
+    """Returns the bulk form of an operator that calls a function for all records and forwards the results.
 
-    None if somebody could tell that from calling it for each in its turn: a handler of the user's own may stop the
-    application at any record, and none behind it must be seen by the function.
+    None if the difference to single records could be observed: a custom error handler may stop the application at any
+    record, and the function must not be called for the records after it.
     """
     below = build.bulk(node)
     handler = build.context.config["processing.exception.handler"]
@@ -97,20 +97,20 @@ def _calling(
     fail, columns = build.failure(node, function), _columns(function)
 
     def take(chunk: Chunk) -> None:
-        passed = use(*results(call, columns(chunk), chunk, fail, goes_on=handler == "continue"))
-        if len(passed):
-            below.take(passed)
+        forwarded = use(*results(call, columns(chunk), chunk, fail, goes_on=handler == "continue"))
+        if len(forwarded):
+            below.take(forwarded)
 
     return Bulk(take, calls=True)
 
 
 def _callable(function: Function) -> Callable[..., Any]:
-    """The function, taking the parts of a record that it reads: all of them, key and value, or the value."""
+    """Returns the function; it takes the parts of a record that it uses: all of them, key and value, or the value."""
     return function.on_record() if function.on_whole_record else function.bare()
 
 
 def _columns(function: Function) -> Callable[[Chunk], tuple[Any, ...]]:
-    """The columns that a function takes."""
+    """Returns the function that selects the columns which a user function takes."""
     if function.on_whole_record:
         return lambda chunk: (chunk.keys, chunk.values, chunk.timestamps, chunk.headers or [()] * len(chunk))
     if function.takes_key:
@@ -120,7 +120,7 @@ def _columns(function: Function) -> Callable[[Chunk], tuple[Any, ...]]:
 
 @operator(plan.MapValues)
 def map_values(node: plan.MapValues, build: Build) -> Process:
-    """Gives each record a new value."""
+    """Replaces the value of each record."""
     forward, fail = build.forward(node), build.failure(node, node.function)
     function = _callable(node.function)
 
@@ -161,8 +161,8 @@ def map_values(node: plan.MapValues, build: Build) -> Process:
 
 @in_bulk(plan.MapValues)
 def map_all_values(node: plan.MapValues, build: Build) -> Bulk | None:
-    """Gives each record a new value."""
-    return _calling(node, build, node.function, _callable(node.function), Chunk.with_values)
+    """Replaces the value of each record."""
+    return _call_for_chunk(node, build, node.function, _callable(node.function), Chunk.with_values)
 
 
 @operator(plan.WithTimestamp)
@@ -202,24 +202,24 @@ def _checked_timestamp(timestamp: Any) -> int:
 
 @operator(plan.SelectKey)
 def select_key(node: plan.SelectKey, build: Build) -> Process:
-    """Gives each record a new key."""
+    """Replaces the key of each record."""
     forward, fail = build.forward(node), build.failure(node, node.function)
     function = node.function.on_record()
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
-            chosen = function(key, value, timestamp, headers)
+            new_key = function(key, value, timestamp, headers)
         except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return
-        forward(chosen, value, timestamp, headers)
+        forward(new_key, value, timestamp, headers)
 
     return process
 
 
 @operator(plan.Map)
 def map_(node: plan.Map, build: Build) -> Process:
-    """Gives each record a new key and a new value."""
+    """Replaces the key and the value of each record."""
     forward, fail = build.forward(node), build.failure(node, node.function)
     function = node.function.on_record()
 
@@ -229,25 +229,25 @@ def map_(node: plan.Map, build: Build) -> Process:
             pair = function(key, value, timestamp, headers)
             new_key, new_value = pair
         except FAILURES as error:
-            fail(no_pair(error, pair), key, value, timestamp, headers)
+            fail(_explain_result(error, pair), key, value, timestamp, headers)
             return
         forward(new_key, new_value, timestamp, headers)
 
     return process
 
 
-def no_pair(error: BaseException, given: Any) -> BaseException:
-    """Says so if a function gave something else than a key and a value."""
-    if isinstance(error, TypeError | ValueError) and given is not None and not isinstance(given, tuple | list):
+def _explain_result(error: BaseException, result: Any) -> BaseException:
+    """Returns the error; a clearer one if the function returned something else than a pair."""
+    if isinstance(error, TypeError | ValueError) and result is not None and not isinstance(result, tuple | list):
         return ProcessingError(
-            f"the function gave {given!r} ({type(given).__name__})", hint="it must give a pair: (key, value)"
+            f"the function returned {result!r} ({type(result).__name__})", hint="it must return a pair: (key, value)"
         )
     return error
 
 
 @operator(plan.FlatMap)
 def flat_map(node: plan.FlatMap, build: Build) -> Process:
-    """Turns each record into any number of records."""
+    """Replaces each record by any number of records."""
     forward, fail = build.forward(node), build.failure(node, node.function)
     function = node.function.on_record()
 
@@ -259,7 +259,7 @@ def flat_map(node: plan.FlatMap, build: Build) -> Process:
                 new_key, new_value = pair
                 pairs.append((new_key, new_value))
         except FAILURES as error:
-            fail(no_pair(error, pair), key, value, timestamp, headers)
+            fail(_explain_result(error, pair), key, value, timestamp, headers)
             return
         for new_key, new_value in pairs:
             forward(new_key, new_value, timestamp, headers)
@@ -269,7 +269,7 @@ def flat_map(node: plan.FlatMap, build: Build) -> Process:
 
 @operator(plan.FlatMapValues)
 def flat_map_values(node: plan.FlatMapValues, build: Build) -> Process:
-    """Turns each record into any number of records of the same key."""
+    """Replaces each record by any number of records of the same key."""
     forward, fail = build.forward(node), build.failure(node, node.function)
     function = node.function.on_record()
 
@@ -288,7 +288,7 @@ def flat_map_values(node: plan.FlatMapValues, build: Build) -> Process:
 @operator(plan.Peek)
 @operator(plan.Foreach)
 def peek(node: plan.Peek | plan.Foreach, build: Build) -> Process:
-    """Calls a function for each record, and passes the record on."""
+    """Calls a function for each record, and forwards the record."""
     forward, fail = build.forward(node), build.failure(node, node.function)
     function = node.function.on_record()
 
@@ -305,22 +305,22 @@ def peek(node: plan.Peek | plan.Foreach, build: Build) -> Process:
 
 @operator(plan.Branch)
 def branch(node: plan.Branch, build: Build) -> Process:
-    """Deals each record to the first output whose predicate holds, or to the default one."""
+    """Routes each record to the first output whose predicate holds, or to the default output."""
     outputs = build.branches(node, len(node.predicates) + node.default)
-    rest = outputs[-1] if node.default else build.drop(node, "no branch")
-    choices = [(p.on_record(), build.failure(node, p), o) for p, o in zip(node.predicates, outputs, strict=False)]
+    default = outputs[-1] if node.default else build.drop(node, "no branch")
+    branches = [(p.on_record(), build.failure(node, p), o) for p, o in zip(node.predicates, outputs, strict=False)]
 
     def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        for holds, fail, output in choices:
+        for holds, fail, output in branches:
             try:
-                chosen = bool(holds(key, value, timestamp, headers))
+                matches = bool(holds(key, value, timestamp, headers))
             except FAILURES as error:
                 fail(error, key, value, timestamp, headers)
                 return
-            if chosen:
+            if matches:
                 output(key, value, timestamp, headers)
                 return
-        rest(key, value, timestamp, headers)
+        default(key, value, timestamp, headers)
 
     return process
 
@@ -328,6 +328,6 @@ def branch(node: plan.Branch, build: Build) -> Process:
 @operator(plan.BranchOutput)
 @operator(plan.Merge)
 @operator(plan.Late)
-def pass_on(node: Node, build: Build) -> Process:
-    """Passes records on as they are."""
+def forward_unchanged(node: Node, build: Build) -> Process:
+    """Forwards records unchanged."""
     return build.forward(node)

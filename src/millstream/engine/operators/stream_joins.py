@@ -17,7 +17,7 @@ Joiner = Callable[[Any, Any, Any], Any]
 
 @operator(StreamStreamJoin)
 def stream_stream_join(node: StreamStreamJoin, build: Build) -> Process | tuple[Process, Process]:
-    """Joins each record with those of the other stream that are near in time."""
+    """Joins each record with the records of the other stream in its join window."""
     join = StreamJoin(node, build)
     if node.single_store:
         return join.clock.watch(join.self_join)
@@ -25,7 +25,7 @@ def stream_stream_join(node: StreamStreamJoin, build: Build) -> Process | tuple[
 
 
 class Unmatched:
-    """The records of an outer side that have found no partner yet, by time, key and arrival."""
+    """The records of an outer side without a match so far, by time, key and arrival."""
 
     def __init__(self, buffer: Any, key_bytes: Callable[[Any], bytes | None], arrivals: list[Any], wait: int) -> None:
         self.wait = wait
@@ -37,15 +37,15 @@ class Unmatched:
             self._orders.setdefault((time, order[:-8]), []).append(order)
 
     def add(self, key: Any, value: Any, timestamp: int) -> None:
-        """Puts a record aside."""
-        place = self._key_bytes(key) or b""
+        """Adds a record."""
+        key_bytes = self._key_bytes(key) or b""
         self._arrivals[0] += 1
-        order = place + self._arrivals[0].to_bytes(8, "big")
+        order = key_bytes + self._arrivals[0].to_bytes(8, "big")
         self._buffer.put(timestamp, order, (key, value))
-        self._orders.setdefault((timestamp, place), []).append(order)
+        self._orders.setdefault((timestamp, key_bytes), []).append(order)
 
     def matched(self, key: Any, timestamp: int) -> None:
-        """Removes all records of a key and time."""
+        """Removes all records of a key and timestamp."""
         for order in self._orders.pop((timestamp, self._key_bytes(key) or b""), ()):
             self._buffer.remove(timestamp, order)
 
@@ -54,16 +54,16 @@ class Unmatched:
 
     def closed(self, now: int) -> list[tuple[int, bytes, Any]]:
         """Removes and returns the records whose window has closed, in order."""
-        found = []
+        records = []
         while (first := self._buffer.first()) is not None and first[0] + self.wait < now:
             time, order, item = self._buffer.pop_first()
             self._orders.pop((time, order[:-8]), None)
-            found.append((time, order, item))
-        return found
+            records.append((time, order, item))
+        return records
 
 
 class StreamJoin:
-    """A join of two streams; both sides share one stream time."""
+    """A join of two streams. Both sides share one stream clock."""
 
     def __init__(self, node: StreamStreamJoin, build: Build) -> None:
         context, window = build.context, node.window
@@ -79,7 +79,7 @@ class StreamJoin:
         if node.right_unmatched is not None:
             wait = window.before + window.grace
             self.right_unmatched = Unmatched(context.store(node.right_unmatched), key_bytes, arrivals, wait)
-        self.clock = StreamClock(node, context, window.idle, self.release, self._waits)
+        self.clock = StreamClock(node, context, window.idle, self.release, self._has_unmatched)
         self.time = self.clock.cell
         self.forward = build.forward(node)
         self.late = build.late(node)
@@ -87,8 +87,8 @@ class StreamJoin:
         self.fail = build.failure(node, node.joiner)
         self.no_key, self.no_value = build.drop(node, "null key"), build.drop(node, "null value")
 
-    def side(self, *, left: bool) -> Process:  # noqa: C901  (one record's way, in order)
-        """The process of one side."""
+    def side(self, *, left: bool) -> Process:  # noqa: C901  (the steps of one record, in order)
+        """Returns the process of one side."""
         window, joiner = self.window, self.joiner
         if left:
             before, after, put, fetch = window.before, window.after, self.left_store.put, self.right_store.fetch
@@ -110,13 +110,13 @@ class StreamJoin:
             if timestamp > now:
                 now = time[0] = timestamp
             if key is None or value is None:
-                self._null(key, value, timestamp, headers, join if outer else None)
+                self._process_null(key, value, timestamp, headers, join if outer else None)
                 return
             if releases and timestamp == now:
                 self.release(now, headers)
             until = timestamp + after
-            found = fetch(key, max(0, timestamp - before), max(0, until))
-            for at, match in found:
+            matches = fetch(key, max(0, timestamp - before), max(0, until))
+            for at, match in matches:
                 if other is not None:
                     other.matched(key, at)
                 try:
@@ -125,11 +125,11 @@ class StreamJoin:
                     fail(error, key, value, timestamp, headers)
                     break
                 forward(key, result, at if at > timestamp else timestamp, headers)
-            if not found:
+            if not matches:
                 if self.late is not None and until + window.grace < now:
                     self.late(key, value, timestamp, headers)
                 if outer and (own is None or max(0, until) < now):
-                    self._alone(key, value, timestamp, headers, join)
+                    self._emit_unmatched(key, value, timestamp, headers, join)
                 elif outer and own is not None:
                     own.add(key, value, timestamp)
             put(key, timestamp, value)
@@ -137,10 +137,10 @@ class StreamJoin:
         return process
 
     def self_join(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        """Joins a stream with itself: the record as left with those before, then as right, with itself too."""
+        """Joins a stream with itself: the record as left with earlier records, then as right, also with itself."""
         self.time[0] = max(self.time[0], timestamp)
         if key is None or value is None:
-            self._null(key, value, timestamp, headers, None)
+            self._process_null(key, value, timestamp, headers, None)
             return
         store, window = self.left_store, self.window
         as_left = store.fetch(key, max(0, timestamp - window.before), max(0, timestamp + window.after))
@@ -156,7 +156,7 @@ class StreamJoin:
                 self.forward(key, result, max(timestamp, at), headers)
 
     def release(self, now: int, headers: Headers) -> None:
-        """Emits the unmatched records whose windows have closed: by time, the right side first, key and arrival."""
+        """Emits the unmatched records whose windows have closed: by time, side (right first), key and arrival."""
         closed = [] if self.right_unmatched is None else [(t, 0, o, i) for t, o, i in self.right_unmatched.closed(now)]
         if self.left_unmatched is not None:
             closed += [(t, 1, o, i) for t, o, i in self.left_unmatched.closed(now)]
@@ -169,17 +169,17 @@ class StreamJoin:
                 continue
             self.forward(key, result, time, headers)
 
-    def _waits(self) -> bool:
+    def _has_unmatched(self) -> bool:
         return any(len(side) > 0 for side in (self.left_unmatched, self.right_unmatched) if side is not None)
 
-    def _null(self, key: Any, value: Any, timestamp: int, headers: Headers, join: Joiner | None) -> None:
-        """A record without a key has no partners: an outer side lets it through at once."""
+    def _process_null(self, key: Any, value: Any, timestamp: int, headers: Headers, join: Joiner | None) -> None:
+        """Handles null keys and values. A record without a key has no match: an outer side emits it at once."""
         if key is None and value is not None and join is not None:
-            self._alone(key, value, timestamp, headers, join)
+            self._emit_unmatched(key, value, timestamp, headers, join)
         else:
             (self.no_key if key is None else self.no_value)(key, value, timestamp, headers)
 
-    def _alone(self, key: Any, value: Any, timestamp: int, headers: Headers, join: Joiner) -> None:
+    def _emit_unmatched(self, key: Any, value: Any, timestamp: int, headers: Headers, join: Joiner) -> None:
         try:
             result = join(key, value, None)
         except FAILURES as error:
@@ -190,12 +190,12 @@ class StreamJoin:
 
 @operator(StreamTableJoin)
 def stream_table_join(node: StreamTableJoin, build: Build) -> Process:
-    """Joins each record with the row that its key has in a table."""
+    """Joins each record with the row of its key in a table."""
     versioned = keeps_versions(node.table)
     get = build.getter(node.table) if not versioned else as_of_getter(node.table, build)
     joined = _row_join(node, build, get, versioned=versioned)
     if node.grace is not None:
-        return _waiting(node, build, joined)
+        return _buffered(node, build, joined)
     return joined
 
 
@@ -230,8 +230,8 @@ def _row_join(node: StreamTableJoin, build: Build, get: Callable[..., Any], *, v
     return process
 
 
-def _waiting(node: StreamTableJoin, build: Build, joined: Process) -> Process:
-    """Lets records wait in stream time, so that the table can catch up."""
+def _buffered(node: StreamTableJoin, build: Build, joined: Process) -> Process:
+    """Returns the process that buffers records for the grace period, so that the table can catch up."""
     assert node.buffer is not None
     assert node.grace is not None
     grace = node.grace
@@ -256,14 +256,14 @@ def _waiting(node: StreamTableJoin, build: Build, joined: Process) -> Process:
             order = (key_bytes(key) or b"") + arrivals[0].to_bytes(8, "big")
             buffer.put(timestamp, order, (key, value, timestamp, headers))
         while (first := buffer.first()) is not None and first[0] <= now - grace:
-            _time, _order, waiting = buffer.pop_first()
-            joined(*waiting)
+            _time, _order, record = buffer.pop_first()
+            joined(*record)
 
     return process
 
 
 def as_of_getter(node: Any, build: Build) -> Callable[[Any, int], tuple[Any, int] | None]:
-    """Looks up the row that a versioned table had at a time, through the operators between."""
+    """Returns the look-up of a versioned table's row as of a time, through the operators in between."""
     if node.store is not None:
         get: Callable[[Any, int], tuple[Any, int] | None] = build.context.store(node.store).get_as_of
         return get
@@ -288,7 +288,7 @@ def as_of_getter(node: Any, build: Build) -> Callable[[Any, int], tuple[Any, int
 
 @operator(StreamGlobalJoin)
 def stream_global_join(node: StreamGlobalJoin, build: Build) -> Process:
-    """Joins each record with the row of a global table whose key a function gives."""
+    """Joins each record with the row of a global table whose key a function returns."""
     forward, fail = build.forward(node), build.failure(node, node.joiner)
     no_key, no_value = build.drop(node, "null key"), build.drop(node, "null value")
     get, select, joiner = build.getter(node.table), node.select_key.full(), node.joiner.full()
@@ -299,11 +299,11 @@ def stream_global_join(node: StreamGlobalJoin, build: Build) -> Process:
             no_value(key, value, timestamp, headers)
             return
         try:
-            wanted = select(key, value)
-            if wanted is None and inner:
+            row_key = select(key, value)
+            if row_key is None and inner:
                 no_key(key, value, timestamp, headers)
                 return
-            row = None if wanted is None else get(wanted)
+            row = None if row_key is None else get(row_key)
             if row is None and inner:
                 return
             result = joiner(key, value, None if row is None else row[0])

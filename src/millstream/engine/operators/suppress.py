@@ -1,4 +1,4 @@
-"""Suppress: holds changes back, and lets only the last one of each row go."""
+"""Suppress: buffers changes, and emits only the last one of each row."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from millstream.plan import tables as plan
 
 @operator(plan.Suppress)
 def suppress(node: plan.Suppress, build: Build) -> Process:
-    """Holds changes back until their window closes, or for a time."""
-    held = Suppressed(node, build)
-    build.context.shared[node] = held
-    return held.clock.watch(held.process)
+    """Buffers changes until their window closes, or for a time limit."""
+    suppressed = Suppressed(node, build)
+    build.context.shared[node] = suppressed
+    return suppressed.clock.watch(suppressed.process)
 
 
 @getter(plan.Suppress)
 def suppressed_rows(node: plan.Suppress, build: Build) -> Getter:
-    """Looks a row up as those below know it: what is held back has not happened yet."""
+    """Looks up a row as it was last emitted: buffered changes are not visible below."""
     above = build.getter(node.parent)
     shared = build.context.shared
 
     def get(key: Any) -> tuple[Any, int] | None:
-        held: Suppressed = shared[node]
-        known, before = held.before(key)
-        if known:
-            return None if before is None else (before, -1)
+        suppressed: Suppressed = shared[node]
+        is_buffered, emitted = suppressed.emitted_value(key)
+        if is_buffered:
+            return None if emitted is None else (emitted, -1)
         return above(key)
 
     return get
 
 
 class Suppressed:
-    """The rows that are held back, ordered by their time and then by the bytes of their keys.
+    """The buffered rows, ordered by time and then by the bytes of their keys.
 
-    An entry is (key, new value, the old value that came with the first change held back, timestamp, headers).
+    An entry is (key, new value, old value of the first buffered change, timestamp, headers).
     """
 
     def __init__(self, node: plan.Suppress, build: Build) -> None:
@@ -57,34 +57,34 @@ class Suppressed:
         self.value_bytes = node.value.serialize
         self.times: dict[bytes, int] = {}
         self.bytes = 0
-        self.leaving: tuple[bytes, Any] | None = None
+        self.emitting: tuple[bytes, Any] | None = None
         for time, order, entry in self.buffer.all():
             self.times[order] = time
             if node.max_bytes is not None:
                 self.bytes += self._size(order, entry)
 
     def process(self, key: Any, new: Any, old: Any, timestamp: int, headers: Headers, _latest: bool) -> None:
-        """Takes a change."""
+        """Processes a change."""
         self.time[0] = max(self.time[0], timestamp)
         order = self.key_bytes(key) or b""
-        self._hold(order, key, new, old, timestamp, headers)
-        self._release(self.time[0] - self.node.wait)
+        self._put(order, key, new, old, timestamp, headers)
+        self._emit_until(self.time[0] - self.node.wait)
         try:
-            self._make_room()
+            self._enforce_limits()
         except ProcessingError as error:
             self.fail(error, key, new, timestamp, headers)
 
-    def before(self, key: Any) -> tuple[bool, Any]:
-        """Whether a row is held back, and the value that those below have of it."""
+    def emitted_value(self, key: Any) -> tuple[bool, Any]:
+        """Whether a row is buffered, and the value that was last emitted for it."""
         order = self.key_bytes(key) or b""
-        if self.leaving is not None and self.leaving[0] == order:
-            return True, self.leaving[1]
+        if self.emitting is not None and self.emitting[0] == order:
+            return True, self.emitting[1]
         time = self.times.get(order)
         if time is None:
             return False, None
         return True, self.buffer.get(time, order)[2]
 
-    def _hold(self, order: bytes, key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+    def _put(self, order: bytes, key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
         time = self.times.get(order)
         if time is None:
             time = self.times[order] = key.end if self.until_close and isinstance(key, Windowed) else timestamp
@@ -98,43 +98,43 @@ class Suppressed:
         if self.node.max_bytes is not None:
             self.bytes += self._size(order, entry)
 
-    def _release(self, until: int) -> None:
-        """Emits the rows whose time has come. A window that ends at the end of time never closes."""
+    def _emit_until(self, until: int) -> None:
+        """Emits the rows up to a time. A window that ends at the end of time never closes."""
         last = min(until, END_OF_TIME - 1) if self.until_close else until
         while (first := self.buffer.first()) is not None and first[0] <= last:
             self._emit()
 
-    def _make_room(self) -> None:
-        while self._full():
+    def _enforce_limits(self) -> None:
+        while self._is_full():
             if self.node.when_full == "shut_down":
                 raise ProcessingError(
-                    f"suppress {self.node.name!r} holds back more rows than it may: {len(self.times)} rows"
+                    f"the buffer of suppress {self.node.name!r} is full: {len(self.times)} rows"
                     + (f", {self.bytes} bytes" if self.node.max_bytes is not None else ""),
-                    hint="raise max_records or max_bytes, or let rows go early (when_full='emit_early')",
+                    hint="raise max_records or max_bytes, or emit rows early (when_full='emit_early')",
                 )
             self._emit()
 
-    def _full(self) -> bool:
-        most, most_bytes = self.node.max_records, self.node.max_bytes
-        return (most is not None and len(self.times) > most) or (most_bytes is not None and self.bytes > most_bytes)
+    def _is_full(self) -> bool:
+        records, size = self.node.max_records, self.node.max_bytes
+        return (records is not None and len(self.times) > records) or (size is not None and self.bytes > size)
 
     def _emit(self) -> None:
         _time, order, entry = self.buffer.pop_first()
-        key, new, before, timestamp, headers = entry
+        key, new, emitted, timestamp, headers = entry
         del self.times[order]
         if self.node.max_bytes is not None:
             self.bytes -= self._size(order, entry)
         if new is None and self.until_close:
             return
         old = None if self.exchange is None else self.exchange(key, new)
-        self.leaving = (order, before)
+        self.emitting = (order, emitted)
         try:
             self.forward(key, new, old, timestamp, headers, True)
         finally:
-            self.leaving = None
+            self.emitting = None
 
     def _advance(self, now: int, _headers: Headers) -> None:
-        self._release(now - self.node.wait)
+        self._emit_until(now - self.node.wait)
 
     def _size(self, order: bytes, entry: tuple[Any, ...]) -> int:
         value = self.value_bytes(entry[1])
@@ -142,7 +142,7 @@ class Suppressed:
 
 
 def _exchange(sent: Any) -> Callable[[Any, Any], Any]:
-    """Makes the function that notes what is sent for a row, and gives what was sent before."""
+    """Returns the function that stores the value sent for a row, and returns the one sent before."""
     get, put = sent.get, sent.put
 
     def plain(key: Any, value: Any) -> Any:

@@ -9,7 +9,7 @@ from millstream.core.records import Headers
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.context import Getter
 from millstream.engine.errors import FAILURES
-from millstream.engine.table_stores import table_store
+from millstream.engine.table_stores import store_changes, stored_rows
 from millstream.plan.joins import TableTableJoin
 
 Joiner = Callable[[Any, Any, Any], Any]
@@ -17,26 +17,26 @@ Joiner = Callable[[Any, Any, Any], Any]
 
 @operator(TableTableJoin)
 def table_table_join(node: TableTableJoin, build: Build) -> tuple[Process, Process]:
-    """Joins a change on either side with the row that the other side has at that moment."""
+    """Joins a change on either side with the current row of the other side."""
     joiner = node.joiner.full()
 
     def reversed_joiner(key: Any, own: Any, other: Any) -> Any:
         return joiner(key, other, own)
 
-    left_wanted, right_wanted = node.how == "inner", node.how in {"inner", "left"}
+    inner, outer = node.how == "inner", node.how == "outer"
     return (
-        _side(node, build, node.left, node.right, joiner, needs_other=left_wanted, needs_own=node.how != "outer"),
-        _side(node, build, node.right, node.left, reversed_joiner, needs_other=right_wanted, needs_own=left_wanted),
+        _side(node, build, node.left, node.right, joiner, needs_other=inner, needs_own=not outer),
+        _side(node, build, node.right, node.left, reversed_joiner, needs_other=not outer, needs_own=inner),
     )
 
 
 def _side(
     node: TableTableJoin, build: Build, own: Any, other: Any, joiner: Joiner, *, needs_other: bool, needs_own: bool
 ) -> Process:
-    """One side of the join, which may need a row on the other side, or on its own, to have a result."""
-    forward, fail = _kept(node, build), build.failure(node, node.joiner)
+    """Returns the process of one side. A result may need a row on the other side, or on this side."""
+    forward, fail = store_changes(node, build), build.failure(node, node.joiner)
     get = build.getter(other)
-    tells_old = node in build.facts.sends_old
+    sends_old = node in build.facts.sends_old
     skip_older = build.versioned(own)
     drop, older = build.drop(node, "null key"), build.drop(node, "older version")
 
@@ -58,7 +58,7 @@ def _side(
             result = former = None
             if new is not None or (match is not None and not needs_own):
                 result = joiner(key, new, match)
-            if tells_old and (old is not None or (match is not None and not needs_own)):
+            if sends_old and (old is not None or (match is not None and not needs_own)):
                 former = joiner(key, old, match)
         except FAILURES as error:
             fail(error, key, new, timestamp, headers)
@@ -68,30 +68,11 @@ def _side(
     return process
 
 
-def _kept(node: TableTableJoin, build: Build) -> Process:
-    """Passes results on, and keeps them if the join has a store."""
-    forward = build.forward(node)
-    if node.store is None:
-        return forward
-    put = table_store(build.context.store(node.store)).put
-    expired = build.drop(node, "older than the history")
-
-    def keep(key: Any, new: Any, old: Any, timestamp: int, headers: Headers, _latest: bool) -> None:
-        latest = put(key, new, timestamp)
-        if latest is None:
-            expired(key, new, timestamp, headers)
-        else:
-            forward(key, new, old, timestamp, headers, latest)
-
-    return keep
-
-
 @getter(TableTableJoin)
 def joined_rows(node: TableTableJoin, build: Build) -> Getter:
-    """Looks a joined row up, in the join's own store, or by joining what both sides have."""
+    """Looks up a joined row in the join's store, or joins the rows of both sides."""
     if node.store is not None:
-        rows: Getter = build.context.store(node.store).get
-        return rows
+        return stored_rows(node, build)
     left, right = build.getter(node.left), build.getter(node.right)
     joiner, how = node.joiner.full(), node.how
 

@@ -13,7 +13,7 @@ from millstream.engine.chunks import Bulk, Chunk, KeyBytes
 from millstream.engine.compile import Build, Process, getter
 from millstream.engine.context import Getter
 from millstream.engine.errors import FAILURES
-from millstream.engine.operators.aggregates import wants_fresh_copy
+from millstream.engine.operators.aggregates import needs_fresh_copy
 from millstream.engine.stream_clock import StreamClock
 from millstream.engine.table_stores import value_check
 from millstream.plan import aggregates as plan
@@ -23,17 +23,17 @@ from millstream.serde.windowed import TimeWindowedSerde
 
 _new = tuple.__new__
 
-_FEWEST = 8
-_SHORTEST = 16
-"""How many records in a row must be of one window, on average, to make it worth while to take them together."""
+_FEW_RUNS = 8
+_RUN_LENGTH = 16
+"""Records are counted in runs of consecutive records of one window if the runs are few, or this long on average."""
 
 Update = Callable[[Any, Any, int, int, Headers], bool]
-"""Aggregates a record (key, value) into the window of a start; gives whether the user's function failed."""
+"""Aggregates a record (key, value) into the window of a start; returns whether the user function failed."""
 
 
 @getter(plan.WindowAggregate)
 def window_rows(node: plan.WindowAggregate, build: Build) -> Getter:
-    """Looks rows up in the store, by windowed key."""
+    """Looks up rows in the store by windowed key."""
     store = build.context.store(node.store)
     if isinstance(node.window, SessionWindow):
 
@@ -51,12 +51,14 @@ def window_rows(node: plan.WindowAggregate, build: Build) -> Getter:
 
 
 def time_windows(node: plan.WindowAggregate, build: Build) -> Process:
-    """Tumbling, hopping and unlimited windows: a record is in the windows that its timestamp tells."""
+    """Aggregates in tumbling, hopping and unlimited windows: the timestamp of a record determines its windows."""
     window = node.window
     assert isinstance(window, TimeWindow | UnlimitedWindow)
     update = _updater(node, build)
     emit = _emitter(node, build) if node.emit_on_close else None
-    clock = StreamClock(node, build.context, window.idle, emit, unemitted(node, build) if emit is not None else None)
+    clock = StreamClock(
+        node, build.context, window.idle, emit, has_unemitted(node, build) if emit is not None else None
+    )
     if isinstance(window, TimeWindow) and window.advance == window.size and emit is None:
         stream = build.only_stream(node) if node.aggregation.kind == "count" else None
         if stream is not None:
@@ -75,17 +77,17 @@ def time_windows(node: plan.WindowAggregate, build: Build) -> Process:
             return
         now = time[0] = max(time[0], timestamp)
         open_from = now - grace - size
-        taken = missed = False
+        taken = closed = False
         for start in starts(timestamp):
             if start > open_from:
                 taken = True
                 if update(key, value, start, timestamp, headers):
                     return
             else:
-                missed = True
+                closed = True
                 too_late(key, value, timestamp, headers)
         if not taken:
-            if not missed:
+            if not closed:
                 before_all(key, value, timestamp, headers)
             elif late is not None:
                 late(key, value, timestamp, headers)
@@ -96,7 +98,7 @@ def time_windows(node: plan.WindowAggregate, build: Build) -> Process:
 
 
 def _tumbling(node: plan.WindowAggregate, build: Build, update: Update, time: list[Any]) -> Process:
-    """Tumbling windows are common enough to have a loop of their own: a record is in one window."""
+    """Returns the process of tumbling windows, which are common: a record is in exactly one window."""
     window = node.window
     assert isinstance(window, TimeWindow)
     size, grace = window.size, window.grace
@@ -121,7 +123,7 @@ def _tumbling(node: plan.WindowAggregate, build: Build, update: Update, time: li
 
 
 def _counted(node: plan.WindowAggregate, build: Build, stream: Process, time: list[Any]) -> Process:
-    """Counting in tumbling windows, of which only the stream is wanted: the same without a call for each step."""
+    """Returns the process of a count in tumbling windows with only `ToStream` below it: fewer calls per record."""
     window = node.window
     assert isinstance(window, TimeWindow)
     size, wait = window.size, window.grace + window.size
@@ -155,8 +157,8 @@ def _counted(node: plan.WindowAggregate, build: Build, stream: Process, time: li
 
 
 def count_tumbling(node: plan.WindowAggregate, build: Build) -> Bulk | None:
-    """Counting in tumbling windows, of which only the stream is wanted, for many records at once."""
-    import numpy as np  # noqa: PLC0415  (nobody needs it to test a topology)
+    """Counts many records at once in tumbling windows, if only `ToStream` is below the count."""
+    import numpy as np  # noqa: PLC0415  (tests of a topology do not need it)
 
     window, store = node.window, build.context.store(node.store)
     below = None if build.only_stream(node) is None else build.bulk(node)
@@ -168,7 +170,8 @@ def count_tumbling(node: plan.WindowAggregate, build: Build) -> Bulk | None:
         or node.emit_on_close
         or node.aggregation.kind != "count"
         or not hasattr(store, "count_all")
-        or (node.store.retention_ms or 0) < window.size + window.grace  # it would forget what is not late
+        or (node.store.retention_ms or 0)
+        < window.size + window.grace  # the store would expire windows that are not closed
         or window.size + window.grace > END_OF_TIME
     ):
         return None
@@ -180,13 +183,13 @@ def count_tumbling(node: plan.WindowAggregate, build: Build) -> Bulk | None:
     windowed = TimeWindowedSerde(key_serde, size)
 
     def take(chunk: Chunk) -> None:
-        if store.time > time[0]:  # somebody else has moved it: it may have forgotten what is not late
+        if store.time > time[0]:  # a processor has advanced it: the store may have expired windows that are not closed
             chunk.one_by_one(process)
             return
         times = np.array(chunk.timestamps, np.int64)
         starts = times - times % size
         edges = [0, *(np.flatnonzero(np.diff(starts)) + 1).tolist(), len(times)]
-        if len(edges) > _FEWEST + len(times) // _SHORTEST or None in chunk.keys:
+        if len(edges) > _FEW_RUNS + len(times) // _RUN_LENGTH or None in chunk.keys:
             chunk.one_by_one(process)
             return
         latest = np.maximum(np.maximum.accumulate(times), time[0])
@@ -199,30 +202,30 @@ def count_tumbling(node: plan.WindowAggregate, build: Build) -> Bulk | None:
             if not len(chunk):
                 return
             edges = [0, *(np.flatnonzero(np.diff(starts)) + 1).tolist(), len(starts)]
-        keys, names = chunk.keys, chunk.serialized_keys(key_serde)
+        keys, key_bytes = chunk.keys, chunk.serialized_keys(key_serde)
         counts: list[int] = []
         timestamps: list[int] = []
-        written: list[bytes] = []
+        windowed_keys: list[bytes] = []
         for begin, end in pairwise(edges):
             start = int(starts[begin])
-            own = names[begin:end]
-            some, reached = store.count_all(keys[begin:end], start, chunk.timestamps[begin:end], own)
-            counts += some
-            timestamps += reached
+            run = key_bytes[begin:end]
+            run_counts, run_timestamps = store.count_all(keys[begin:end], start, chunk.timestamps[begin:end], run)
+            counts += run_counts
+            timestamps += run_timestamps
             suffix = window_key(b"", start)
-            written += [name + suffix for name in own]  # type: ignore[operator]  # no key is None
+            windowed_keys += [key + suffix for key in run]  # type: ignore[operator]  # no key is None
 
         def make() -> list[Windowed[Any]]:
-            each = zip(keys, starts.tolist(), strict=True)
-            return [_new(Windowed, (key, start, start + size if start <= last else END_OF_TIME)) for key, start in each]
+            rows = zip(keys, starts.tolist(), strict=True)
+            return [_new(Windowed, (key, start, start + size if start <= last else END_OF_TIME)) for key, start in rows]
 
-        below.take(chunk.with_counts(counts, timestamps).with_keys(make, KeyBytes(windowed, written)))
+        below.take(chunk.with_counts(counts, timestamps).with_keys(make, KeyBytes(windowed, windowed_keys)))
 
     return Bulk(take, calls=below.calls)
 
 
 def _starts(window: TimeWindow | UnlimitedWindow) -> Callable[[int], Any]:
-    """The starts of the windows that a timestamp is in, ascending."""
+    """Returns the function that computes the starts of a timestamp's windows, in ascending order."""
     if isinstance(window, UnlimitedWindow):
         only = (window.start,)
         return lambda timestamp: only if timestamp >= only[0] else ()
@@ -235,7 +238,7 @@ def _starts(window: TimeWindow | UnlimitedWindow) -> Callable[[int], Any]:
 
 
 def _updater(node: plan.WindowAggregate, build: Build) -> Update:
-    """Makes the function that aggregates a record into one window; it says whether the user's function failed."""
+    """Returns the function that aggregates a record into one window; see `Update`."""
     store = build.context.store(node.store)
     get, put = store.get, store.put
     forward = None if node.emit_on_close else build.forward(node)
@@ -244,7 +247,7 @@ def _updater(node: plan.WindowAggregate, build: Build) -> Update:
     fail = build.failure(node, node.aggregation.user_function)
     steps = compile_aggregation(node.aggregation)
     first, following = steps.begin, steps.add
-    fresh = wants_fresh_copy(node, build)
+    fresh = needs_fresh_copy(node, build)
     kind, check = value_check(node.store)
 
     def update(key: Any, value: Any, start: int, timestamp: int, headers: Headers) -> bool:
@@ -288,16 +291,17 @@ def _updater(node: plan.WindowAggregate, build: Build) -> Update:
 
 
 def _emitter(node: plan.WindowAggregate, build: Build) -> Callable[[int, Headers], None]:
-    """Makes the function that emits the windows that have closed, each once."""
+    """Returns the function that emits the windows that have closed, each once."""
     assert isinstance(node.window, TimeWindow)
     wait = node.window.grace + node.window.size
     return close_windows(node, build, wait, node.window.size)
 
 
-def unemitted(node: plan.WindowAggregate, build: Build) -> Callable[[], bool]:
-    """Makes the function that says whether there may be windows that were not emitted: all are up to the store's time.
+def has_unemitted(node: plan.WindowAggregate, build: Build) -> Callable[[], bool]:
+    """Returns the function that reports whether the store may have windows that were not emitted.
 
-    It does not look for them, which could be dear. If there are none after all, time goes on for nothing, for a while.
+    It compares times and does not search the store, which could be expensive. A false positive only advances an idle
+    stream clock with nothing to emit.
     """
     store = build.context.store(node.store)
     emitted = build.context.cell(node, "emitted", -1)
@@ -305,7 +309,7 @@ def unemitted(node: plan.WindowAggregate, build: Build) -> Callable[[], bool]:
 
 
 def close_windows(node: plan.WindowAggregate, build: Build, wait: int, length: int) -> Callable[[int, Headers], None]:
-    """Emits the windows that started at least ``wait`` before stream time, in the order of start and key."""
+    """Returns the function that emits the windows which started ``wait`` before stream time, by start and key."""
     store = build.context.store(node.store)
     forward = build.forward(node)
     emitted = build.context.cell(node, "emitted", -1)

@@ -1,4 +1,4 @@
-"""Aggregates in windows: which operator is for which windows."""
+"""Aggregates in windows: selects the operator for the kind of window."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millstream.plan.windows import SessionWindow, SlidingWindow
 
 @operator(WindowAggregate)
 def window_aggregate(node: WindowAggregate, build: Build) -> Process:
-    """Keeps one aggregate for each key and window."""
+    """Maintains one aggregate for each key and window."""
     if isinstance(node.window, SlidingWindow):
         return sliding_windows(node, build)
     if isinstance(node.window, SessionWindow):
@@ -23,5 +23,5 @@ def window_aggregate(node: WindowAggregate, build: Build) -> Process:
 
 @in_bulk(WindowAggregate)
 def window_aggregate_in_bulk(node: WindowAggregate, build: Build) -> Bulk | None:
-    """Of windows, those that are counted most often."""
+    """Counts in tumbling windows have a bulk form."""
     return count_tumbling(node, build)
