@@ -1,4 +1,4 @@
-"""Expressions: data that stands wherever the DSL takes a function.
+"""Expressions: data that the DSL accepts in place of a function.
 
 >>> from millstream.expr import col, when
 >>> size = when(col("amount") > 100, "big").otherwise("small")

@@ -1,7 +1,7 @@
-"""The catalogue of aggregate functions: what each keeps, how a value is added, undone and merged.
+"""The catalog of aggregate functions: the state of each, and how values are added, removed and merged.
 
-An aggregate call is data: the name of a function of the catalogue, the expression or function that picks the aggregated
-value from a record, and options. Plans hold such calls, so that a changed aggregate is found by comparing plans.
+An aggregate call is data: the name of a function of the catalog, the expression or function that extracts the value
+from a record, and options. Plans contain such calls, so that comparing plans detects a changed aggregate.
 
 >>> from millstream.expr import col
 >>> print(sum_(col("amount")), top_k(3, col("score")), count())
@@ -22,12 +22,12 @@ Selector = Callable[..., Any]
 
 
 class Accumulator(NamedTuple):
-    """How an aggregate is computed. The state is plain data that JSON can hold.
+    """The computation of an aggregate. Its state is plain data with a JSON form.
 
     Attributes:
-        initial: Returns the state of a group without values.
+        initial: Returns the state of an empty group.
         add: Returns the state with a value added.
-        merge: Returns the state of two groups that became one, the earlier one first.
+        merge: Returns the state of two groups together, the earlier one first.
         undo: Returns the state with a value removed; None if the state does not allow it.
         finish: Returns the result from the state; None if the state is the result.
     """
@@ -40,13 +40,13 @@ class Accumulator(NamedTuple):
 
 
 class AggregateFunction(Frozen):
-    """A row of the catalogue.
+    """A row of the catalog.
 
     Attributes:
-        name: What calls refer to.
+        name: The name in calls.
         make: Returns the accumulator; its keyword arguments are the options of a call.
-        doc: What the function computes, in a sentence.
-        result: The Python type of the result: None if it is that of the values.
+        doc: Describes the result in a sentence.
+        result: The Python type of the result; None if it is that of the values.
     """
 
     name: str
@@ -56,12 +56,12 @@ class AggregateFunction(Frozen):
 
 
 class AggregateCall(Frozen):
-    """A call of an aggregate function, as `sum_`, `count` and the others build it.
+    """A call of an aggregate function, as `sum_`, `count` and the others create it.
 
     Attributes:
-        function: The name of the function in the catalogue.
-        of: Picks the aggregated value from a record: an expression, or a function of the value or of key and value.
-            None picks the value itself.
+        function: The name of the function in the catalog.
+        of: Extracts the value to aggregate: an expression, or a function of the value or of key and value. None: the
+            value itself.
         options: The options, by name.
     """
 
@@ -73,8 +73,8 @@ class AggregateCall(Frozen):
         lookup_aggregate(self.function)
 
     def __str__(self) -> str:
-        picked = () if self.of is None else (str(self.of) if isinstance(self.of, Expr) else "<function>",)
-        return f"{self.function}({', '.join((*picked, *(f'{name}={value}' for name, value in self.options)))})"
+        of = () if self.of is None else (str(self.of) if isinstance(self.of, Expr) else "<function>",)
+        return f"{self.function}({', '.join((*of, *(f'{name}={value}' for name, value in self.options)))})"
 
     def __repr__(self) -> str:
         return f"<aggregate {self}>"
@@ -98,7 +98,7 @@ def lookup_aggregate(name: str) -> AggregateFunction:
 
 
 def count(of: Expr | Selector | None = None) -> AggregateCall:
-    """The number of records; of the records for which ``of`` is not null, if it is given."""
+    """The number of records; with ``of``, of the records for which it is not null."""
     return AggregateCall("count", of)
 
 
@@ -136,9 +136,9 @@ def top_k(k: int, of: Expr | Selector | None = None, *, by: Callable[[Any], Any]
     """The k greatest values, greatest first; of equal values the earlier one comes first.
 
     Args:
-        k: How many.
-        of: What is aggregated.
-        by: A function of a value that gives what values are compared by; without it, the values themselves.
+        k: The number of values.
+        of: Extracts the value; see `AggregateCall`.
+        by: A function of a value that returns its sort key; without it, values are compared themselves.
     """
     if not isinstance(k, int) or k < 1:
         raise TopologyError(f"top_k: k must be a number of at least 1, got {k!r}")
@@ -149,16 +149,16 @@ def collect(of: Expr | Selector | None = None, *, limit: int | None = None, dist
     """All values in a list, in the order in which the records were processed.
 
     Args:
-        of: What is collected.
-        limit: Keep only this many values, the first ones.
-        distinct: Keep equal values once.
+        of: Extracts the value; see `AggregateCall`.
+        limit: The maximum number of values: only the first ones are collected.
+        distinct: Equal values are collected once.
     """
-    limits = () if limit is None else (("limit", limit),)
-    return AggregateCall("collect", of, (*limits, *((("distinct", True),) if distinct else ())))
+    options = () if limit is None else (("limit", limit),)
+    return AggregateCall("collect", of, (*options, *((("distinct", True),) if distinct else ())))
 
 
 def count_distinct(of: Expr | Selector | None = None) -> AggregateCall:
-    """The number of different values. It is exact: the store keeps each of them."""
+    """The number of distinct values. It is exact: the store contains each of them."""
     return AggregateCall("count_distinct", of)
 
 
@@ -194,7 +194,7 @@ def _avg() -> Accumulator:
 
 
 def _chosen(choose: Callable[[Any, Any], Any]) -> Callable[[], Accumulator]:
-    """An aggregate that keeps one of the values."""
+    """Returns the accumulator of an aggregate that is one of the values."""
 
     def merge(left: Any, right: Any) -> Any:
         return right if left is None else left if right is None else choose(left, right)
@@ -220,7 +220,7 @@ def _collect(limit: int | None = None, distinct: bool = False) -> Accumulator:
         index = values.index(item) if item in values else len(values)
         return values[:index] + values[index + 1 :]
 
-    # A list that leaves values out does not know which of them would take the place of one that is removed.
+    # Values beyond the limit and duplicates are not in the list, so they cannot replace a removed value.
     undo = None if distinct or limit is not None else remove
     return Accumulator(list, lambda state, value: extend(state, [value]), extend, undo=undo)
 
@@ -241,7 +241,7 @@ AGGREGATES: dict[str, AggregateFunction] = {
         AggregateFunction("last", _chosen(lambda _old, new: new), "The value that was processed last."),
         AggregateFunction("top_k", _top_k, "The k greatest values.", list),
         AggregateFunction("collect", _collect, "All values in a list.", list),
-        AggregateFunction("count_distinct", _count_distinct, "The number of different values.", int),
+        AggregateFunction("count_distinct", _count_distinct, "The number of distinct values.", int),
     )
 }
 """Every aggregate function, by name."""

@@ -1,8 +1,8 @@
-"""Arithmetic and the functions of numbers. They take values that are not null.
+"""Arithmetic and functions of numbers. Arguments are never null.
 
-Numbers behave as in Python: ints do not overflow, ``/`` divides exactly, ``//`` and ``%`` round towards minus infinity,
-and a division by zero raises ZeroDivisionError for ints, floats and decimals alike. ``div`` and ``mod`` are SQL's:
-they round towards zero. Decimals are calculated to 28 digits; a decimal beside a float becomes a float.
+Numbers behave as in Python: ints do not overflow, ``/`` is true division, ``//`` and ``%`` round towards minus
+infinity, and a division by zero raises ZeroDivisionError for ints, floats and decimals alike. ``div`` and ``mod`` are
+SQL's: they round towards zero. Decimals have 28 digits; an operation of a decimal and a float returns a float.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 _SEQUENCES = frozenset({str, bytes, list, tuple})
 
-# Enough digits for any DECIMAL that SQL can name, so that rounding to a scale never fails for want of them.
+# Enough digits for every DECIMAL of SQL, so that rounding to a scale does not fail.
 WIDE = Context(prec=1000, rounding=ROUND_HALF_UP)
 
 
@@ -27,21 +27,21 @@ negative = operator.neg
 
 
 def multiply(a: Any, b: Any) -> Any:
-    """The product of two numbers; Python's ``"ab" * 2`` is none."""
+    """Returns the product of two numbers; refuses Python's ``"ab" * 2``."""
     if type(a) in _SEQUENCES or type(b) in _SEQUENCES:
         raise TypeError(f"cannot multiply a {type(a).__name__} by a {type(b).__name__}")
     return a * b
 
 
 def modulo(a: Any, b: Any) -> Any:
-    """The rest of a floor division of two numbers; Python's ``"%d" % 2`` is none."""
+    """Returns the remainder of a floor division of two numbers; refuses Python's ``"%d" % 2``."""
     if type(a) in _SEQUENCES:
         raise TypeError(f"cannot divide a {type(a).__name__}")
     return a % b
 
 
 def div(a: Any, b: Any) -> Any:
-    """The quotient without its fraction: rounded towards zero."""
+    """Returns the quotient, rounded towards zero."""
     if isinstance(a, int) and isinstance(b, int):
         quotient = abs(a) // abs(b)
         return quotient if (a < 0) == (b < 0) else -quotient
@@ -49,10 +49,10 @@ def div(a: Any, b: Any) -> Any:
 
 
 def mod(a: Any, b: Any) -> Any:
-    """The rest of ``div``: it has the sign of the dividend."""
+    """Returns the remainder of ``div``; it has the sign of the dividend."""
     if isinstance(a, int) and isinstance(b, int):
-        rest = abs(a) % abs(b)
-        return rest if a >= 0 else -rest
+        remainder = abs(a) % abs(b)
+        return remainder if a >= 0 else -remainder
     if isinstance(a, Decimal) and not isinstance(b, float):
         return a % b  # decimals already round towards zero
     if not b:
@@ -61,7 +61,7 @@ def mod(a: Any, b: Any) -> Any:
 
 
 def _whole(to_int: Callable[[Any], int]) -> Callable[[Any], Any]:
-    """A rounding that keeps the kind of its argument."""
+    """Returns a rounding function whose result has the type of its argument."""
 
     def run(x: Any) -> Any:
         if isinstance(x, float):
@@ -77,7 +77,7 @@ truncate = _whole(math.trunc)
 
 
 def round_half_up(x: Any, places: int = 0) -> Any:
-    """Rounds halves away from zero. A float is rounded as it is printed, so 2.675 to 2 places is 2.68."""
+    """Rounds half away from zero. A float is rounded by its printed digits: 2.675 to 2 places is 2.68."""
     if isinstance(x, float):
         if not math.isfinite(x):
             return x
@@ -88,7 +88,7 @@ def round_half_up(x: Any, places: int = 0) -> Any:
 
 
 def _quantize(x: Decimal, places: int) -> Decimal:
-    # Through a scale of 0 or more, so that 1250 to -2 places is 1300 and not 1.3E+3.
+    # The second step has a scale of 0 or more: 1250 to -2 places is 1300 and not 1.3E+3.
     return WIDE.quantize(WIDE.quantize(x, Decimal((0, (1,), -places))), Decimal((0, (1,), -max(places, 0))))
 
 

@@ -1,4 +1,4 @@
-"""What people start an expression with."""
+"""The functions that start an expression."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from millstream.expr.tree import Call, Case, Expr, Field, Operand, Root, Struct,
 
 
 def col(name: str) -> Expr:
-    """A field of the value. A dot goes into a nested struct; use ``value()["a.b"]`` for a name with a dot in it.
+    """A field of the value. A dot separates nested fields; ``value()["a.b"]`` is a field with a dot in its name.
 
     >>> print(col("amount") + col("customer.discount"))
     amount + customer.discount
@@ -15,7 +15,7 @@ def col(name: str) -> Expr:
 
 
 def lit(value: Operand) -> Expr:
-    """A constant. It is rarely needed: what stands beside an expression is a constant anyway.
+    """A constant. It is rarely needed: Python values in an expression become constants.
 
     >>> print(lit("a") + col("b"))
     'a' + b
@@ -24,7 +24,7 @@ def lit(value: Operand) -> Expr:
 
 
 def when(condition: Operand, result: Operand) -> Case:
-    """A choice: the result of the first condition that is true, else that of ``otherwise``, else null.
+    """A CASE: the result of the first condition that is true, else that of ``otherwise``, else null.
 
     >>> print(when(col("amount") > 3, "big").otherwise("small"))
     CASE WHEN amount > 3 THEN 'big' ELSE 'small' END
@@ -61,7 +61,7 @@ def timestamp() -> Expr:
 
 
 def header(name: str) -> Expr:
-    """The value of a header of the record, as bytes: of the last one with this name; null if there is none.
+    """The value of the last header of this name, as bytes; null if there is none.
 
     >>> print(header("trace"))
     header(headers, 'trace')
@@ -88,7 +88,7 @@ def right(name: str | None = None) -> Expr:
 
 
 def agg(name: str | None = None) -> Expr:
-    """The aggregate so far, or a field of it.
+    """The current aggregate, or a field of it.
 
     >>> print(agg() + col("amount"))
     agg + amount
@@ -97,7 +97,7 @@ def agg(name: str | None = None) -> Expr:
 
 
 def struct(**fields: Operand) -> Expr:
-    """A new struct, which is a dict in Python.
+    """A new struct; in Python, a dict.
 
     >>> print(struct(id=key(), total=col("amount") * 2))
     STRUCT(id := key, total := amount * 2)
@@ -106,7 +106,7 @@ def struct(**fields: Operand) -> Expr:
 
 
 def array(*elements: Operand) -> Expr:
-    """A new array, which is a list in Python.
+    """A new array; in Python, a list.
 
     >>> print(array(col("a"), 1))
     ARRAY[a, 1]
@@ -115,7 +115,7 @@ def array(*elements: Operand) -> Expr:
 
 
 def call(function: str, *args: Operand) -> Expr:
-    """A call of a function by its name, in any case.
+    """A call of a function by name, in upper or lower case.
 
     >>> print(call("UPPER", col("name")))
     upper(name)

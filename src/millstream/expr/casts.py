@@ -1,6 +1,6 @@
-"""Casts: one function for each type that a value can be cast to.
+"""Casts: one function for each target type.
 
-The functions take values that are not null, and raise ValueError, OverflowError or TypeError for those that do not fit.
+Arguments are never null. The functions raise ValueError, OverflowError or TypeError for values that cannot be cast.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _to_integer(name: str, bits: int) -> Convert:
 
 
 def _numeral(text: str, name: str) -> str:
-    """Keeps out what only Python reads as a number: digits of other scripts, 1_000, nan and infinity."""
+    """Refuses texts that only Python accepts as numbers: digits of other scripts, 1_000, nan and infinity."""
     numeral = text.strip()
     if not numeral.isascii() or "_" in numeral or "n" in numeral.lower():
         raise ValueError(f"{text!r} is not a {name}")
@@ -107,7 +107,7 @@ def _to_decimal(target: DecimalType) -> Convert:
 
 def _any_decimal(value: Any) -> Decimal:
     if isinstance(value, float):
-        return Decimal(repr(value))  # the digits that are printed, not those of the binary fraction
+        return Decimal(repr(value))  # the printed digits, not those of the binary fraction
     if isinstance(value, str):
         try:
             return Decimal(_numeral(value, "DECIMAL"))
@@ -191,7 +191,7 @@ _SCALARS: dict[str, Convert] = {
 def caster(source: DataType, target: DataType) -> Convert:
     """Returns the function that casts a value of one type to another. ``source`` may be ANY.
 
-    The source decides only where values look alike: an int is a number, unless its type is TIMESTAMP.
+    The source type matters only where Python values are ambiguous: an int is a number, unless its type is TIMESTAMP.
 
     >>> caster(ANY, STRING)(0), caster(TIMESTAMP, STRING)(0)
     ('0', '1970-01-01T00:00:00.000')
@@ -221,20 +221,20 @@ def _to_array(source: DataType, target: ArrayType) -> Convert:
 
 
 def _to_map(source: DataType, target: MapType) -> Convert:
-    known = source if isinstance(source, MapType) else MapType(ANY, ANY)
-    to_key, to_value = _nullable(caster(known.key, target.key)), _nullable(caster(known.value, target.value))
+    types = source if isinstance(source, MapType) else MapType(ANY, ANY)
+    to_key, to_value = _nullable(caster(types.key, target.key)), _nullable(caster(types.value, target.value))
     return lambda value: {to_key(k): to_value(v) for k, v in value.items()}
 
 
 def _to_struct(source: DataType, target: StructType) -> Convert:
-    known = dict(source.fields) if isinstance(source, StructType) else {}
-    plan = [
-        (name, _nullable(caster(known.get(name, ANY), type_)))
+    types = dict(source.fields) if isinstance(source, StructType) else {}
+    casts = [
+        (name, _nullable(caster(types.get(name, ANY), type_)))
         for name, type_ in target.fields
-        if not known or name in known
+        if not types or name in types
     ]
     absent = {name: None for name, _ in target.fields}
-    return lambda value: {**absent, **{name: convert(read_field(value, name)) for name, convert in plan}}
+    return lambda value: {**absent, **{name: convert(read_field(value, name)) for name, convert in casts}}
 
 
 def _nullable(convert: Convert) -> Convert:
@@ -242,12 +242,12 @@ def _nullable(convert: Convert) -> Convert:
 
 
 _TEXTUAL = frozenset({"BOOLEAN", "DATE", "TIME", "TIMESTAMP", *WIDENING})  # to and from STRING
-_MOMENTS = frozenset({("TIMESTAMP", "DATE"), ("DATE", "TIMESTAMP"), ("TIMESTAMP", "TIME")})
+_DATES_AND_TIMES = frozenset({("TIMESTAMP", "DATE"), ("DATE", "TIMESTAMP"), ("TIMESTAMP", "TIME")})
 _INTEGRAL = frozenset({("TIMESTAMP", "BIGINT"), ("INT", "TIMESTAMP"), ("BIGINT", "TIMESTAMP")})
 
 
 def can_cast(source: DataType, target: DataType) -> bool:
-    """Whether a cast makes sense at all; a single value may still not fit.
+    """Whether values of a type can be cast to another; a single value may still not fit.
 
     >>> can_cast(STRING, BOOLEAN), can_cast(ArrayType(STRING), BOOLEAN)
     (True, False)
@@ -259,8 +259,8 @@ def can_cast(source: DataType, target: DataType) -> bool:
     if isinstance(source, MapType) and isinstance(target, MapType):
         return can_cast(source.key, target.key) and can_cast(source.value, target.value)
     if isinstance(source, StructType) and isinstance(target, StructType):
-        known = dict(source.fields)
-        return all(can_cast(known.get(name, NULL), type_) for name, type_ in target.fields)
+        types = dict(source.fields)
+        return all(can_cast(types.get(name, NULL), type_) for name, type_ in target.fields)
     pair = (source.name, target.name)
     if pair[0] in WIDENING:
         return pair[1] in {*WIDENING, "STRING"} or pair in _INTEGRAL or (target == BOOLEAN and pair[0] in INTEGERS)
@@ -268,4 +268,4 @@ def can_cast(source: DataType, target: DataType) -> bool:
         return pair[0] in _TEXTUAL
     if source == STRING:
         return pair[1] in _TEXTUAL
-    return pair in _MOMENTS or pair in _INTEGRAL or (source == BOOLEAN and pair[1] in INTEGERS)
+    return pair in _DATES_AND_TIMES or pair in _INTEGRAL or (source == BOOLEAN and pair[1] in INTEGERS)

@@ -1,4 +1,4 @@
-"""The catalog: every operator and function that a tree may call, one row each."""
+"""The catalog: one row for each operator and function of expressions."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def lookup(name: str) -> Function:
     millstream.errors.ExpressionError: ...: there is no function 'uper'
       hint: did you mean 'upper'?
     """
-    found = CATALOG.get(name)
-    if found is None:
+    function = CATALOG.get(name)
+    if function is None:
         raise ExpressionError(f"there is no function {name!r}", hint=suggestion(name, CATALOG))
-    return found
+    return function
 
 
 def _row(
@@ -52,7 +52,7 @@ def _row(
     strict: bool = True,
     constants: Mapping[int, Callable[[Any], Any]] | None = None,
 ) -> None:
-    """Adds a function; ``constants`` checks the arguments that are literals, by their positions."""
+    """Adds a function; ``constants`` has checks of literal arguments, by position."""
     name, parameters = parse_signature(text)
     CATALOG[name] = Function(name, text, parameters, result, implementation, strict, constants or {}, doc, example)
 
@@ -80,9 +80,9 @@ def _operators() -> None:
 
 
 def _logic() -> None:
-    both, one = "and(left: boolean, right: boolean)", "or(left: boolean, right: boolean)"
-    _sees_null(both, BOOLEAN, logic.conjunction, "Whether both are true.", "and_(None, False) -> False")
-    _sees_null(one, BOOLEAN, logic.disjunction, "Whether one is true.", "or_(None, True) -> True")
+    conjunction, disjunction = "and(left: boolean, right: boolean)", "or(left: boolean, right: boolean)"
+    _sees_null(conjunction, BOOLEAN, logic.conjunction, "Whether both are true.", "and_(None, False) -> False")
+    _sees_null(disjunction, BOOLEAN, logic.disjunction, "Whether one is true.", "or_(None, True) -> True")
     _row("not(condition: boolean)", BOOLEAN, logic.negation, "Whether it is false.", "not_(True) -> False")
     _sees_null("is_null(x: any)", BOOLEAN, logic.is_null, "Whether it is null.", "is_null(None) -> True")
     _sees_null("is_not_null(x: any)", BOOLEAN, logic.is_not_null, "Whether it is not null.", "is_not_null(1) -> True")
@@ -161,7 +161,7 @@ def _strings() -> None:
          "The text of bytes in utf8, ascii, hex or base64.", "from_bytes(b'ab', 'utf8') -> 'ab'",
          constants=encoding)  # fmt: skip
     _row("json_extract(document: any, path: string)", ANY, strings.json_extract,
-         "What is at a path of a JSON text; null if nothing is.",
+         "The value at a path of a JSON text; null if there is none.",
          """json_extract('{"a": {"b": [1, 2]}}', 'a.b[1]') -> 2""", constants={1: strings.json_path})  # fmt: skip
 
 
@@ -181,14 +181,14 @@ def _numbers() -> None:
     _row("div(x: number, y: number)", signature.arithmetic("div"), arithmetic.div,
          "The quotient, rounded towards zero.", "div(-7, 2) -> -3")  # fmt: skip
     _row("mod(x: number, y: number)", signature.arithmetic("mod"), arithmetic.mod,
-         "The rest of div, with the sign of x.", "mod(-7, 2) -> -1")  # fmt: skip
+         "The remainder of div, with the sign of x.", "mod(-7, 2) -> -1")  # fmt: skip
 
 
-def _moments() -> None:
+def _datetimes() -> None:
     unit = {0: datetimes.check_unit}
     zone = {2: datetimes.zone_of}
     _row("date_trunc(unit: string, ts: timestamp)", TIMESTAMP, datetimes.date_trunc,
-         "The begin of the second, minute, hour, day, week, month, quarter or year, in UTC.",
+         "The start of the second, minute, hour, day, week, month, quarter or year, in UTC.",
          "date_trunc('hour', 3_600_001) -> 3600000", constants=unit)  # fmt: skip
     _row("timestamp_add(unit: string, count: integer, ts: timestamp)", TIMESTAMP, datetimes.timestamp_add,
          "Later by a number of units.", "timestamp_add('day', 1, 0) -> 86400000", constants=unit)  # fmt: skip
@@ -222,5 +222,5 @@ def _containers() -> None:
     _row("map_values(mapping: map)", signature.map_values, containers.map_values, "The values of a map.")
 
 
-for _family in (_operators, _logic, _strings, _numbers, _moments, _containers):
+for _family in (_operators, _logic, _strings, _numbers, _datetimes, _containers):
     _family()

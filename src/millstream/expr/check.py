@@ -1,4 +1,4 @@
-"""The types of expressions, found before any record is."""
+"""Computes and checks the types of expressions, without records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from millstream.expr.types import (
 def type_of(expr: Expr, roles: Mapping[str, DataType]) -> DataType:
     """Returns the type of an expression, or raises ExpressionError if it does not fit the types of its roles.
 
-    A role that is not given is not known and not checked, and so is whatever comes from a value of type ANY.
+    A role without a type is not checked, and neither are expressions of a value of type ANY.
 
     >>> from millstream.expr import col, schema_of
     >>> from typing import TypedDict

@@ -1,8 +1,8 @@
 """The closures that expressions are compiled to.
 
-All take one argument, the row, and return the value of their part of the expression for it. The shapes that matter most
-(a field of the row, an operator with a constant) have closures of their own, because a Python call costs more than the
-work inside it.
+Each closure takes one argument, the row, and returns the value of its part of the expression. The most common shapes (a
+field of the row, an operator with a constant) have their own closures, because a Python call costs more than the work
+inside it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Constant:
 
 
 def adapt(run: Run, count: int, only: int | None) -> Callable[..., Any]:
-    """A function of as many parameters from one of a row, which is one of them (``only``) or all of them."""
+    """Returns a function of ``count`` parameters; the row is the parameter at ``only``, or the tuple of all of them."""
     if count == 0:
         return lambda: run(None)
     if count == 1:
@@ -58,15 +58,15 @@ _ADAPTERS: tuple[Callable[[Run], tuple[Callable[..., Any], ...]], ...] = (
 
 
 def folded(run: Run, args: list[Run]) -> Run:
-    """Evaluates a call of constants now; one that fails is left to fail when a record asks for it.
+    """Evaluates a call of constants once. A call that fails is not folded, and fails for each record.
 
-    A list or a dict is made anew for each record, which may change it.
+    Lists and dicts are not folded either: a record may change its own.
     """
     if not all(isinstance(arg, Constant) for arg in args):
         return run
     try:
         result = run(None)
-    except Exception:  # noqa: BLE001 - whatever it is, it belongs to the record that meets it
+    except Exception:  # noqa: BLE001 - any error belongs to the record that is evaluated
         return run
     return run if isinstance(result, list | dict) else Constant(result)
 
@@ -77,7 +77,7 @@ def field_of_row(name: str) -> Run:
 
 
 def field_of(base: Run, name: str) -> Run:
-    """A field of what another closure returns."""
+    """A field of the result of another closure."""
 
     def run(row: Any) -> Any:
         value = base(row)
@@ -104,7 +104,7 @@ def field_with_constant(function: Callable[..., Any], name: str, constant: Any) 
 
 
 def strict(function: Callable[..., Any], args: list[Run]) -> Run:
-    """A call that is null if an argument is. What follows a null argument is not evaluated."""
+    """A call that is null if an argument is null. Arguments after a null one are not evaluated."""
     if any(isinstance(arg, Constant) and arg.value is None for arg in args):
         return Constant(None)
     if len(args) == 1:
@@ -180,7 +180,7 @@ def _strict_many(function: Callable[..., Any], args: list[Run]) -> Run:
 
 
 def plain_call(function: Callable[..., Any], args: list[Run]) -> Run:
-    """A call whose function sees nulls."""
+    """A call whose function handles nulls."""
     if len(args) == 1:
         only = args[0]
         return lambda row: function(only(row))
@@ -269,26 +269,26 @@ def _try(args: list[Run]) -> Run:
     def run(row: Any) -> Any:
         try:
             return arg(row)
-        except Exception:  # noqa: BLE001 - that is what TRY is for
+        except Exception:  # noqa: BLE001 - TRY turns every error into null
             return None
 
     return run
 
 
 def _in(args: list[Run]) -> Run:
-    """Constant options are looked up in a set, and only a value that is not in it is compared one by one."""
+    """Looks up constant options in a set. Values of other types are compared with each option."""
     value, options = args[0], [arg.value for arg in args[1:] if isinstance(arg, Constant)]
     if len(options) < len(args) - 1 or not all(isinstance(o, str | int | float | bytes) for o in options):
         return folded(plain_call(member, args), args)
-    lookup_set, kinds = frozenset(options), frozenset(map(type, options))
+    lookup_set, types = frozenset(options), frozenset(map(type, options))
 
     def run(row: Any) -> bool | None:
-        found = value(row)
-        if found is None:
+        item = value(row)
+        if item is None:
             return None
-        if type(found) in kinds:
-            return found in lookup_set
-        return member(found, *options)
+        if type(item) in types:
+            return item in lookup_set
+        return member(item, *options)
 
     return run
 

@@ -1,4 +1,4 @@
-"""Expressions as plain data that JSON can hold, and back."""
+"""Converts expressions to plain data with a JSON form, and back."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Plain = dict[str, Any]
 
 
 def to_dict(expr: Expr) -> Plain:
-    """Returns an expression as a dictionary of dictionaries, lists, texts, numbers and booleans.
+    """Returns an expression as a dict of dicts, lists, strings, numbers and booleans.
 
-    The same tree always gives the same dictionary, in the same order.
+    The dict of a tree is always the same, in the same order.
 
     >>> from millstream.expr import col
     >>> to_dict(col("a") + 1)
@@ -47,12 +47,12 @@ def _from_scalar(value: Scalar) -> Plain:
     if isinstance(value, Decimal):
         return {"decimal": str(value)}
     if isinstance(value, float) and not math.isfinite(value):
-        return {"double": str(value)}  # JSON has no word for it
+        return {"double": str(value)}  # JSON has no NaN and no infinity
     return {"literal": value}
 
 
 def from_dict(data: Mapping[str, Any]) -> Expr:
-    """Returns the expression that ``to_dict`` made the dictionary from.
+    """Returns the expression of a dict from ``to_dict``.
 
     >>> from millstream.expr import col
     >>> print(from_dict(to_dict(col("a") + 1)))
@@ -60,7 +60,7 @@ def from_dict(data: Mapping[str, Any]) -> Expr:
     """
     kind = next((key for key in _READERS if key in data), None) if isinstance(data, Mapping) else None
     if kind is None:
-        raise ExpressionError(f"this is no expression: {data!r:.200}")
+        raise ExpressionError(f"this is not an expression: {data!r:.200}")
     try:
         return _READERS[kind](data)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:

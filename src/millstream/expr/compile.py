@@ -1,15 +1,15 @@
-"""Expressions as Python functions.
+"""Compiles expressions to Python functions.
 
 Every node becomes a closure of one argument, the *row*. If the expression reads one role, the row is that role's value
 itself; if it reads several, the row is the tuple of all parameters.
 
-What happens at run time:
+Evaluation:
 
-- A null operand makes the result of an operator, a function or a cast null, except where SQL says otherwise.
-- Errors are raised, so that the handler of the application sees them: division by zero, a cast of a text that does not
-  parse, a value of the wrong kind. ``functions.try_`` turns them into nulls.
-- AND, OR, CASE, COALESCE and IFNULL evaluate no more than they need.
-- Calls whose arguments are all constant are evaluated once, here.
+- A null operand makes the result of an operator, a function or a cast null, except where SQL defines another result.
+- Errors are raised, for the error handler of the application: division by zero, a cast of a text that does not parse, a
+  value of the wrong type. ``functions.try_`` turns them into nulls.
+- AND, OR, CASE, COALESCE and IFNULL evaluate only the operands that they need.
+- Calls with constant arguments are evaluated once, when the expression is compiled.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def compile_expr(
     Args:
         expr: The expression.
         params: The roles of the function's parameters, in order.
-        types: The types of the roles, as far as they are known: the expression is checked against them.
+        types: The known types of roles; the expression is checked against them.
 
     Raises:
         ExpressionError: The expression reads a role that is not a parameter, or does not fit the types.
@@ -67,8 +67,8 @@ def compile_expr(
     used = roles_of(expr)
     for role in ROLES:
         if role in used and role not in params:
-            known = " and ".join(params)
-            hint = f"only the {known} {'are' if len(params) > 1 else 'is'}" if params else None
+            available = " and ".join(params)
+            hint = f"only the {available} {'are' if len(params) > 1 else 'is'}" if params else None
             raise ExpressionError(f"`{expr}` reads the {role}, which is not available here", hint=hint)
     types = types or {}
     type_of(expr, types)
@@ -80,7 +80,7 @@ def compile_expr(
 
 
 def evaluate(expr: Expr, **roles: Any) -> Any:
-    """Evaluates an expression once, for tests and for trying things out.
+    """Evaluates an expression once, for tests and experiments.
 
     >>> from millstream.expr import col
     >>> evaluate(col("name").upper(), value={"name": "ada"})
@@ -91,7 +91,7 @@ def evaluate(expr: Expr, **roles: Any) -> Any:
 
 class _Compiler:
     def __init__(self, positions: dict[str, int] | None, types: Mapping[str, DataType]) -> None:
-        self.positions = positions  # of the roles in the row, or None if the row is the only role
+        self.positions = positions  # of the roles in the row; None if the row is the value of the only role
         self.types = types
 
     def run(self, expr: Expr) -> Run:

@@ -1,7 +1,7 @@
 """The functions of expressions, one for each row of the catalog.
 
 Names that are Python keywords end in an underscore: ``try_``, ``and_``, ``or_``, ``not_``, ``in_``.
-The examples call ``evaluate``, which runs an expression at once.
+The examples call ``evaluate``, which evaluates an expression at once.
 
 >>> from millstream.expr import col
 >>> print(upper(trim(col("name"))))
@@ -35,9 +35,9 @@ def _public(name: str, function: Function) -> Callable[..., Expr]:
 
 
 def __getattr__(name: str) -> Callable[..., Expr]:
-    """Says what may have been meant; the functions that exist are found before this is asked."""
-    near = suggestion(name, __all__)
-    raise AttributeError(f"there is no function {name!r}" + (f"; {near}" if near else ""))
+    """Raises AttributeError with a suggestion. Python calls it only for names that do not exist."""
+    similar = suggestion(name, __all__)
+    raise AttributeError(f"there is no function {name!r}" + (f"; {similar}" if similar else ""))
 
 
 for _name, _function in CATALOG.items():

@@ -1,6 +1,6 @@
-"""Three-valued logic, and the functions that see nulls.
+"""Three-valued logic, and functions that handle nulls.
 
-A boolean is True, False or None. A value that is not a boolean counts by its truth.
+A boolean is True, False or None. Other values are used by their truth value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def disjunction(a: Any, b: Any) -> bool | None:
 
 
 def negation(a: Any) -> bool:
-    """``NOT a``, for an a that is not null."""
+    """``NOT a``; a is not null."""
     return not a
 
 
@@ -40,7 +40,7 @@ def is_not_null(a: Any) -> bool:
 
 
 def member(value: Any, *options: Any) -> bool | None:
-    """``value IN (options)``: null if it is not found but might have been, because something is null."""
+    """``value IN (options)``: null if the value is null, or if no option equals it and an option is null."""
     if value is None:
         return None
     if any(option is not None and equal(value, option) for option in options):
@@ -58,20 +58,20 @@ def between(value: Any, low: Any, high: Any) -> bool | None:
 
 
 def coalesce(*values: Any) -> Any:
-    """The first value that is not null."""
+    """Returns the first value that is not null."""
     return next((value for value in values if value is not None), None)
 
 
 def nullif(a: Any, b: Any) -> Any:
-    """Null if the two are equal, else the first."""
+    """Returns null if the two are equal, else the first."""
     return None if a is None or (b is not None and equal(a, b)) else a
 
 
 def greatest(*values: Any) -> Any:
-    """The greatest of the values that are not null."""
+    """Returns the greatest of the values that are not null."""
     return max((value for value in values if value is not None), default=None)
 
 
 def least(*values: Any) -> Any:
-    """The least of the values that are not null."""
+    """Returns the least of the values that are not null."""
     return min((value for value in values if value is not None), default=None)

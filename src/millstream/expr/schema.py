@@ -1,4 +1,4 @@
-"""From Python types to the types of expressions."""
+"""Converts Python types to the types of expressions."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _MAPS = frozenset({dict, abc.Mapping, abc.MutableMapping})
 def schema_of(python_type: Any) -> DataType:
     """Returns the type of the values that a Python type annotation describes.
 
-    Scalars, ``list[...]``, ``dict[...]``, dataclasses, typed dicts, named tuples and msgspec structs are understood;
-    ``Optional`` adds nothing, as every type may be null. What is not understood is ``ANY``, which is never checked.
+    Scalars, ``list[...]``, ``dict[...]``, dataclasses, typed dicts, named tuples and msgspec structs are supported;
+    ``Optional`` has no effect, as every type may be null. All other types are ``ANY``, which is not checked.
 
     >>> schema_of(list[int])
     ARRAY<BIGINT>
@@ -63,26 +63,26 @@ def schema_of(python_type: Any) -> DataType:
     return _schema(python_type, {}, ())
 
 
-def as_type(given: Any) -> DataType:
-    """Returns the type that is given as itself, as its text or as a Python type.
+def as_type(type_: Any) -> DataType:
+    """Returns a type from a type, its text or a Python type.
 
     >>> as_type("bigint"), as_type(float)
     (BIGINT, DOUBLE)
     """
-    if isinstance(given, DataType):
-        return given
-    if isinstance(given, str):
-        return parse_type(given)
-    found = schema_of(given)
-    if found == ANY and given is not Any:
-        raise ExpressionError(f"{given!r} is not a type of expressions", hint="give a type's text, such as 'BIGINT'")
-    return found
+    if isinstance(type_, DataType):
+        return type_
+    if isinstance(type_, str):
+        return parse_type(type_)
+    schema = schema_of(type_)
+    if schema == ANY and type_ is not Any:
+        raise ExpressionError(f"{type_!r} is not a type of expressions", hint="give a type's text, such as 'BIGINT'")
+    return schema
 
 
 def _schema(hint: Any, bound: dict[Any, Any], seen: tuple[Any, ...]) -> DataType:
-    """``bound`` has the arguments of a generic class, ``seen`` the classes around this one."""
+    """``bound`` has the arguments of a generic class, ``seen`` the enclosing classes."""
     hint = bound.get(hint, hint) if isinstance(hint, typing.TypeVar) else hint
-    hint = getattr(hint, "__supertype__", hint)  # what a NewType is made of
+    hint = getattr(hint, "__supertype__", hint)  # the base of a NewType
     if hint is None or hint is type(None):
         return NULL
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -102,7 +102,7 @@ def _schema(hint: Any, bound: dict[Any, Any], seen: tuple[Any, ...]) -> DataType
 
 
 def _class_schema(cls: Any, bound: dict[Any, Any], seen: tuple[Any, ...]) -> DataType:
-    if not isinstance(cls, type) or cls in seen:  # a class inside itself has no finite schema
+    if not isinstance(cls, type) or cls in seen:  # a recursive class has no finite schema
         return ANY
     if issubclass(cls, Enum):
         return _common([_schema(type(member.value), {}, seen) for member in cls])
@@ -112,19 +112,19 @@ def _class_schema(cls: Any, bound: dict[Any, Any], seen: tuple[Any, ...]) -> Dat
     for python_type, data_type in _SCALARS:
         if issubclass(cls, python_type):
             return data_type
-    # By name, because importing uuid costs milliseconds that most programs need not spend.
+    # By name: importing uuid takes milliseconds.
     return STRING if (cls.__module__, cls.__name__) == ("uuid", "UUID") else ANY
 
 
 def field_names(cls: type) -> tuple[str, ...] | None:
-    """The fields of a class that describes a struct, or None. msgspec's structs are known by what they carry."""
+    """Returns the field names of a struct class, or None. msgspec structs are recognized by an attribute."""
     if typing.is_typeddict(cls):
         return tuple(cls.__annotations__)
     if issubclass(cls, tuple):
         return getattr(cls, "_fields", None)
-    for mark in ("__dataclass_fields__", "__struct_fields__"):
-        if hasattr(cls, mark):
-            return tuple(getattr(cls, mark))
+    for attribute in ("__dataclass_fields__", "__struct_fields__"):
+        if hasattr(cls, attribute):
+            return tuple(getattr(cls, attribute))
     return None
 
 
@@ -136,9 +136,9 @@ def _struct(cls: type, names: tuple[str, ...], bound: dict[Any, Any], seen: tupl
     return StructType(tuple((name, _schema(hints.get(name, Any), bound, seen)) for name in names if name in hints))
 
 
-def _common(found: list[DataType]) -> DataType:
-    """Alternatives that are not of one type are not checked: which of them a value is, only the value tells."""
-    alternatives = {t for t in found if t != NULL}
+def _common(types: list[DataType]) -> DataType:
+    """Returns the type of a union: ANY if its members have different types, which cannot be checked without a value."""
+    alternatives = {t for t in types if t != NULL}
     if len(alternatives) > 1:
         return ANY
     return alternatives.pop() if alternatives else NULL

@@ -1,4 +1,4 @@
-"""What a function is: its parameters, its type rule, its null rule and its implementation."""
+"""The definition of a function: its parameters, its type rule, its null rule and its implementation."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ KINDS: dict[str, frozenset[str]] = {
     "map": frozenset({"MAP"}),
     "sized": frozenset({"STRING", "BYTES", "ARRAY", "MAP"}),
 }
-"""What a parameter of each kind takes, by the heads of types; the kind ``any`` takes everything."""
+"""The types that a parameter of each kind accepts, by name; the kind ``any`` accepts all."""
 
 
 class Parameter(NamedTuple):
-    """A parameter; ``mark`` is '?' for an optional one, '+' or '*' for one that may be repeated."""
+    """A parameter; ``mark`` is '?' for an optional parameter, '+' or '*' for a repeated one."""
 
     name: str
     kind: str
     mark: str
 
     def takes(self, type_: DataType) -> bool:
-        """Whether a value of the type can be passed."""
+        """Whether the parameter accepts values of a type."""
         return self.kind == "any" or type_ in (ANY, NULL) or type_.name in KINDS[self.kind]
 
 
@@ -59,14 +59,14 @@ class Function(Frozen):
     """A row of the catalog.
 
     Attributes:
-        name: What trees call it: a name in lower case, or an operator.
-        signature: Its parameters as people read them, ``substring(text: text, start: integer, length: integer?)``.
-        result: The type of its result, or the rule that finds it from the types of the arguments.
+        name: The name in lower case, or the symbol of an operator.
+        signature: The signature as text: ``substring(text: text, start: integer, length: integer?)``.
+        result: The type of the result, or the rule that computes it from the types of the arguments.
         implementation: The Python function; a strict one is never called with None.
-        strict: Whether the result is null if any argument is.
-        constants: Checks an argument that is a literal when the tree is built: by position, raising ValueError.
-        doc: What it does, in a sentence.
-        example: ``call -> result``, as Python writes them, or empty.
+        strict: Whether the result is null if an argument is null.
+        constants: Checks of literal arguments, by position: they raise when a tree with an invalid literal is built.
+        doc: Describes the result in a sentence.
+        example: ``call -> result``, as Python text, or empty.
     """
 
     name: str
@@ -80,14 +80,14 @@ class Function(Frozen):
     example: str
 
     def check_arguments(self, count: int) -> None:
-        """Raises ExpressionError unless the function takes so many arguments."""
+        """Raises ExpressionError unless the function accepts this number of arguments."""
         least = sum(p.mark in {"", "+"} for p in self.parameters)
-        endless = any(p.mark in {"*", "+"} for p in self.parameters)
-        if count < least or (count > len(self.parameters) and not endless):
+        unlimited = any(p.mark in {"*", "+"} for p in self.parameters)
+        if count < least or (count > len(self.parameters) and not unlimited):
             raise ExpressionError(f"{self.name} takes other arguments than the {count} given: {self.signature}")
 
     def parameter(self, position: int) -> Parameter:
-        """Returns the parameter that the argument at a position is for."""
+        """Returns the parameter of the argument at a position."""
         return self.parameters[min(position, len(self.parameters) - 1)]
 
     def type_for(self, types: Sequence[DataType]) -> DataType:
@@ -100,14 +100,14 @@ class Function(Frozen):
 
 
 def parse_signature(signature: str) -> tuple[str, tuple[Parameter, ...]]:
-    """Reads ``name(parameter: kind, ...)``, where a kind may end in ``?``, ``+`` or ``*``.
+    """Parses ``name(parameter: kind, ...)``, where a kind may end in ``?``, ``+`` or ``*``.
 
     >>> parse_signature("concat(parts: text+)")
     ('concat', (Parameter(name='parts', kind='text', mark='+'),))
     """
-    name, _, rest = signature.partition("(")
+    name, _, tail = signature.partition("(")
     parameters = []
-    for part in rest[:-1].split(", ") if rest != ")" else []:
+    for part in tail[:-1].split(", ") if tail != ")" else []:
         parameter, _, kind = part.partition(": ")
         mark = kind[-1] if kind[-1] in "?+*" else ""
         parameters.append(Parameter(parameter, kind.removesuffix(mark), mark))
@@ -115,38 +115,38 @@ def parse_signature(signature: str) -> tuple[str, tuple[Parameter, ...]]:
 
 
 def first(types: Sequence[DataType]) -> DataType:
-    """The type of the first argument."""
+    """Returns the type of the first argument."""
     return types[0]
 
 
 def first_of_common(types: Sequence[DataType]) -> DataType:
-    """The type of the first argument, if the others can be compared with it."""
+    """Returns the type of the first argument, if the others can be compared with it."""
     common_type(types)
     return types[0]
 
 
 def comparison(types: Sequence[DataType]) -> DataType:
-    """Boolean, if the arguments can be compared."""
+    """Returns BOOLEAN, if the arguments can be compared."""
     common_type(types)
     return BOOLEAN
 
 
 def ordering(types: Sequence[DataType]) -> DataType:
-    """Boolean, if the arguments have an order."""
+    """Returns BOOLEAN, if the arguments have an order."""
     if common_type(types).name in {"MAP", "STRUCT", "ARRAY"}:
         raise MismatchError(f"{types[0]} has no order")
     return BOOLEAN
 
 
 def membership(types: Sequence[DataType]) -> DataType:
-    """Boolean, if the element can be one of the array's."""
+    """Returns BOOLEAN, if the array can contain the element."""
     if isinstance(types[0], ArrayType):
         common_type([types[0].element, types[1]])
     return BOOLEAN
 
 
 def element(types: Sequence[DataType]) -> DataType:
-    """The type of what is in an array or a map."""
+    """Returns the type of the elements of an array, or of the values of a map."""
     container, index = types
     if isinstance(container, ArrayType):
         if index.name not in {*INTEGERS, "ANY", "NULL"}:
@@ -161,22 +161,22 @@ def element(types: Sequence[DataType]) -> DataType:
 
 
 def array_of(types: Sequence[DataType]) -> DataType:
-    """An array of the arguments."""
+    """Returns the type of an array of the arguments."""
     return ArrayType(common_type(types) if types else ANY)
 
 
 def map_keys(types: Sequence[DataType]) -> DataType:
-    """An array of the keys of a map."""
+    """Returns the type of an array of a map's keys."""
     return ArrayType(types[0].key if isinstance(types[0], MapType) else ANY)
 
 
 def map_values(types: Sequence[DataType]) -> DataType:
-    """An array of the values of a map."""
+    """Returns the type of an array of a map's values."""
     return ArrayType(types[0].value if isinstance(types[0], MapType) else ANY)
 
 
 def arithmetic(operator: str) -> Rule:
-    """The rule of an operator: the wider type of two numbers, and what ``+`` and ``-`` do besides."""
+    """Returns the rule of an operator: the wider type of two numbers; ``+`` and ``-`` also take other types."""
 
     def rule(types: Sequence[DataType]) -> DataType:
         heads = [t.name for t in types]
@@ -184,9 +184,9 @@ def arithmetic(operator: str) -> Rule:
             return _with_timestamp(operator, heads, types)
         if operator == "+" and {"STRING", "BYTES"} & {*heads}:
             return common_type(types)
-        odd = next((t for t in types if t.name not in {*_NUMBERS, "ANY", "NULL"}), None)
-        if odd is not None:
-            raise MismatchError(f"{operator} does not take {odd}")
+        refused = next((t for t in types if t.name not in {*_NUMBERS, "ANY", "NULL"}), None)
+        if refused is not None:
+            raise MismatchError(f"{operator} does not take {refused}")
         if "ANY" in heads:
             return ANY
         wider = common_type(types)
@@ -198,14 +198,14 @@ def arithmetic(operator: str) -> Rule:
 
 
 def _with_timestamp(operator: str, heads: list[str], types: Sequence[DataType]) -> DataType:
-    """A timestamp may be moved by milliseconds, and two of them have a distance in milliseconds."""
+    """Returns TIMESTAMP for a timestamp plus or minus milliseconds, BIGINT for the difference of two timestamps."""
     if heads == ["TIMESTAMP", "TIMESTAMP"] and operator == "-":
         return BIGINT
-    moves = {*INTEGERS, "ANY", "NULL"}
-    if heads[0] == "TIMESTAMP" and heads[1] in moves:
-        # Of an unknown type, what is subtracted may be a timestamp too.
+    durations = {*INTEGERS, "ANY", "NULL"}
+    if heads[0] == "TIMESTAMP" and heads[1] in durations:
+        # An operand of an unknown type may be a timestamp too.
         return ANY if heads[1] == "ANY" and operator == "-" else TIMESTAMP
-    if heads[1] == "TIMESTAMP" and heads[0] in moves and operator == "+":
+    if heads[1] == "TIMESTAMP" and heads[0] in durations and operator == "+":
         return TIMESTAMP
     if heads == ["ANY", "TIMESTAMP"]:
         return BIGINT

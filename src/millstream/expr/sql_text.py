@@ -1,4 +1,4 @@
-"""Expressions as SQL-like text, with no more parentheses than are needed."""
+"""Prints expressions as SQL-like text, with the fewest parentheses."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from decimal import Decimal
 from millstream.expr.tree import ROLES, Call, Case, Cast, Expr, Field, Literal, Root, Scalar, Struct
 from millstream.expr.types import quoted
 
-# How tightly each operator binds, loosest first.
-_BINDING = {
+# The precedence of each operator, lowest first.
+_PRECEDENCE = {
     "or": 1,
     "and": 2,
     "not": 3,
@@ -68,35 +68,35 @@ def _field(field: Field) -> str:
     if isinstance(field.base, Root) and field.base.role == "value":
         # A field of the value with the name of a role must not look like the role.
         return f"`{field.name}`" if field.name in ROLES else quoted(field.name)
-    return f"{_operand(field.base, _BINDING['[]'])}.{quoted(field.name)}"
+    return f"{_operand(field.base, _PRECEDENCE['[]'])}.{quoted(field.name)}"
 
 
 def _operand(expr: Expr, least: int) -> str:
-    """An operand, in parentheses if it binds more loosely than it must."""
+    """Returns the text of an operand, in parentheses if its precedence is below the least."""
     text = to_text(expr)
-    binding = _BINDING.get(expr.function, _ATOM) if isinstance(expr, Call) else _ATOM
+    precedence = _PRECEDENCE.get(expr.function, _ATOM) if isinstance(expr, Call) else _ATOM
     if isinstance(expr, Literal) and text.startswith("-"):
-        binding = _BINDING["negative"]
-    return f"({text})" if binding < least else text
+        precedence = _PRECEDENCE["negative"]
+    return f"({text})" if precedence < least else text
 
 
 def _call(call: Call) -> str:
     name, args = call.function, call.args
-    binding = _BINDING.get(name)
-    if binding is None or (name == "like" and len(args) == 3):
+    precedence = _PRECEDENCE.get(name)
+    if precedence is None or (name == "like" and len(args) == 3):
         arguments = ", ".join(map(to_text, args))
         return f"ARRAY[{arguments}]" if name == "array" else f"{name}({arguments})"
     if name == "[]":
-        return f"{_operand(args[0], binding)}[{to_text(args[1])}]"
+        return f"{_operand(args[0], precedence)}[{to_text(args[1])}]"
     if name == "not":
-        return f"NOT {_operand(args[0], binding)}"
+        return f"NOT {_operand(args[0], precedence)}"
     if name == "negative":
-        return f"-{_operand(args[0], binding + 1)}"
-    first = _operand(args[0], binding + (binding == 4))  # comparisons do not chain
+        return f"-{_operand(args[0], precedence + 1)}"
+    first = _operand(args[0], precedence + (precedence == 4))  # comparisons do not chain
     if name in _POSTFIX:
         return f"{first} {_POSTFIX[name]}"
     if name == "in":
         return f"{first} IN ({', '.join(map(to_text, args[1:]))})"
     if name == "between":
-        return f"{first} BETWEEN {_operand(args[1], binding + 1)} AND {_operand(args[2], binding + 1)}"
-    return f"{first} {_INFIX.get(name, name)} {_operand(args[1], binding + 1)}"
+        return f"{first} BETWEEN {_operand(args[1], precedence + 1)} AND {_operand(args[2], precedence + 1)}"
+    return f"{first} {_INFIX.get(name, name)} {_operand(args[1], precedence + 1)}"

@@ -1,6 +1,6 @@
 """The tree of an expression: seven kinds of nodes, and the operators that build them.
 
-A tree holds no Python objects other than literals, so that it can be printed, stored, and read by several backends.
+Literals are the only Python objects in a tree, so that it can be printed, stored, and used by several backends.
 Because ``==`` builds a comparison, trees are compared with ``same_as``; they hash by identity.
 """
 
@@ -21,18 +21,18 @@ from millstream.expr.types import DATE, TIME, TIMESTAMP, DataType
 from millstream.expr.values import to_millis
 
 ROLES = ("key", "value", "timestamp", "headers", "left", "right", "agg")
-"""The parts of a record, or of a join or aggregation, that an expression may start from."""
+"""The parts of a record, a join or an aggregation that an expression can start from."""
 
 Scalar: TypeAlias = "bool | int | float | Decimal | str | bytes | None"
 Operand: TypeAlias = Any
-"""What stands beside an expression: another expression, or a Python value, which becomes a literal."""
+"""An operand of an expression: another expression, or a Python value, which becomes a literal."""
 
 
 class Expr(Frozen):
-    """An expression: built from ``col`` and its like with operators and methods, run by an operator of the DSL.
+    """An expression, built from ``col`` and similar functions with operators and methods, evaluated for each record.
 
-    Nulls follow SQL: an operator or method gives null if an operand is null, ``&`` and ``|`` have three values, and a
-    filter drops the records for which its condition is null.
+    Nulls are as in SQL: the result of an operator or method is null if an operand is null, ``&`` and ``|`` have
+    three-valued logic, and a filter drops the records for which its condition is null.
 
     >>> from millstream.expr import col
     >>> print((col("amount") * 2 > 10) & col("country").in_("be", "nl"))
@@ -43,11 +43,13 @@ class Expr(Frozen):
 
     def same_as(self, other: Expr) -> bool:
         """Whether two expressions are the same tree."""
-        import json  # loaded by those who compare trees, which building and running them does not need
+        import json  # loaded on first use: building and evaluating trees does not need it
 
         from millstream.expr.codec import to_dict
 
-        return json.dumps(to_dict(self)) == json.dumps(to_dict(other))  # as texts: True == 1 in Python, not in JSON
+        return json.dumps(to_dict(self)) == json.dumps(
+            to_dict(other)
+        )  # as text: True equals 1 in Python, but not in JSON
 
     def __str__(self) -> str:
         from millstream.expr.sql_text import to_text
@@ -151,7 +153,7 @@ class Expr(Frozen):
         return _call("not", self)
 
     def __getitem__(self, item: Operand) -> Expr:
-        """A struct's field or a map's value by name, an array's element by number (from 0, or from the end)."""
+        """A field of a struct or a value of a map by name, an element of an array by index (negative: from the end)."""
         return Field(self, item) if isinstance(item, str) else _call("[]", self, item)
 
     def is_null(self) -> Expr:
@@ -163,19 +165,19 @@ class Expr(Frozen):
         return _call("is_not_null", self)
 
     def is_distinct_from(self, other: Operand) -> Expr:
-        """Whether it differs, with null as a value like others."""
+        """Whether it differs; null is a value that equals null."""
         return _call("is_distinct_from", self, other)
 
     def fill_null(self, default: Operand) -> Expr:
-        """The default where it is null."""
+        """The default if it is null, else itself."""
         return _call("ifnull", self, default)
 
     def in_(self, *options: Operand) -> Expr:
         """Whether it is one of the options, which may also be given as one list, tuple or set."""
         if len(options) == 1 and isinstance(options[0], list | tuple | set | frozenset):
-            given = options[0]
-            # A set has no order of its own; two runs must build the same tree.
-            options = tuple(sorted(given, key=repr) if isinstance(given, set | frozenset) else given)
+            values = options[0]
+            # A set has no defined order, and two runs must build the same tree.
+            options = tuple(sorted(values, key=repr) if isinstance(values, set | frozenset) else values)
         return _call("in", self, *options) if options else Literal(False)
 
     def between(self, low: Operand, high: Operand) -> Expr:
@@ -183,9 +185,9 @@ class Expr(Frozen):
         return _call("between", self, low, high)
 
     def cast(self, to: DataType | type | str) -> Expr:
-        """It as another type, which is given as itself, as its text (``"bigint"``) or as a Python type.
+        """Casts to another type: a type, its text (``"bigint"``) or a Python type.
 
-        A value that cannot be cast is an error when it is met; ``functions.try_`` makes it null.
+        A value that cannot be cast is an error; ``functions.try_`` makes it null.
 
         >>> from millstream.expr import col
         >>> print(col("amount").cast("decimal(10, 2)"))
@@ -194,11 +196,11 @@ class Expr(Frozen):
         return Cast(self, as_type(to))
 
     def like(self, pattern: Operand) -> Expr:
-        """Whether the whole text matches a pattern in which % is any text and _ any character."""
+        """Whether the whole text matches a pattern: % matches any text, _ any character."""
         return _call("like", self, pattern)
 
     def contains(self, part: Operand) -> Expr:
-        """Whether the text has the part in it."""
+        """Whether the text contains the part."""
         return _call("contains", self, part)
 
     def starts_with(self, prefix: Operand) -> Expr:
@@ -242,7 +244,7 @@ class Expr(Frozen):
         return _call("abs", self)
 
     def round(self, places: Operand = 0) -> Expr:
-        """The number rounded, with halves away from zero."""
+        """The number rounded, half away from zero."""
         return _call("round", self, places)
 
 
@@ -257,14 +259,14 @@ class Root(Expr):
 
 
 class Field(Expr):
-    """A field of a struct, or the value of a map at a key that is a text."""
+    """A field of a struct, or the value of a map at a text key."""
 
     base: Expr
     name: str
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise ExpressionError(f"a field's name is a text that is not empty, not {self.name!r}")
+            raise ExpressionError(f"the name of a field is a text that is not empty, not {self.name!r}")
 
 
 class Literal(Expr):
@@ -280,7 +282,7 @@ class Literal(Expr):
 
 
 class Call(Expr):
-    """A function or an operator of the catalog, and its arguments."""
+    """A call of a function or an operator of the catalog."""
 
     function: str
     args: tuple[Expr, ...]
@@ -309,20 +311,20 @@ class Case(Expr):
             raise ExpressionError("a CASE has at least one WHEN")
 
     def when(self, condition: Operand, result: Operand) -> Case:
-        """Adds a branch, which is tried after those before it."""
+        """Adds a branch after the others."""
         if self.default is not None:
             raise ExpressionError(f"`{self}` ends with otherwise(); put when() before it")
         return Case((*self.branches, (to_expr(condition), to_expr(result))))
 
     def otherwise(self, result: Operand) -> Case:
-        """Sets the result if no condition is true."""
+        """Sets the default: the result if no condition is true."""
         if self.default is not None:
             raise ExpressionError(f"`{self}` has an otherwise() already")
         return Case(self.branches, to_expr(result))
 
 
 class Cast(Expr):
-    """The operand as another type."""
+    """A cast of the operand to another type."""
 
     operand: Expr
     to: DataType
@@ -339,7 +341,7 @@ class Struct(Expr):
 
 
 def children(expr: Expr) -> Iterator[Expr]:
-    """Yields the nodes directly below a node, in order."""
+    """Yields the child nodes of a node, in order."""
     if isinstance(expr, Field):
         yield expr.base
     elif isinstance(expr, Call):
@@ -371,25 +373,25 @@ _SCALARS: tuple[type, ...] = (bool, int, float, Decimal, str, bytes)
 
 
 def to_expr(value: Operand) -> Expr:
-    """Returns an expression as it is, and a Python value as a literal."""
+    """Returns an expression unchanged, and a Python value as a literal."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, Enum):
         return to_expr(value.value)
     for scalar in _SCALARS:
         if isinstance(value, scalar):
-            return Literal(scalar(value))  # of a subclass, such as numpy's float64, only the value is kept
+            return Literal(scalar(value))  # drops a subclass, such as numpy's float64
     if value is None:
         return Literal(None)
     if isinstance(value, list | tuple):
         return _call("array", *value)
     if isinstance(value, dict):
         return Struct(tuple((str(name), to_expr(field)) for name, field in value.items()))
-    return _moment(value)
+    return _from_datetime(value)
 
 
-def _moment(value: Operand) -> Expr:
-    """A date or time as the cast of its text, which a tree can hold; a duration as milliseconds."""
+def _from_datetime(value: Operand) -> Expr:
+    """Returns a date or time as a cast of its text, since it cannot be a literal; a duration as milliseconds."""
     if isinstance(value, datetime):
         return Cast(Literal(timestamp_text(to_millis(value))), TIMESTAMP)
     if isinstance(value, date):
@@ -398,7 +400,11 @@ def _moment(value: Operand) -> Expr:
         return Cast(Literal(value.isoformat()), TIME)
     if isinstance(value, timedelta):
         return Literal(value // timedelta(milliseconds=1))
-    hint = "an expression cannot call a Python function; write the whole as a function" if callable(value) else None
+    hint = (
+        "an expression cannot call a Python function; write a function instead of the expression"
+        if callable(value)
+        else None
+    )
     raise ExpressionError(f"a {type(value).__name__} cannot be part of an expression: {value!r}", hint=hint)
 
 

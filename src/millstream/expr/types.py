@@ -1,10 +1,10 @@
-"""The types of SQL values: what the checker knows about a field, a literal or a result.
+"""The SQL types of fields, literals and results.
 
-Every type may hold null. What a value of each type is in Python:
+Every type includes null. The Python values of each type:
 
 ===========  =====================================================================================
 BOOLEAN      bool
-INT, BIGINT  int (arithmetic never wraps; a cast into the type checks its 32 or 64 bits)
+INT, BIGINT  int (arithmetic never wraps; a cast to the type checks its 32 or 64 bits)
 DOUBLE       float
 DECIMAL      decimal.Decimal
 STRING       str
@@ -14,12 +14,12 @@ TIMESTAMP    int, the milliseconds since 1970 in UTC
 ARRAY        list
 MAP          dict
 STRUCT       dict, or an object with those attributes
-ANY          not known: nothing is checked
+ANY          any value: the type is not known and not checked
 NULL         the type of the literal NULL, which fits every other type
 ===========  =====================================================================================
 
-A ``datetime`` found in a record stands for its TIMESTAMP (one without a zone is UTC), an ``Enum`` for its value and a
-``UUID`` for its text: functions, comparisons and casts take them as such.
+In a record, a ``datetime`` is a TIMESTAMP (without a zone it is UTC), an ``Enum`` is its value and a ``UUID`` its text:
+functions, comparisons and casts convert them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,11 @@ from millstream.errors import ExpressionError, suggestion
 
 
 class DataType(Frozen):
-    """A type. ``name`` is its head (``ARRAY``), ``str()`` its whole text (``ARRAY<BIGINT>``), and equal texts are equal
-    types.
-    """
+    """A type. ``name`` is ``ARRAY``, ``str()`` the whole text ``ARRAY<BIGINT>``. Types are equal if their texts are."""
 
     @property
     def name(self) -> str:
-        """The head of the type: ``BIGINT``, ``ARRAY``, ``STRUCT``."""
+        """The name without parameters: ``BIGINT``, ``ARRAY``, ``STRUCT``."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -65,7 +63,7 @@ class ScalarType(DataType):
 
 
 class DecimalType(DataType):
-    """A decimal number, of at most ``precision`` digits with ``scale`` of them after the point if they are given.
+    """A decimal number; with parameters, of at most ``precision`` digits, ``scale`` of them after the point.
 
     >>> str(DecimalType(10, 2)), str(DecimalType())
     ('DECIMAL(10, 2)', 'DECIMAL')
@@ -127,7 +125,7 @@ class MapType(DataType):
 
 
 class StructType(DataType):
-    """Named fields, each of its own type.
+    """Named fields, each with its type.
 
     >>> str(StructType((("a", BIGINT), ("order id", STRING))))
     'STRUCT<a BIGINT, `order id` STRING>'
@@ -174,7 +172,7 @@ INTEGERS = frozenset({"INT", "BIGINT"})
 
 
 def quoted(name: str) -> str:
-    """Returns a name as it is written in SQL text: in back quotes unless it is a plain identifier.
+    """Returns a name as SQL text: in back quotes unless it is a plain identifier.
 
     >>> quoted("amount"), quoted("order id")
     ('amount', '`order id`')
@@ -183,11 +181,11 @@ def quoted(name: str) -> str:
 
 
 class MismatchError(Exception):
-    """Two types that do not go together; the checker turns it into an ExpressionError that says where."""
+    """Types that do not match. The checker converts it to an ExpressionError with the position."""
 
 
 def common_type(types: Iterable[DataType]) -> DataType:
-    """Returns the type that can hold values of all the types, or raises MismatchError.
+    """Returns the type that includes the values of all types, or raises MismatchError.
 
     >>> common_type([INT, DOUBLE, NULL])
     DOUBLE
@@ -221,21 +219,21 @@ def _wider(a: DataType, b: DataType) -> DataType:
 
 def _wider_number(a: DataType, b: DataType) -> DataType:
     if a.name == b.name == "DECIMAL":
-        return DECIMAL  # of different sizes: how many digits the values have is not tracked
+        return DECIMAL  # of different sizes: the number of digits is not tracked
     return max(a, b, key=lambda t: WIDENING.index(t.name))
 
 
 def parse_type(text: str) -> DataType:
-    """Reads the text of a type; type names may be in any case.
+    """Parses the text of a type; type names may be in upper or lower case.
 
     >>> parse_type("struct<a bigint, b array<varchar>>")
     STRUCT<a BIGINT, b ARRAY<STRING>>
     """
-    return _TypeReader(text).read()
+    return _TypeParser(text).read()
 
 
-class _TypeReader:
-    """A reader by recursive descent; ``tokens`` is what is left, with the next token last."""
+class _TypeParser:
+    """A recursive descent parser; ``tokens`` are the remaining tokens in reverse order."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -270,12 +268,12 @@ class _TypeReader:
         return DecimalType(int(precision), int(scale))
 
     def parameters(self, count: int) -> list[DataType]:
-        found = []
+        types = []
         for i in range(count):
             self.expect("," if i else "<")
-            found.append(self.type())
+            types.append(self.type())
         self.expect(">")
-        return found
+        return types
 
     def fields(self) -> Iterable[tuple[str, DataType]]:
         self.expect("<")
@@ -294,9 +292,9 @@ class _TypeReader:
         return token
 
     def expect(self, token: str) -> None:
-        found = self.next()
-        if found != token:
-            raise self.problem(f"expected {token!r}, not {found!r}")
+        actual = self.next()
+        if actual != token:
+            raise self.problem(f"expected {token!r}, not {actual!r}")
 
     def problem(self, what: str, hint: str | None = None) -> ExpressionError:
         return ExpressionError(f"cannot read the type {self.text!r}: {what}", hint=hint)

@@ -1,6 +1,6 @@
-"""How values behave at run time: reading fields, comparing, and the values that stand for others.
+"""Values at run time: reading fields, comparing, and converting datetimes, enums and UUIDs to plain values.
 
-The functions here are the slow halves of what ``compile`` inlines, kept apart so that the fast halves stay small.
+The closures of expressions inline the common cases. The functions here are the general, slower ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIELDLESS = frozenset({str, int, float, bool, bytes, list, tuple, set, Decimal,
 
 
 def to_millis(moment: datetime) -> int:
-    """Returns the milliseconds since 1970 of a datetime; one without a zone is UTC.
+    """Returns the milliseconds since 1970 of a datetime; without a zone it is UTC.
 
     >>> to_millis(datetime(1970, 1, 2))
     86400000
@@ -39,7 +39,7 @@ def to_datetime(millis: int) -> datetime:
 
 
 def plain(value: Any) -> Any:
-    """Returns the value that a datetime, an enum member or a UUID stands for, and any other value as it is."""
+    """Returns the plain value of a datetime, an enum member or a UUID; other values are returned unchanged."""
     if isinstance(value, datetime):
         return to_millis(value)
     if isinstance(value, Enum):
@@ -49,22 +49,22 @@ def plain(value: Any) -> Any:
 
 
 def retry(function: Callable[..., Any], args: tuple[Any, ...], error: Exception) -> Any:
-    """Calls a function that failed on its arguments again with what they stand for.
+    """Calls a function that failed again, with plain values for its arguments.
 
-    So the functions need to know plain values only, and only the records with other values pay for them. A decimal
-    beside a float stands for a float, as in SQL; Python has no rule for the two.
+    So functions support plain values only, and only records with other values have the cost of a conversion. With a
+    float argument, decimals are converted to floats as in SQL; Python has no operations of the two.
     """
-    plainer = tuple(map(plain, args))
-    if any(isinstance(a, float) for a in plainer):
-        plainer = tuple(float(a) if isinstance(a, Decimal) else a for a in plainer)
-    if all(a is b for a, b in zip(plainer, args, strict=True)):
+    plain_args = tuple(map(plain, args))
+    if any(isinstance(a, float) for a in plain_args):
+        plain_args = tuple(float(a) if isinstance(a, Decimal) else a for a in plain_args)
+    if all(a is b for a, b in zip(plain_args, args, strict=True)):
         raise error
-    return function(*plainer)
+    return function(*plain_args)
 
 
 @lru_cache(maxsize=1024)
-def _reads(cls: Any) -> bool | None:
-    """How values of a class have fields: as a mapping (True), as attributes (False) or not at all (None)."""
+def _is_mapping(cls: Any) -> bool | None:
+    """Whether the fields of a class are items of a mapping (True) or attributes (False); None if it has no fields."""
     if issubclass(cls, Mapping):
         return True
     # The methods of a str or a list are not fields of the data.
@@ -72,25 +72,25 @@ def _reads(cls: Any) -> bool | None:
 
 
 def read_field(value: Any, name: str) -> Any:
-    """Returns a field of a mapping (None if it is not there) or of an object."""
+    """Returns a field of a mapping (None if it is absent) or of an object."""
     if value is None:
         return None
     cls: Any = type(value)
-    mapping = _reads(cls)
+    mapping = _is_mapping(cls)
     if mapping:
         return value.get(name)
-    if mapping is None or name[:2] == "__":  # the names that Python keeps for itself
+    if mapping is None or name[:2] == "__":  # reserved by Python
         raise AttributeError(f"a {type(value).__name__} has no field {name!r}")
     try:
         return getattr(value, name)
     except AttributeError:
-        near = suggestion(name, (n for n in dir(value) if n[0] != "_"))
+        similar = suggestion(name, (n for n in dir(value) if n[0] != "_"))
         message = f"a {type(value).__name__} has no field {name!r}"
-        raise AttributeError(f"{message}; {near}" if near else message) from None
+        raise AttributeError(f"{message}; {similar}" if similar else message) from None
 
 
 def item(container: Any, index: Any) -> Any:
-    """``container[index]``: null where a list is too short or a mapping has no such key."""
+    """Returns ``container[index]``; null if a list is too short or a mapping has no such key."""
     if isinstance(container, Mapping):
         return container.get(index)
     if isinstance(index, str):
@@ -104,7 +104,7 @@ def item(container: Any, index: Any) -> Any:
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Equality of two values that are not null; values of different kinds are compared by what they stand for."""
+    """Whether two values that are not null are equal; values of different types are compared as plain values."""
     if a == b:
         return True
     kind = type(a)
@@ -114,12 +114,12 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def unequal(a: Any, b: Any) -> bool:
-    """The opposite of ``equal``."""
+    """Whether two values that are not null are different."""
     return not equal(a, b)
 
 
 def distinct(a: Any, b: Any) -> bool:
-    """Whether two values differ, with null as a value like others."""
+    """Whether two values differ; null equals null."""
     if a is None or b is None:
         return a is not b
     return not equal(a, b)

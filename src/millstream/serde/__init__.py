@@ -1,7 +1,7 @@
-r"""Serdes: how keys and values become the bytes of a record, and back.
+r"""Serdes: they serialize keys and values to the bytes of a record, and deserialize them.
 
-Most programs name a type and get its serde (``value=int``, ``value=Order``). The serdes here are for the
-rest, with the bytes of Kafka's own serializers, so that Java programs read what Millstream writes.
+Most programs name a type and get its serde (``value=int``, ``value=Order``). The serdes here are for the other cases.
+They write the bytes of Kafka's own serializers, so that Java programs can read them.
 
 >>> LONG.serialize(1)
 b'\x00\x00\x00\x00\x00\x00\x00\x01'

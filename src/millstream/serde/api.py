@@ -1,4 +1,4 @@
-"""The contract of a serde: how keys and values become the bytes of a record, and back."""
+"""The interface of a serde, which serializes keys or values to bytes, and deserializes them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ T = TypeVar("T")
 
 
 class Serde(ABC, Generic[T]):
-    """Turns values of one kind into bytes and back.
+    """Serializes values of one type to bytes, and deserializes them.
 
-    Subclass it to bring your own format. Both methods keep null apart from everything else: ``None`` becomes
-    ``None`` and comes back as ``None`` (in a table, null deletes the row). Raise
-    :class:`~millstream.errors.SerializationError` or :class:`~millstream.errors.DeserializationError` for what
-    cannot be carried. The other two need not be written. A serde travels to the workers by pickle, so keep what cannot
-    be pickled out of it.
+    Subclass it for your own format, with ``serialize`` and ``deserialize``. Both return ``None`` for ``None``: null is
+    no value (in a table, it deletes the row). Raise :class:`~millstream.errors.SerializationError` or
+    :class:`~millstream.errors.DeserializationError` for values or bytes that the format does not support. Serdes are
+    pickled to be sent to the workers, so their attributes must support pickle.
 
     >>> class Celsius(Serde[float]):
     ...     name = "celsius"
@@ -31,15 +30,15 @@ class Serde(ABC, Generic[T]):
     21.5
 
     Attributes:
-        name: What the bytes are, for people and for plan fingerprints: ``"long"``, ``"list<long>"``. It must not
-            change from one run to the next. A subclass that sets none is named after its class.
-        python_type: The Python annotation that the values have: ``int``, ``Order``; ``object`` if they are of any type.
-        immutable: A value that ``serialize`` accepts cannot change in place, and reading its bytes gives back a value
-            that nobody can tell from it. The engine may then keep the value itself instead of its bytes.
+        name: The name of the format, for messages and plan fingerprints: ``"long"``, ``"list<long>"``. It must be the
+            same in every run. The default is the name of the class.
+        python_type: The Python annotation of the values: ``int``, ``Order``; ``object`` if they are of any type.
+        immutable: A value that ``serialize`` accepts cannot change in place, and deserializing its bytes returns an
+            indistinguishable value. The engine may then store the value itself instead of its bytes.
         hashable: Values are hashable, and two of them are equal exactly when their bytes are equal. The engine
             may then use the values themselves as keys of a dict.
-        exact: There is but one way to write a value: bytes that can be read are those that ``serialize`` gives for what
-            was read. The engine may then pass them on as they came.
+        exact: A value has exactly one serialized form: serializing a deserialized value returns the same bytes. The
+            engine may then forward the bytes of a record without serializing it again.
     """
 
     name: str
@@ -58,30 +57,30 @@ class Serde(ABC, Generic[T]):
         """Returns the bytes of a value; None for None.
 
         Raises:
-            SerializationError: If this serde cannot carry the value.
+            SerializationError: The serde does not support the value.
         """
 
     @abstractmethod
     def deserialize(self, data: bytes | None) -> T | None:
-        """Returns the value that was written as these bytes; None for None.
+        """Returns the value of the bytes; None for None.
 
         Raises:
-            DeserializationError: If the bytes were not written by this serde.
+            DeserializationError: The bytes are not in the format of this serde.
         """
 
     def serialize_all(self, values: Collection[T | None]) -> list[bytes | None]:
-        """Returns the bytes of each of many values; a subclass may know a quicker way than one by one.
+        """Returns the bytes of several values. A subclass may override it with a faster way than one by one.
 
         Raises:
-            SerializationError: If this serde cannot carry one of them.
+            SerializationError: The serde does not support one of the values.
         """
         return list(map(self.serialize, values))
 
     def deserialize_all(self, data: Collection[bytes | None]) -> list[T | None]:
-        """Returns the value of each of many; a subclass may know a quicker way than one by one.
+        """Returns the values of several byte strings. A subclass may override it with a faster way than one by one.
 
         Raises:
-            DeserializationError: If one of them was not written by this serde.
+            DeserializationError: One of them is not in the format of this serde.
         """
         return list(map(self.deserialize, data))
 

@@ -1,4 +1,4 @@
-"""Changes of a table's rows, as they travel through the internal topic of a grouped table."""
+"""The serde of changes of a table's rows, for the repartition topic of a grouped table."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _HEADER = Struct(">bii")
 class ChangeSerde(Serde[Change[V]], Generic[V]):
     """A (new, old) pair of values; each of them may be None.
 
-    The layout is Millstream's own, and such topics are read by nobody else: a version byte (1), the size of the new
-    value and the size of the old one (4 bytes each, big-endian, -1 for null), the new value, the old value.
+    The layout is Millstream's own, for internal topics: a version byte (1), the size of the new value and the size of
+    the old one (4 bytes each, big-endian, -1 for null), the new value, the old value.
     """
 
     def __init__(self, inner: Serde[V]) -> None:
@@ -81,6 +81,6 @@ def change(inner: Serde[V] | Any) -> Serde[Change[Any]]:
     b'\x01\x00\x00\x00\x03\xff\xff\xff\xffnew'
 
     Args:
-        inner: The serde of the values, or what :func:`serde_for` takes for one.
+        inner: The serde of the values, or an argument of :func:`serde_for`.
     """
     return ChangeSerde(serde_for(inner, "values of change"))

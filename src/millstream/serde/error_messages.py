@@ -1,4 +1,4 @@
-"""The texts of serde errors. Payloads may be large or private: a message shows the beginning of one at most."""
+"""The messages of serde errors. Payloads may be large or private: a message shows only the beginning of one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import reprlib
 from millstream.errors import DeserializationError, SerializationError
 
 SHOWN = 60
-"""How many characters of a value a message shows."""
+"""The number of characters of a value that a message shows."""
 
 _OTHER_SERDE = "was the topic written with another serde?"
 
@@ -30,7 +30,7 @@ def shorten(value: object) -> str:
     else:
         try:
             text = _repr.repr(value)
-        except ValueError:  # Python does not print whole numbers of more than 4300 digits
+        except ValueError:  # Python does not print integers of more than 4300 digits
             text = f"<{type(value).__name__} too long to print>"
     return text[: SHOWN - 1] + "…" if cut or len(text) > SHOWN else text
 
@@ -38,24 +38,24 @@ def shorten(value: object) -> str:
 def cannot_write(
     serde: str, value: object, reason: str | None = None, *, hint: str | None = None
 ) -> SerializationError:
-    """Returns the error for a value that a serde does not carry.
+    """Returns the error for a value that a serde does not support.
 
     >>> print(cannot_write("long", "x"))
     long serde: cannot write 'x' (str)
-      hint: give the operator a serde for what it carries, e.g. value=str
+      hint: give the operator a serde for this type, e.g. value=str
     """
     kind = type(value).__name__
     if kind in {"coroutine", "async_generator"}:
-        hint = "the function that gave it is asynchronous, and nothing awaits what it gives: write a plain def"
+        hint = "the function that returned it is asynchronous, and the engine does not await results: write a plain def"
     message = f"{serde} serde: cannot write {shorten(value)} ({kind})"
     return SerializationError(
         message if reason is None else f"{message}: {reason}",
-        hint=hint or f"give the operator a serde for what it carries, e.g. value={kind}",
+        hint=hint or f"give the operator a serde for this type, e.g. value={kind}",
     )
 
 
 def cannot_read(serde: str, data: object, reason: str, *, hint: str = _OTHER_SERDE) -> DeserializationError:
-    """Returns the error for bytes that a serde did not write.
+    """Returns the error for bytes that are not in the format of a serde.
 
     >>> print(cannot_read("boolean", b"?", "expected 0x00 or 0x01"))
     boolean serde: cannot read b'?': expected 0x00 or 0x01

@@ -1,4 +1,4 @@
-"""JSON, with or without a type to decode into. It is encoded and decoded by msgspec, pydantic's models by pydantic."""
+"""The JSON serde, with or without a type to decode into. msgspec encodes and decodes, pydantic its own models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 _NULL = b"null"
 _MAYBE_NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
-"""How NaN and the infinities begin in MessagePack, in which other values may have the same bytes."""
+"""The first bytes of NaN and the infinities in MessagePack. Other values may contain the same bytes."""
 
 _CARRIES = (
     "JSON carries dict, list, str, int, float, bool, None, dataclasses, NamedTuples, msgspec Structs and "
@@ -28,22 +28,22 @@ _CARRIES = (
 class JsonSerde(Serde[T], Generic[T]):
     """Compact JSON in UTF-8.
 
-    With a type, what is read is checked against it and made into it: fields that are missing or of the wrong
-    type are an error. Without one, it becomes plain dicts, lists, strings and numbers. What is written is not checked.
+    With a type, ``deserialize`` validates the JSON and converts it to the type: missing fields and fields of the wrong
+    type are an error. Without one, it returns plain dicts, lists, strings and numbers. ``serialize`` does not validate.
 
-    The name is ``"json"`` whatever the type is, because the bytes are: renaming a class, or another Python
-    version's way to print it, does not make a new plan of an old one.
+    The name is ``"json"`` for every type, because the format is the same: renaming a class, or a Python version that
+    prints it differently, does not change the fingerprint of a plan.
 
-    A NamedTuple is an array in JSON. JSON has no NaN and no infinities: they are an error, read or written. Whole
-    numbers may have more than 64 bits. Dicts are written in their own order, so as keys of records two equal dicts may
-    differ: use a dataclass or a NamedTuple there.
+    A NamedTuple is an array in JSON. JSON has no NaN and no infinities: both methods refuse them. Integers may have
+    more than 64 bits. Dicts are written in their own order, so two equal dicts may be different keys of records: use a
+    dataclass or a NamedTuple for keys.
     """
 
     name = "json"
 
     def __init__(self, python_type: object = object) -> None:
         self.python_type = python_type
-        # Made when first used: msgspec takes 50 ms to import.
+        # Created on first use: msgspec takes 50 ms to import.
         self._encode: Callable[[Any], bytes] | None = None
         self._decode: Callable[[bytes], T] | None = None
 
@@ -54,7 +54,7 @@ class JsonSerde(Serde[T], Generic[T]):
             encode = self._prepare()[0]
         try:
             data = encode(value)
-            if data.find(_NULL) >= 0:  # so msgspec writes NaN; `in` would take twice as long to find it
+            if data.find(_NULL) >= 0:  # msgspec writes NaN as null; `in` would take twice as long
                 _refuse_not_finite(value)
             return data
         except UnicodeEncodeError as error:
@@ -67,10 +67,10 @@ class JsonSerde(Serde[T], Generic[T]):
 
     def serialize_all(self, values: Collection[T | None]) -> list[bytes | None]:
         encode = self._encode or self._prepare()[0]
-        with suppress(Exception):  # one by one then, which tells what is wrong
+        with suppress(Exception):  # on any error one by one, which raises the precise error
             data = list(map(encode, values))
             if _NULL not in b"".join(data) or (None not in values and not _may_not_be_finite(list(values))):
-                return data  # type: ignore[return-value]  # bytes are what may also be None
+                return data  # type: ignore[return-value]  # list is invariant: bytes are bytes | None
         return super().serialize_all(values)
 
     def deserialize(self, data: bytes | None) -> T | None:
@@ -83,13 +83,13 @@ class JsonSerde(Serde[T], Generic[T]):
         except Exception as error:  # a dataclass may raise anything in its __post_init__
             deep = isinstance(error, RecursionError)
             reason = "it is nested too deeply" if deep else plain_text(error) or type(error).__name__
-            wanted = "" if self.python_type is object else f"as {type_text(self.python_type)}, "
-            raise cannot_read("json", data, wanted + reason) from error
+            target = "" if self.python_type is object else f"as {type_text(self.python_type)}, "
+            raise cannot_read("json", data, target + reason) from error
 
     def _prepare(self) -> tuple[Callable[[Any], bytes], Callable[[bytes], T]]:
-        """Makes the encoder and the decoder. A type that cannot be decoded is found here."""
+        """Creates the encoder and the decoder. A type that cannot be decoded into raises ConfigError here."""
         try:
-            # Threads may get here at the same time; they make the same, and the last one's is kept.
+            # Safe with several threads: all of them create the same.
             self._encode, self._decode = codec_for(self.python_type)
         except (TypeError, ValueError, NameError, AttributeError, RecursionError) as error:
             raise ConfigError(
@@ -116,7 +116,7 @@ def json_of(python_type: type[T]) -> Serde[T]: ...
 @overload
 def json_of(python_type: Any) -> Serde[Any]: ...
 def json_of(python_type: Any) -> Serde[Any]:
-    """Returns a serde for JSON that is read into a type: a dataclass, TypedDict, NamedTuple, Struct, ``list[int]``, …
+    """Returns a serde for JSON that is decoded into a type: a dataclass, TypedDict, NamedTuple, Struct, ``list[int]``, …
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -138,10 +138,10 @@ def json_of(python_type: Any) -> Serde[Any]:
 
 
 def _refuse_not_finite(value: Any) -> None:
-    """Refuses numbers that JSON does not have. msgspec writes them as null, which would be read as another value.
+    """Refuses NaN and infinities, which JSON does not have. msgspec would write null, which is another value.
 
     Raises:
-        SerializationError: There is one.
+        SerializationError: The value contains one.
     """
     if not _may_not_be_finite(value):
         return
@@ -151,7 +151,7 @@ def _refuse_not_finite(value: Any) -> None:
     while parts:
         part = parts.pop()
         if isinstance(part, float):
-            if part - part != 0.0:  # so it is of NaN and of the infinities only
+            if part - part != 0.0:  # true for NaN and the infinities only
                 raise cannot_write("json", value, f"JSON has no {part}", hint="write None, or a text, in its place")
         elif isinstance(part, dict):
             parts.extend(part.values())
@@ -160,12 +160,12 @@ def _refuse_not_finite(value: Any) -> None:
 
 
 def _may_not_be_finite(value: Any) -> bool:
-    """Whether there may be a NaN or an infinity in a value: seldom so if there is none, and quick to tell."""
+    """Whether a value may contain NaN or an infinity: a quick test with rare false positives."""
     import msgspec
 
     try:
         return _MAYBE_NOT_FINITE.search(msgspec.msgpack.encode(value, enc_hook=as_python)) is not None
-    except OverflowError:  # MessagePack has no whole numbers of more than 64 bits
+    except OverflowError:  # MessagePack has no integers of more than 64 bits
         return True
 
 

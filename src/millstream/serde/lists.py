@@ -1,4 +1,4 @@
-"""Lists, in the bytes of Kafka's ListSerializer."""
+"""The serde of lists, in the format of Kafka's ListSerializer."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _CONSTANT_SIZE, _VARIABLE_SIZE = 0, 1
 _NULL = -1
 _INT32 = Struct(">i")
 
-# The inner serdes whose entries Kafka writes without their sizes. A boolean is not among them.
+# The inner serdes whose entries Kafka writes without their sizes. BOOLEAN is not one of them.
 _SIZES: dict[Serde[Any], int] = {SHORT: 2, INT: 4, FLOAT: 4, LONG: 8, DOUBLE: 8, UUID: 36}
 
 
 class ListSerde(Serde[list[T | None]], Generic[T]):
-    """A list whose entries have one serde. Entries may be None. A tuple is taken too, and comes back as a list.
+    """A list whose entries have one serde. Entries may be None. Tuples are accepted, and deserialized as lists.
 
-    All numbers are 4 bytes, big-endian, but for the first byte, the strategy:
+    The first byte is the serialization strategy. All other numbers have 4 bytes, big-endian:
 
     - 0, for short, int, long, float, double, uuid: the number of nulls, the index of each, the number of entries,
       then the entries that are not null, one after the other.
@@ -123,9 +123,9 @@ class ListSerde(Serde[list[T | None]], Generic[T]):
 
 
 def list_of(inner: Serde[T] | Any) -> Serde[list[Any]]:
-    r"""Returns a serde for lists, in the bytes of Kafka's ListSerializer.
+    r"""Returns a serde for lists, in the format of Kafka's ListSerializer.
 
-    (``list[int]`` as a hint is JSON: this format has to be asked for.)
+    (The type hint ``list[int]`` is JSON; this format must be named.)
 
     >>> list_of(int).serialize([1, None])
     b'\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01'
@@ -133,6 +133,6 @@ def list_of(inner: Serde[T] | Any) -> Serde[list[Any]]:
     b'\x01\x00\x00\x00\x02\x00\x00\x00\x02hi\xff\xff\xff\xff'
 
     Args:
-        inner: The serde of the entries, or what :func:`serde_for` takes for one.
+        inner: The serde of the entries, or an argument of :func:`serde_for`.
     """
     return ListSerde(serde_for(inner, "entries of list"))

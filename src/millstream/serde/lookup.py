@@ -1,4 +1,4 @@
-"""From what a user writes (``value=int``, ``key="string"``) to a serde."""
+"""Looks up the serde for the argument of an operator: ``value=int``, ``key="string"``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BY_NAME: dict[str, Serde[Any]] = {
     "json": JSON,
     "void": VOID,
 }
-"""Serdes by the name that Kafka gives them: "int" has 4 bytes and "float" too, unlike the Python types."""
+"""Serdes by their Kafka names: "int" and "float" have 4 bytes, unlike the Python types."""
 
 _BY_TYPE: dict[object, Serde[Any]] = {
     str: STRING,
@@ -55,8 +55,8 @@ _BY_TYPE: dict[object, Serde[Any]] = {
 
 _UNIONS = (Union, types.UnionType)
 _CONTAINERS = (dict, list, tuple, set, frozenset)
-# A class is known by a mark, so that neither dataclasses, attrs, msgspec nor pydantic is imported to ask.
-_MARKS = ("__dataclass_fields__", "__struct_fields__", "__attrs_attrs__", "__pydantic_validator__")
+# Attributes that identify a class, without an import of dataclasses, attrs, msgspec or pydantic.
+_CLASS_ATTRIBUTES = ("__dataclass_fields__", "__struct_fields__", "__attrs_attrs__", "__pydantic_validator__")
 # Other classes of the standard library that msgspec writes as JSON text or numbers.
 _SCALARS = {
     "datetime": ("datetime", "date", "time", "timedelta"),
@@ -70,24 +70,23 @@ _ACCEPTED = "give a type (str, int, float, bool, bytes, dict, a dataclass …), 
 def serde_for(hint: Any, what: str = "value") -> Serde[Any]:
     """Returns the serde for a hint: a serde, a Python type, or a name.
 
-    A serde is itself. ``str``, ``int``, ``float``, ``bool``, ``bytes``, ``uuid.UUID`` and ``None`` have
-    Kafka's string, long, double, boolean, bytes, uuid and void. Everything else that has a JSON form is JSON,
-    read into that type: ``dict``, ``list[int]``, dataclasses, TypedDicts, NamedTuples, msgspec Structs, pydantic
-    models, enums, datetimes; ``object`` and ``Any`` are JSON of any shape. ``X | None`` is as ``X``, since every serde
-    carries None.
+    A serde is returned as it is. ``str``, ``int``, ``float``, ``bool``, ``bytes``, ``uuid.UUID`` and ``None`` have
+    Kafka's string, long, double, boolean, bytes, uuid and void serdes. Every other type with a JSON form is JSON,
+    decoded into that type: ``dict``, ``list[int]``, dataclasses, TypedDicts, NamedTuples, msgspec Structs, pydantic
+    models, enums, datetimes; ``object`` and ``Any`` are JSON of any shape. ``X | None`` has the serde of ``X``, since
+    every serde supports None.
 
-    Names are Kafka's: ``"int"`` is a number of 4 bytes and ``"float"`` too, while ``int`` is a long and ``float``
-    a double.
+    Names are Kafka's: ``"int"`` and ``"float"`` have 4 bytes, while ``int`` is a long and ``float`` a double.
 
     >>> serde_for(int), serde_for("int"), serde_for(str | None), serde_for(list[str])
     (<long serde>, <int serde>, <string serde>, <json serde>)
 
     Args:
-        hint: What the user gave.
-        what: What it is for, to begin an error message with: ``"value"``, ``"key of topic orders"``.
+        hint: The serde, type or name.
+        what: The purpose of the serde, as the start of an error message: ``"value"``, ``"key of topic orders"``.
 
     Raises:
-        ConfigError: If there is no serde for it.
+        ConfigError: There is no serde for the hint.
     """
     if isinstance(hint, Serde):
         return hint
@@ -102,10 +101,10 @@ def serde_for(hint: Any, what: str = "value") -> Serde[Any]:
 def _by_name(name: str, what: str) -> Serde[Any]:
     serde = BY_NAME.get(name)
     if serde is None:
-        known = f"known are {', '.join(BY_NAME)}"
+        names = f"known are {', '.join(BY_NAME)}"
         raise ConfigError(
             f"{what}: there is no serde named {name[:60]!r}",
-            hint=suggestion(name.lower(), BY_NAME) or known,
+            hint=suggestion(name.lower(), BY_NAME) or names,
         )
     return serde
 
@@ -115,23 +114,23 @@ def _by_type(hint: Any) -> Serde[Any] | None:
     if isinstance(hint, NewType):
         return _by_type(hint.__supertype__)
     try:
-        known = _BY_TYPE.get(hint)
+        serde = _BY_TYPE.get(hint)
     except TypeError:  # such as Annotated[int, []], which has no hash
-        known = None
-    if known is not None:
-        return known
+        serde = None
+    if serde is not None:
+        return serde
     if _is_class_of(hint, "uuid", ("UUID",)):
         return UUID
     if typing.get_origin(hint) in _UNIONS:
-        alone = [member for member in typing.get_args(hint) if member is not type(None)]
-        serde = _by_type(alone[0]) if len(alone) == 1 else None
+        members = [member for member in typing.get_args(hint) if member is not type(None)]
+        serde = _by_type(members[0]) if len(members) == 1 else None
         if serde is not None and not isinstance(serde, JsonSerde):
             return serde
     return json_of(hint) if _has_json_form(hint) else None
 
 
 def _has_json_form(hint: Any) -> bool:
-    """Tells whether JSON can be read into an annotation. The fields of classes are not looked at."""
+    """Whether JSON can be decoded into an annotation. The fields of classes are not checked."""
     origin = typing.get_origin(hint)
     if isinstance(hint, NewType):
         return _has_json_form(hint.__supertype__)
@@ -143,8 +142,10 @@ def _has_json_form(hint: Any) -> bool:
         return all(map(_has_json_form, typing.get_args(hint)))
     if isinstance(origin, type):
         members = typing.get_args(hint)
-        carried = _has_json_form(origin) or (origin.__module__ == "collections.abc" and issubclass(origin, Collection))
-        return carried and all(member is ... or _has_json_form(member) for member in members)
+        supported = _has_json_form(origin) or (
+            origin.__module__ == "collections.abc" and issubclass(origin, Collection)
+        )
+        return supported and all(member is ... or _has_json_form(member) for member in members)
     return hint is None or hint is Any or (isinstance(hint, type) and _is_json_class(hint))
 
 
@@ -154,7 +155,7 @@ def _is_json_class(cls: type) -> bool:
     if issubclass(cls, (Serde, Windowed)):
         return False
     return (
-        any(hasattr(cls, mark) for mark in _MARKS)
+        any(hasattr(cls, name) for name in _CLASS_ATTRIBUTES)
         or (issubclass(cls, dict) and hasattr(cls, "__total__"))  # a TypedDict
         or (issubclass(cls, tuple) and hasattr(cls, "_fields"))  # a NamedTuple
         or hasattr(cls, "__members__")  # an enum
@@ -163,13 +164,13 @@ def _is_json_class(cls: type) -> bool:
 
 
 def _is_class_of(hint: Any, module: str, names: tuple[str, ...]) -> bool:
-    """Tells whether a hint is one of a module's classes. A module that nobody has loaded is not loaded for it."""
+    """Whether a hint is one of a module's classes. Does not import the module: an unused one has no hints."""
     loaded = sys.modules.get(module)
     return loaded is not None and any(hint is getattr(loaded, name) for name in names)
 
 
 def _hint_for(hint: Any) -> str:
-    """Says what to give instead of something that has no serde."""
+    """Returns the remedy for a hint without a serde."""
     cls = typing.get_origin(hint) or hint
     if not isinstance(cls, type) or cls in _UNIONS:
         return _ACCEPTED
@@ -180,5 +181,5 @@ def _hint_for(hint: Any) -> str:
     if issubclass(cls, (bytearray, memoryview)):
         return "give bytes"
     if cls in _CONTAINERS:
-        return "JSON cannot be read into what it contains; make that a dataclass, or write a Serde"
-    return f"make {cls.__name__} a dataclass to carry it as JSON, or write a Serde for it"
+        return "JSON cannot be decoded into its items; make them dataclasses, or write a Serde"
+    return f"make {cls.__name__} a dataclass, which has a JSON form, or write a Serde for it"

@@ -1,7 +1,7 @@
-"""The serdes of single values. Their bytes are those of Kafka's Java serializers of the same name.
+"""The serdes of single values, in the formats of Kafka's Java serializers of the same names.
 
-Serdes that keep values by reference (``immutable``) take exactly one Python type, not its subclasses: a ``True``
-in a long, or a member of a string enum in a string, would come back as another value after a restart.
+``immutable`` serdes accept exactly one Python type, not its subclasses: stores keep the value itself, and a ``True`` in
+a long, or a member of a string enum in a string, would be restored as another value after a restart.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ T = TypeVar("T")
 _STR: set[type] = {str}
 _INT: set[type] = {int}
 _SMALL = 1024
-"""Below this, the bytes of whole numbers are kept: looking them up takes a third of the time."""
+"""The bytes of smaller integers are cached: a look-up takes a third of the time."""
 
 _UUID_TEXT = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class _Primitive(Serde[T], Generic[T]):
-    """A serde of which there is one, the constant of this module that is its name in capitals."""
+    """A serde with a single instance: the constant of this module named as the serde, in capitals."""
 
     def __reduce__(self) -> str:
         return self.name.upper()
@@ -38,7 +38,7 @@ class _Primitive(Serde[T], Generic[T]):
 class _String(_Primitive[str]):
     """Text as UTF-8.
 
-    Broken UTF-8 is an error. (Java's deserializer replaces it by U+FFFD, which hides the loss of data.)
+    Invalid UTF-8 is an error. (Java's deserializer replaces it by U+FFFD, which hides the loss of data.)
     """
 
     name = "string"
@@ -73,15 +73,15 @@ class _String(_Primitive[str]):
         return super().serialize_all(values)
 
     def deserialize_all(self, data: Collection[bytes | None]) -> list[str | None]:
-        with suppress(TypeError, UnicodeDecodeError):  # one by one then, which tells what is wrong
+        with suppress(TypeError, UnicodeDecodeError):  # on any error one by one, which raises the precise error
             return list(map(bytes.decode, data))  # type: ignore[arg-type]
         return super().deserialize_all(data)
 
 
 class _Integer(_Primitive[int]):
-    """A signed whole number, big-endian, of a fixed number of bytes.
+    """A signed integer, big-endian, of a fixed number of bytes.
 
-    Negative numbers come after positive ones in the order of bytes, as in Kafka.
+    In byte order, negative numbers come after positive ones, as in Kafka.
     """
 
     python_type = int
@@ -95,7 +95,7 @@ class _Integer(_Primitive[int]):
         self.size = packer.size
         self._pack = packer.pack
         self._unpack = packer.unpack
-        self._letter = layout[-1]
+        self._code = layout[-1]
         self._small: list[bytes] = []
 
     def serialize(self, value: int | None) -> bytes | None:
@@ -104,7 +104,7 @@ class _Integer(_Primitive[int]):
                 return self._pack(value)
             except StructError as error:
                 bits = self.size * 8 - 1
-                hint = "JSON carries larger numbers: value=object" if self.size == 8 else "value=int has 8 bytes"
+                hint = "JSON has larger numbers: value=object" if self.size == 8 else "value=int has 8 bytes"
                 raise cannot_write(self.name, value, f"outside -2**{bits} … 2**{bits} - 1", hint=hint) from error
         if value is None:
             return None
@@ -122,7 +122,7 @@ class _Integer(_Primitive[int]):
 
     def serialize_all(self, values: Collection[int | None]) -> list[bytes | None]:
         if set(map(type, values)) == _INT:
-            if min(values) >= 0 and max(values) < _SMALL:  # type: ignore[type-var,operator]  # as most counts are
+            if min(values) >= 0 and max(values) < _SMALL:  # type: ignore[type-var,operator]  # most counts are small
                 small = self._small = self._small or list(map(self._pack, range(_SMALL)))
                 return list(map(small.__getitem__, values))  # type: ignore[arg-type]
             with suppress(StructError):
@@ -132,15 +132,15 @@ class _Integer(_Primitive[int]):
     def deserialize_all(self, data: Collection[bytes | None]) -> list[int | None]:
         with suppress(TypeError):  # there is a None
             if set(map(len, data)) == {self.size}:  # type: ignore[arg-type]
-                return list(unpack(f">{len(data)}{self._letter}", b"".join(data)))  # type: ignore[arg-type]
+                return list(unpack(f">{len(data)}{self._code}", b"".join(data)))  # type: ignore[arg-type]
         return super().deserialize_all(data)
 
 
 class _Real(_Primitive[float]):
-    """An IEEE 754 number, big-endian. Whole numbers are taken too and come back as floats.
+    """An IEEE 754 number, big-endian. Integers are accepted, and deserialized as floats.
 
-    It is neither ``immutable`` nor ``hashable``: 1 comes back as 1.0, a 32-bit float comes back rounded, -0.0 equals
-    0.0 but has other bytes, and NaN does not equal itself.
+    It is neither ``immutable`` nor ``hashable``: 1 is deserialized as 1.0, a 32-bit float is rounded, -0.0 equals 0.0
+    but has other bytes, and NaN does not equal itself.
     """
 
     python_type = float
@@ -151,7 +151,7 @@ class _Real(_Primitive[float]):
         self.size = packer.size
         self._pack = packer.pack
         self._unpack = packer.unpack
-        self._nan = nan  # how every NaN is written; None if each keeps its own bits
+        self._nan = nan  # the bytes of every NaN; None if each NaN keeps its bits
 
     def serialize(self, value: float | None) -> bytes | None:
         if value is None:
@@ -205,7 +205,7 @@ class _Boolean(_Primitive[bool]):
 
 
 class _Bytes(_Primitive[bytes]):
-    """Bytes as they are. A bytearray or memoryview could change later, so it is not taken."""
+    """Bytes, unchanged. A bytearray or memoryview could change later and is refused."""
 
     name = "bytes"
     python_type = bytes
@@ -231,7 +231,7 @@ class _Uuid(_Primitive["uuid.UUID"]):
     hashable = True
     size = 36
 
-    _class: type[uuid.UUID] | None = None  # loaded when first needed: the module takes 9 ms to import
+    _class: type[uuid.UUID] | None = None  # loaded on first use: the module takes 9 ms to import
 
     @property
     def python_type(self) -> object:  # type: ignore[override]
@@ -261,7 +261,7 @@ class _Uuid(_Primitive["uuid.UUID"]):
 
 
 class _Void(_Primitive[None]):
-    """Nothing: for keys or values that are always null."""
+    """For keys or values that are always null."""
 
     name = "void"
     python_type = None
@@ -283,7 +283,7 @@ LONG: Serde[int] = _Integer("long", ">q")
 INT: Serde[int] = _Integer("int", ">i")
 SHORT: Serde[int] = _Integer("short", ">h")
 FLOAT: Serde[float] = _Real("float", ">f", nan=None)
-# Java writes a float by floatToRawIntBits, but a double by doubleToLongBits, which makes all NaNs one.
+# Java writes a float with floatToRawIntBits, but a double with doubleToLongBits, which has a single NaN.
 DOUBLE: Serde[float] = _Real("double", ">d", nan=b"\x7f\xf8\x00\x00\x00\x00\x00\x00")
 BOOLEAN: Serde[bool] = _Boolean()
 BYTES: Serde[bytes] = _Bytes()

@@ -1,4 +1,4 @@
-"""Tuples of fixed fields, as operators put them aside in buffers; read by nobody else."""
+"""Serdes of tuples with fixed fields and of headers, for buffers and internal topics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HeadersSerde(Serde[Headers]):
 
 
 class TupleSerde(Serde[tuple[Any, ...]]):
-    """A tuple whose fields have serdes of their own; each may be None."""
+    """A tuple with one serde for each field. Fields may be None."""
 
     def __init__(self, *fields: Serde[Any]) -> None:
         self.fields = fields
@@ -57,7 +57,7 @@ HEADERS = HeadersSerde()
 
 
 def tuple_of(*fields: Serde[Any]) -> TupleSerde:
-    """Returns the serde of tuples with such fields.
+    """Returns the serde of tuples with these fields.
 
     >>> from millstream.serde import LONG, STRING
     >>> pair = tuple_of(STRING, LONG)

@@ -1,4 +1,4 @@
-"""The keys of windowed tables, in the bytes of Kafka's TimeWindowedSerializer and SessionWindowedSerializer."""
+"""Serdes of windowed keys, in the formats of Kafka's TimeWindowedSerializer and SessionWindowedSerializer."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _START = Struct(">q").pack
 
 
 class _WindowedSerde(Serde[Windowed[K]], Generic[K]):
-    """What both kinds of windowed keys have in common."""
+    """The common part of both kinds of windowed keys."""
 
     suffix: ClassVar[int]
-    """How many bytes of a key are its window."""
+    """The number of bytes of a serialized key that are its window."""
 
     def __init__(self, kind: str, inner: Serde[K]) -> None:
         self.inner = inner
@@ -31,7 +31,7 @@ class _WindowedSerde(Serde[Windowed[K]], Generic[K]):
         self.python_type = cast("Any", Windowed)[inner.python_type]
 
     def _key_bytes(self, value: Windowed[K]) -> bytes:
-        """Returns the bytes of the key alone, after a look at the window."""
+        """Returns the bytes of the key without the window, after checking the window."""
         if not isinstance(value, Windowed):
             raise cannot_write(self.name, value, hint="the key of a windowed table is Windowed(key, start, end)")
         data = self.inner.serialize(value.key)
@@ -60,7 +60,7 @@ class TimeWindowedSerde(_WindowedSerde[K], Generic[K]):
         super().__init__("time-windowed", inner)
         self._inner_bytes = inner.serialize
         self.size_ms = size_ms
-        # Without a size, what is read has not always the end that was written.
+        # Without a size, the end of a window is lost when it is serialized.
         self.immutable = inner.immutable and size_ms is not None
         self.hashable = inner.hashable and size_ms is not None
         self.exact = inner.exact and size_ms is not None
@@ -69,7 +69,7 @@ class TimeWindowedSerde(_WindowedSerde[K], Generic[K]):
         if type(value) is Windowed:
             key, start, end = value
             if end - start == self.size_ms and 0 <= start < END_OF_TIME:
-                data = self._inner_bytes(key)  # the usual case, in one step
+                data = self._inner_bytes(key)  # the common case, in one step
                 if data is not None:
                     return data + _START(start)
         if value is None:
@@ -125,7 +125,7 @@ class SessionWindowedSerde(_WindowedSerde[K], Generic[K]):
 def time_windowed(inner: Serde[K] | Any, size_ms: int | None) -> Serde[Windowed[Any]]:
     r"""Returns a serde for keys of tumbling, hopping, sliding and unlimited windows: the key, then the start (8 bytes).
 
-    The end is not written. It is worked out when the key is read: ``start + size_ms``, at most 2**63 - 1.
+    The end is not written. ``deserialize`` computes it: ``start + size_ms``, at most 2**63 - 1.
 
     >>> serde = time_windowed(str, 60_000)
     >>> serde.serialize(Windowed("k", 1, 60_001))
@@ -134,11 +134,11 @@ def time_windowed(inner: Serde[K] | Any, size_ms: int | None) -> Serde[Windowed[
     Windowed(key='k', start=1, end=60001)
 
     Args:
-        inner: The serde of the key, or what :func:`serde_for` takes for one.
-        size_ms: What the end is after the start: the size of tumbling and hopping windows (the end is exclusive), the
-            time difference of sliding windows (the end is inclusive), 2**63 - 1 for unlimited windows. A window
-            of another size is then not written. None if the size is not known: windows of all sizes are
-            written, and read without an end (2**63 - 1).
+        inner: The serde of the key, or an argument of :func:`serde_for`.
+        size_ms: The time from start to end: the size of tumbling and hopping windows (the end is exclusive), the
+            time difference of sliding windows (the end is inclusive), 2**63 - 1 for unlimited windows. Windows of
+            another size are refused. None if the size is not known: windows of all sizes are accepted, and
+            deserialized without an end (2**63 - 1).
     """
     if size_ms is not None and (type(size_ms) is not int or size_ms < 0):
         raise ConfigError(
@@ -155,13 +155,13 @@ def session_windowed(inner: Serde[K] | Any) -> Serde[Windowed[Any]]:
     b'k\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01'
 
     Args:
-        inner: The serde of the key, or what :func:`serde_for` takes for one.
+        inner: The serde of the key, or an argument of :func:`serde_for`.
     """
     return SessionWindowedSerde(serde_for(inner, "windowed key"))
 
 
 def window_bytes(serde: Serde[Any]) -> int:
-    """How many of the last bytes of a key are its window: none, if it has no window.
+    """Returns the number of bytes at the end of a serialized key that are its window; 0 if it has no window.
 
     >>> (
     ...     window_bytes(time_windowed(str, 60_000)),

@@ -201,8 +201,8 @@ def test_unknown_names_get_a_suggestion() -> None:
         (lambda: when(a, 1).otherwise(2).otherwise(3), "has an otherwise"),
         (lambda: when(a, 1).otherwise(2).when(b, 3), "put when\\(\\) before it"),
         (lambda: Struct((("x", a), ("x", b))), "has a field twice"),
-        (lambda: col(""), "a field's name is a text"),
-        (lambda: col("a..b"), "a field's name is a text"),
+        (lambda: col(""), "the name of a field is a text"),
+        (lambda: col("a..b"), "the name of a field is a text"),
     ],
 )
 def test_mistakes_are_found_when_the_tree_is_built(build: Any, message: str) -> None:

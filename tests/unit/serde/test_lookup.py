@@ -207,11 +207,11 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         (
             Opaque,
             "there is no serde for Opaque",
-            "make Opaque a dataclass to carry it as JSON, or write a Serde for it",
+            "make Opaque a dataclass, which has a JSON form, or write a Serde for it",
         ),
         (OpaqueDict, "there is no serde for OpaqueDict", "make OpaqueDict a dataclass"),
         (complex, "there is no serde for complex", "make complex a dataclass"),
-        (list[Opaque], "there is no serde for list[", "JSON cannot be read into what it contains"),
+        (list[Opaque], "there is no serde for list[", "JSON cannot be decoded into its items"),
         (Opaque | None, "there is no serde for ", "give a type"),
         (Mine, "there is no serde for Mine", "give an instance of it: Mine()"),
         (Windowed, "there is no serde for Windowed", "give time_windowed(key, size_ms) or session_windowed(key)"),

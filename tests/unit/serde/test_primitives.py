@@ -232,7 +232,7 @@ def test_hints_say_what_to_do() -> None:
             serde.serialize(value)
         return caught.value.hint
 
-    assert hint(LONG, "x") == "give the operator a serde for what it carries, e.g. value=str"
+    assert hint(LONG, "x") == "give the operator a serde for this type, e.g. value=str"
     assert hint(LONG, True) == "convert it first: int(value)"
     assert hint(LONG, Indexed()) == "convert it first: int(value)"
     assert hint(STRING, Colour.RED) == "convert it first, e.g. str(value) or, for an enum, value.value"
