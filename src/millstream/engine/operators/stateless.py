@@ -167,7 +167,7 @@ def map_all_values(node: plan.MapValues, build: Build) -> Bulk | None:
 
 @operator(plan.WithTimestamp)
 def with_timestamp(node: plan.WithTimestamp, build: Build) -> Process:
-    """Gives each record a new timestamp."""
+    """Replaces the timestamp of each record."""
     forward, fail = build.forward(node), build.failure(node, node.function)
     function = node.function.on_record()
 
@@ -184,9 +184,9 @@ def with_timestamp(node: plan.WithTimestamp, build: Build) -> Process:
 
 @in_bulk(plan.WithTimestamp)
 def with_all_timestamps(node: plan.WithTimestamp, build: Build) -> Bulk | None:
-    """Gives each record a new timestamp."""
+    """Replaces the timestamp of each record."""
     function = _callable(node.function)
-    return _calling(
+    return _call_for_chunk(
         node, build, node.function, lambda *part: _checked_timestamp(function(*part)), Chunk.with_timestamps
     )
 
