@@ -18,11 +18,11 @@ from millstream import App
 from millstream.runtime.host.client import ask, connect, stop_all
 from millstream.runtime.host.crash_recovery import run_traced
 from millstream.runtime.host.protocol import Done, Fetch, Fetched, HostMessage, ProgramData, Run
-from millstream.runtime.host.server import TOKEN_KEY
 from millstream.runtime.host.wire import HostGone, Wire
 from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.messages import TaskInput, TaskResult, pack, unpack
 from millstream.runtime.program.program import digest, pack_program
+from millstream.runtime.tasks.warm import TOKEN_KEY
 
 cloudpickle: Any = untyped_cloudpickle
 State = dict[bytes, bytes]

@@ -27,7 +27,7 @@ from millstream.errors import RunError
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.host.client import connect, run_directory
 from millstream.runtime.host.process_identity import owner_record, process_identity
-from millstream.runtime.host.server import Host, _Warm
+from millstream.runtime.tasks.warm import WarmTasks, _Warm
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
 
@@ -259,28 +259,29 @@ def test_a_task_that_has_moved_to_another_host_takes_no_memory_from_those_that_h
     assert {app.store("counts").get(f"key-{n:06d}") for n in range(0, 8_000, 97)} == {4}
 
 
-def test_a_task_that_was_elsewhere_for_a_while_and_has_not_changed_stays() -> None:
-    program = SimpleNamespace(config={"host.memory.max.bytes": 1_000})
-    runners = [SimpleNamespace(state=SimpleNamespace(memory_limit=1), fetch=None) for _ in range(2)]
-    host: Any = Host()
-    host._tasks = {n: _Warm(runner, b"token", 1) for n, runner in enumerate(runners)}  # type: ignore[arg-type]
-    host._now = 1
-    for now, task in ((2, 0), (3, 1)):
-        run = SimpleNamespace(task=task, token=b"token")
-        assert host._warm(program, run, None, now, everyone=True) is runners[task]
-        assert task in host._tasks
-    assert runners[1].state.memory_limit == 500
+def two_warm_groups() -> tuple[Any, list[Any]]:
+    groups: list[Any] = [SimpleNamespace(state=SimpleNamespace(memory_limit=1), fetch=None) for _ in range(2)]
+    warm = WarmTasks()
+    warm._groups = {number: _Warm(group, b"token", 1) for number, group in enumerate(groups)}
+    warm._now = 1
+    return warm, groups
 
 
-def test_a_task_for_which_batches_have_nothing_stays_warm() -> None:
+def test_a_group_that_ran_elsewhere_without_a_change_of_state_stays_warm() -> None:
     program = SimpleNamespace(config={"host.memory.max.bytes": 1_000})
-    runners = [SimpleNamespace(state=SimpleNamespace(memory_limit=1), fetch=None) for _ in range(2)]
-    host: Any = Host()
-    host._tasks = {n: _Warm(runner, b"token", 1) for n, runner in enumerate(runners)}  # type: ignore[arg-type]
-    host._now = 1
+    warm, groups = two_warm_groups()
+    for now, number in ((2, 0), (3, 1)):
+        assert warm.acquire(program, number, b"token", None, now, all_tasks=True) is groups[number]
+        assert number in warm._groups
+    assert groups[1].state.memory_limit == 500
+
+
+def test_a_group_without_input_in_some_batches_stays_warm() -> None:
+    program = SimpleNamespace(config={"host.memory.max.bytes": 1_000})
+    warm, groups = two_warm_groups()
     for now in range(2, 6):
-        host._warm(program, SimpleNamespace(task=0, token=b"token"), None, now, everyone=False)
-    assert host._warm(program, SimpleNamespace(task=1, token=b"token"), None, 6, everyone=False) is runners[1]
+        warm.acquire(program, 0, b"token", None, now, all_tasks=False)
+    assert warm.acquire(program, 1, b"token", None, 6, all_tasks=False) is groups[1]
 
 
 def hang(value: str) -> str:

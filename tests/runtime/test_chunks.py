@@ -17,6 +17,7 @@ from millstream.engine.compile import Build
 from millstream.errors import ProcessingError, RunError
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.runtime.in_process.batches import InProcessRun
+from millstream.runtime.tasks.warm import WarmTasks
 from millstream.state.paged import PagedState
 
 DEAD = "dead"
@@ -214,7 +215,8 @@ def test_rows_that_are_not_in_memory_are_counted_on(
         assert memory_limit
         return PagedState(fetch, memory_limit=0, log_limit=0, page_bytes=64)
 
-    monkeypatch.setattr("millstream.runtime.tasks.runner.PagedState", without_memory)
+    monkeypatch.setattr("millstream.runtime.tasks.group.PagedState", without_memory)
+    monkeypatch.setattr(WarmTasks, "_share_memory", lambda *_arguments: 1)
     found = []
     for name in ("chunks", "singly"):
         directory = tmp_path / name

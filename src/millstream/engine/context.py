@@ -15,6 +15,7 @@ from millstream.errors import RunError, UnknownStoreError, suggestion
 from millstream.plan.functions import Function
 from millstream.plan.node import Node
 from millstream.stages import Topology
+from millstream.stages.task_id import TaskId
 from millstream.state.memory import open_store
 from millstream.state.spec import StoreSpec
 
@@ -125,7 +126,7 @@ class TaskContext:
     def task_id(self) -> str:
         """The number of the sub-topology and of the partition; of a whole topology, that of its first one."""
         parts = self.topology.parts
-        return f"{parts[0].index if parts else 0}_{self.partition}"
+        return str(TaskId(parts[0].index if parts else 0, self.partition))
 
     def store(self, spec: StoreSpec) -> Any:
         """Returns a store. It is opened on first use."""

@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from millstream.errors import LogError, MillstreamError
+from millstream.stages.task_id import TaskId
 from millstream.state.paged import StoreSize
 from millstream.text.escaping import trace_text
 
@@ -17,12 +18,20 @@ INPUT_SCHEMA = pa.schema(
         pa.field("offset", pa.int64(), nullable=False),
         pa.field("timestamp", pa.int64(), nullable=False),
         pa.field("order", pa.int64(), nullable=False),
+        pa.field("sender", pa.int32()),
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
         pa.field("headers", pa.binary()),
     ]
 )
-"""The columns of an input slice. ``order`` is the record's order position: see `millstream.runtime.tasks.ordering`."""
+"""The columns of an input slice.
+
+``order`` is the record's order position (see `millstream.runtime.tasks.ordering`), ``sender`` the ordinal of the task
+that sent it through an internal topic; null for records of input topics.
+"""
+
+NO_SENDER = -1
+"""The sender of records of input topics."""
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True):
@@ -49,13 +58,15 @@ class InputBound(Message, array_like=True, frozen=True):
     """The end of a batch in a partition whose log has more records.
 
     Attributes:
-        bound: The greatest timestamp of the partition's records up to the end of the batch, whichever task they belong
-            to; None if there are none. No later record has a lower order position.
+        bound: The greatest order position of the partition's records up to the end of the batch, whichever task they
+            belong to; None if there are none. No later record has a lower one.
+        sender: The sender that the bound holds for.
     """
 
     topic: str
     partition: int
     bound: int | None
+    sender: int = NO_SENDER
 
 
 class TaskInput(Message, array_like=True, frozen=True):
@@ -119,23 +130,40 @@ class Failure(Message, array_like=True, frozen=True):
     trace: str = ""
 
 
-class TaskResult(Message, array_like=True, frozen=True):
-    """The results of one task, or of the read stage of one partition, in a batch.
+class TaskProgress(Message, array_like=True, frozen=True):
+    """The progress of one task in a batch.
 
     Attributes:
-        origin: (0, topic, partition) of a read stage or (1, "", number) of a task. The commit writes outputs in this
+        task: The task.
+        due: The next wall-clock time at which a punctuator is due, if any.
+        asleep: Earliest wall-clock time at which an idle stream clock would advance with nothing to emit, if any.
+        waiting: The number of records that the task has received and not yet taken.
+        awake: The task must run in the next batch even without input: it has waiting records or wall-clock punctuators.
+        taken: The number of records taken of each source and repartition, by operator name.
+    """
+
+    task: TaskId
+    due: int | None = None
+    asleep: int | None = None
+    waiting: int = 0
+    awake: bool = False
+    taken: dict[str, int] = {}
+
+
+class TaskResult(Message, array_like=True, frozen=True):
+    """The results, in a batch, of the tasks of one partition number, or of the read stage of one partition.
+
+    Attributes:
+        origin: (0, topic, partition) of a read stage or (1, "", number) of tasks. The commit writes outputs in this
             order.
         offsets: (topic, partition, begin, end) of the ranges read.
-        due: The next wall-clock time at which a punctuator is due, if any.
-        waiting: The number of records that the task has received and not yet taken.
-        bounds: (topic, partition, time) of partitions read: no record still to come has a lower order position.
         printed: Lines that user functions printed.
         figures: Measurements, by name.
         cells: The operators' state outside stores.
-        asleep: Earliest wall-clock time at which an idle stream clock would advance with nothing to emit, if any.
-        taken: The number of records taken by each source and repartition, by operator name.
-        stores: The sizes of the task's stores.
-        awake: The task must run in the next batch even without input: it has waiting records or wall-clock punctuators.
+        bounds: (topic, partition, time) of partitions read: no record still to come has a lower order position.
+        read: The number of records read by the sources of the stateless prefix, by operator name.
+        stores: The sizes of the tasks' stores.
+        tasks: The progress of each task.
     """
 
     origin: tuple[int, str, int]
@@ -143,17 +171,47 @@ class TaskResult(Message, array_like=True, frozen=True):
     changes: list[StoreChange] = []
     drops: list[Drop] = []
     offsets: list[tuple[str, int, int, int]] = []
-    due: int | None = None
-    waiting: int = 0
     printed: list[str] = []
     figures: dict[str, float] = {}
     cells: bytes = b""
     failure: Failure | None = None
     bounds: list[tuple[str, int, int]] = []
-    asleep: int | None = None
-    taken: dict[str, int] = {}
+    read: dict[str, int] = {}
     stores: dict[str, StoreSize] = {}
-    awake: bool = False
+    tasks: list[TaskProgress] = []
+
+    @property
+    def number(self) -> int | None:
+        """The partition number of the tasks; None for a read stage."""
+        return self.origin[2] if self.origin[0] else None
+
+    @property
+    def due(self) -> int | None:
+        """The next wall-clock time at which a punctuator of a task is due, if any."""
+        return earliest(task.due for task in self.tasks)
+
+    @property
+    def asleep(self) -> int | None:
+        """The earliest `TaskProgress.asleep`, if any."""
+        return earliest(task.asleep for task in self.tasks)
+
+    @property
+    def waiting(self) -> int:
+        """The number of records that the tasks have received and not yet taken."""
+        return sum(task.waiting for task in self.tasks)
+
+    @property
+    def awake(self) -> bool:
+        """Whether a task must run in the next batch even without input."""
+        return any(task.awake for task in self.tasks)
+
+    @property
+    def taken(self) -> dict[str, int]:
+        """The number of records taken of each source and repartition, by operator name."""
+        taken = dict(self.read)
+        for task in self.tasks:
+            taken |= task.taken
+        return taken
 
 
 def earliest(times: Iterable[int | None]) -> int | None:

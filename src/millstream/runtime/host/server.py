@@ -1,8 +1,7 @@
 """The task host: a process that runs tasks for Spark's workers, and keeps their state warm between batches.
 
-It holds nothing that cannot be lost: Spark's state is the truth, and a token tells whether what the host has is still
-that. The host ends when the process that Spark's workers come from ends, when it is told to, or when nobody has asked
-it for anything for a long time.
+A host holds nothing that cannot be lost: the truth is Spark's state. It ends when the parent of Spark's workers ends,
+when it is stopped, or after a long time without a request.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import secrets
 import socket
 import threading
 import time
@@ -40,29 +38,18 @@ from millstream.runtime.messages import TaskInput, TaskResult, failure_of, pack,
 from millstream.runtime.program.program import Program, digest, unpack_program
 from millstream.runtime.read.inputs import Range
 from millstream.runtime.read.reader import Reader
-from millstream.runtime.tasks.runner import FetchValues, TaskRunner
 from millstream.runtime.tasks.timeouts import stuck_error
 from millstream.runtime.tasks.user_output import capture_output, log_like
-from millstream.state.paged import MANIFEST_KEY
+from millstream.runtime.tasks.warm import WarmTasks
 from millstream.text.escaping import error_text
 
 BEFORE_RUN = declare("host.batch.before-run")
 AFTER_RUN = declare("host.batch.after-run")
 
-TOKEN_KEY = b"t"
-_IDLE = 600.0
-_COLLECT_AFTER = (100_000, 20, 10)
-"""How often cyclic garbage is looked for: a batch makes very many objects, which nearly all live on or have no cycles.
-As often as usual, that would take up to a third of the time of a batch."""
-
-
-class _Warm:
-    """A task as the host has it in memory: its runner, the token of the state that it stands for, its last batch."""
-
-    def __init__(self, runner: TaskRunner, token: bytes, now: int) -> None:
-        self.runner = runner
-        self.token = token
-        self.now = now
+_IDLE_SECONDS = 600.0
+_GC_THRESHOLDS = (100_000, 20, 10)
+"""The collector runs rarely: a batch makes many objects, of which nearly all live on or have no cycles. With the
+default thresholds it would take up to a third of the time of a batch."""
 
 
 class Host:
@@ -71,14 +58,11 @@ class Host:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._program: tuple[bytes, Program] | None = None
-        self._tasks: dict[int, _Warm] = {}
-        self._made: set[int] = set()
-        self._now = 0
-        self._busy: tuple[float, int, str] | None = None
+        self._warm = WarmTasks()
         self.last_used = time.monotonic()
 
-    def converse(self, wire: Wire) -> bool:
-        """Serves one conversation; returns whether the host is to go on."""
+    def serve(self, wire: Wire) -> bool:
+        """Serves one connection; returns False if it requested the end of the host."""
         message = wire.receive()
         if isinstance(message, Stop):
             return False
@@ -86,23 +70,22 @@ class Host:
         with self._lock:
             try:
                 wire.send(self.answer(message, wire))
-            except (EOFError, OSError):  # the worker that asked is gone: what was computed does not count
-                self._tasks.pop(message.task, None)
+            except (EOFError, OSError):  # the worker has ended: the result is void
+                self._warm.discard(message.task)
             finally:
-                self._busy = None
                 self.last_used = time.monotonic()
         return True
 
     def answer(self, request: Run | ReadRanges, wire: Wire) -> Done | RowsRead:
-        """Does what is asked for."""
+        """Runs a request."""
         return self._run(request, wire) if isinstance(request, Run) else self._read(request, wire)
 
     def _read(self, request: ReadRanges, wire: Wire) -> RowsRead:
-        """Runs a read stage, for a worker that does not dare to run it itself."""
-        program = self._known(request.program, wire)
+        """Runs a read stage, for a worker whose predecessor ended in it."""
+        program = self._load(request.program, wire)
         reader = Reader(program, open_location(program.log, create=False))
         records = None if request.records is None else pa.ipc.open_stream(request.records).read_all()
-        rows = reader.read(request.now, [Range(*one) for one in request.ranges], records, request.tasks)
+        rows = reader.read(request.now, [Range(*span) for span in request.ranges], records, request.tasks)
         return RowsRead([(row.task, row.kind, row.payload) for row in rows])
 
     def _run(self, run: Run, wire: Wire) -> Done:
@@ -113,99 +96,57 @@ class Host:
             return answer.values
 
         printed: list[str] = []
-        origin = (1, "", run.task)
         try:
-            program = self._known(run.program, wire)
-            deliveries = [unpack(data, TaskInput) for data in run.inputs]
-            now = max((delivery.now for delivery in deliveries), default=0)
+            program = self._load(run.program, wire)
+            inputs = [unpack(data, TaskInput) for data in run.inputs]
+            now = max((task_input.now for task_input in inputs), default=0)
+            all_tasks = any(task_input.all_tasks for task_input in inputs)
             timeout = program.config["task.timeout.ms"]
-            with capture_output(printed), _Watch(timeout, wire, run.task, printed):
-                everyone = any(delivery.all_tasks for delivery in deliveries)
-                runner = self._warm(program, run, fetch, now, everyone=everyone)
+            with capture_output(printed), _BatchWatchdog(timeout, wire, run.task, printed):
+                group = self._warm.acquire(program, run.task, run.token, fetch, now, all_tasks=all_tasks)
                 reach(BEFORE_RUN)
-                batch = runner.run(deliveries, printed)
+                commit = group.run(inputs, printed)
                 reach(AFTER_RUN)
-        except MillstreamError as error:
-            self._tasks.pop(run.task, None)
-            return Done([], [], pack([TaskResult(origin, printed=printed, failure=failure_of(error))]))
         except (EOFError, OSError):
             raise
-        except BaseException as error:  # noqa: BLE001  (whatever it is, the driver must be told)
-            self._tasks.pop(run.task, None)
-            wrapped = RunError(f"task {run.task} failed: {error_text(error)}")
-            wrapped.__cause__ = error
-            return Done([], [], pack([TaskResult(origin, printed=printed, failure=failure_of(wrapped))]))
-        if batch.failed:
-            self._tasks.pop(run.task, None)
-            return Done([], [], batch.results)
-        if not batch.puts and not batch.deletes:
-            return Done([], [], batch.results)
-        token = secrets.token_bytes(16)
-        self._tasks[run.task] = _Warm(runner, token, now)
-        return Done([*batch.puts, (TOKEN_KEY, token)], batch.deletes, batch.results)
+        except BaseException as error:  # noqa: BLE001  (any error must reach the driver)
+            self._warm.discard(run.task)
+            return _failed(run.task, error, printed)
+        commit = self._warm.settle(run.task, group, commit, now)
+        return Done(commit.puts, commit.deletes, commit.results)
 
-    def _known(self, name: bytes, wire: Wire) -> Program:
+    def _load(self, name: bytes, wire: Wire) -> Program:
+        """The program with a digest, which the worker sends if this host has another one."""
         if self._program is None or self._program[0] != name:
             wire.send(NeedProgram())
             answer = wire.receive()
             assert isinstance(answer, ProgramData)
             assert digest(answer.data) == name
-            self._tasks.clear()
+            self._warm.clear()
             program = unpack_program(answer.data)
             log_like(program.logging)
             trace = installed_trace()
             if trace is not None:
-                parts = (*program.placement.readers, *program.placement.tasks)
-                trace.trace_functions(node for topology in parts for node in topology.plan.nodes)
+                topologies = (*program.placement.readers, *program.placement.tasks)
+                trace.trace_functions(node for topology in topologies for node in topology.plan.nodes)
             self._program = (name, program)
         return self._program[1]
 
-    def _warm(self, program: Program, run: Run, fetch: FetchValues, now: int, *, everyone: bool) -> TaskRunner:
-        """The runner of a task: the one in memory if its state is still that of Spark, else one made from that."""
-        found = self._tasks.get(run.task)
-        if found is not None and found.token != run.token:
-            del self._tasks[run.task]
-            found = None
-        if found is not None:
-            found.now = now  # it may have been elsewhere for a while, and nothing has changed there
-        if everyone:
-            self._forget_moved(now)
-        limit = self._share_memory(program, run.task)
-        if found is not None:
-            found.runner.fetch = fetch
-            return found.runner
-        if run.task in self._made:
-            gc.collect()  # an earlier one was dropped, and has cycles
-        self._made.add(run.task)
-        manifest = fetch([MANIFEST_KEY])[0] if run.token else None
-        runner = TaskRunner(program, run.task, fetch, manifest, now, limit)
-        self._tasks[run.task] = _Warm(runner, run.token, now)
-        return runner
 
-    def _forget_moved(self, now: int) -> None:
-        """Drops the tasks that run elsewhere now: their state here is of no use, and takes memory from the others.
-
-        Called with each task of a batch that runs all tasks, once the batch before it that did so is over: a task that
-        was not asked for since then has moved.
-        """
-        if now > self._now:
-            gone = [number for number, warm in self._tasks.items() if warm.now < self._now]
-            for number in gone:
-                del self._tasks[number]
-            if gone:
-                gc.collect()  # they have cycles
-            self._now = now
-
-    def _share_memory(self, program: Program, task: int) -> int:
-        """Gives each task its part of the memory that the host may use, one to be loaded among them; returns it."""
-        limit: int = program.config["host.memory.max.bytes"] // len(self._tasks.keys() | {task})
-        for warm in self._tasks.values():
-            warm.runner.state.memory_limit = limit
-        return limit
+def _failed(task: int, error: BaseException, printed: list[str]) -> Done:
+    if not isinstance(error, MillstreamError):
+        wrapped = RunError(f"task {task} failed: {error_text(error)}")
+        wrapped.__cause__ = error
+        error = wrapped
+    result = TaskResult((1, "", task), printed=printed, failure=failure_of(error))
+    return Done([], [], pack([result]))
 
 
-class _Watch:
-    """Names the function that is stuck when a batch takes longer than it may, and ends the host: nothing else helps."""
+class _BatchWatchdog:
+    """Ends the host when a batch exceeds `task.timeout.ms`, after it has reported the function that is stuck.
+
+    A thread that is stuck in a function cannot be ended otherwise.
+    """
 
     def __init__(self, timeout_ms: int, wire: Wire, task: int, printed: list[str]) -> None:
         self._wire = wire
@@ -225,20 +166,19 @@ class _Watch:
     def _expired(self) -> None:
         error = stuck_error(self._thread, f"task {self._task}", self._timeout)
         with contextlib.suppress(OSError):
-            written = TaskResult((1, "", self._task), printed=self._printed, failure=failure_of(error))
-            self._wire.send(Done([], [], pack([written])))
+            self._wire.send(_failed(self._task, error, self._printed))
         os._exit(1)
 
 
-def serve(path: str, parent: int, born: str) -> None:
-    """Serves at a Unix socket until there is nobody left to serve.
+def serve(path: str, parent: int, identity: str) -> None:
+    """Serves requests at a Unix socket until the parent ends, the host is stopped, or it has been idle for long.
 
     Args:
-        path: Of the socket.
+        path: The path of the socket.
         parent: The process that the host ends with.
-        born: What `process_identity` said of that process when the host was started: it may be gone by now.
+        identity: The `process_identity` of the parent at the start of the host; the parent may have ended since.
     """
-    gc.set_threshold(*_COLLECT_AFTER)
+    gc.set_threshold(*_GC_THRESHOLDS)
     host = Host()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     part = f"{path}.{os.getpid()}"
@@ -246,13 +186,13 @@ def serve(path: str, parent: int, born: str) -> None:
     Path(part).chmod(0o600)
     listener.listen(64)
     Path(part).replace(path)
-    done = threading.Event()
+    stopped = threading.Event()
 
     def handle(connection: socket.socket) -> None:
         wire = Wire(connection)
         try:
-            if not host.converse(wire):
-                done.set()
+            if not host.serve(wire):
+                stopped.set()
         except EOFError:
             pass
         finally:
@@ -264,11 +204,11 @@ def serve(path: str, parent: int, born: str) -> None:
             threading.Thread(target=handle, args=(connection,), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
-    while process_identity(parent) == born and time.monotonic() - host.last_used <= _IDLE:
-        if done.wait(1.0):
+    while process_identity(parent) == identity and time.monotonic() - host.last_used <= _IDLE_SECONDS:
+        if stopped.wait(1.0):
             break
-    if process_identity(parent) == born:
+    if process_identity(parent) == identity:
         Path(path).unlink(missing_ok=True)
     else:
-        remove(Path(path).parent)  # nobody will look for a host there again
+        remove(Path(path).parent)  # no worker of this parent is left
     os._exit(0)

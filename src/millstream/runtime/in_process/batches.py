@@ -26,8 +26,7 @@ from millstream.runtime.messages import TaskInput, TaskResult, unpack
 from millstream.runtime.publish.committer import Committer
 from millstream.runtime.read.reader import TASK_INPUT, Reader, Row
 from millstream.runtime.start.prepared_application import PreparedApplication
-from millstream.runtime.tasks.runner import TaskRunner
-from millstream.state.paged import MANIFEST_KEY
+from millstream.runtime.tasks.warm import TOKEN_KEY, WarmTasks
 
 AFTER_OFFSETS = declare("in-process.after-offsets")
 AFTER_STATE = declare("in-process.after-state")
@@ -102,7 +101,7 @@ class Batches:
         self._reader = Reader(program, self.log)
         self._committer = Committer(program, self.log, application.epoch, application.base)
         self._schedule = TaskSchedule(program.tasks if program.placement.tasks else 0)
-        self._runners: dict[int, TaskRunner] = {}
+        self._warm = WarmTasks()
         self.change(bounds=self._committer.bounds)
         self.results: list[TaskResult] = []
         self.rows: list[Row] = []
@@ -174,16 +173,14 @@ class Batches:
         def fetch(keys: list[bytes]) -> list[bytes | None]:
             return [state.get(key) for key in keys]
 
-        runner = self._runners.get(task)
-        if runner is None or self._cold:
-            manifest = state.get(MANIFEST_KEY)
-            runner = self._runners[task] = TaskRunner(self.application.program, task, fetch, manifest, now)
-        runner.fetch = fetch
-        batch = runner.run(inputs, [])
-        for key in batch.deletes:
+        warm = WarmTasks() if self._cold else self._warm
+        token = state.get(TOKEN_KEY, b"")
+        group = warm.acquire(self.application.program, task, token, fetch, now, all_tasks=False)
+        commit = warm.settle(task, group, group.run(inputs, []), now)
+        for key in commit.deletes:
             state.pop(key, None)
-        state.update(batch.puts)
-        return batch.results
+        state.update(commit.puts)
+        return commit.results
 
 
 class InProcessRun(Batches):

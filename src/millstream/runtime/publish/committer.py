@@ -1,4 +1,4 @@
-"""The commit: on the driver, once for each batch, one publication of all that the batch did."""
+"""The commit of a micro-batch: one publication of all its results, on the driver."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from millstream.views.changes import ViewChange, change_of
 RECEIVED = declare("driver.batch.received")
 PUBLISHED = declare("driver.batch.published")
 
-_FORM = 3
-"""How digests are made. To be raised with each change: a batch of an earlier version may come once more."""
+_DIGEST_FORMAT = 3
+"""Raised with each change of the digests, because a batch of an earlier version may be replayed."""
 
 
 class Committer:
@@ -38,8 +38,8 @@ class Committer:
     Args:
         program: The application.
         log: Its log.
-        epoch: Which instance of the application this is.
-        base: How many batches were published before the checkpoint was made.
+        epoch: The epoch of this instance of the application.
+        base: The number of batches published before the checkpoint was created.
     """
 
     def __init__(self, program: Program, log: Log, epoch: int, base: int = 0) -> None:
@@ -50,10 +50,9 @@ class Committer:
         self._specs: dict[str, StoreSpec] = {
             spec.name: spec for node in program.topology.plan.nodes for spec in node.stores
         }
-
         topology = program.topology
-        self._passed_on = {topology.topic_of(node) for node in topology.plan.of_type(Repartition)}
-        self._unknown = [spec for spec in stores_of(topology) if program.has_view(spec)]
+        self._internal = {topology.topic_of(node) for node in topology.plan.of_type(Repartition)}
+        self._new_views = [spec for spec in stores_of(topology) if program.has_view(spec)]
         published = log.applications.published(topology.application_id)
         self._published = -1 if published is None else published.batch
         self._facts = facts_of(topology, program.whole)
@@ -61,39 +60,39 @@ class Committer:
 
     @property
     def bounds(self) -> list[tuple[str, int, int]]:
-        """(topic, partition, time) of all that was ever read: no record that is still to come counts as earlier."""
+        """(topic, partition, time) of all partitions ever read: no record still to come has a lower order position."""
         return [(topic, part, bound) for topic, bounds in self._bounds.items() for part, bound in bounds.items()]
 
     def commit(self, batch: int, payloads: Iterable[bytes]) -> list[TaskResult]:
-        """Publishes a batch, and returns what its tasks did.
+        """Publishes a batch and returns its results.
 
         Raises:
-            MillstreamError: A task failed, or the batch cannot be published. Nothing was.
+            MillstreamError: A task failed, or the batch cannot be published. Nothing is published then.
         """
-        given = (written for payload in payloads for written in unpack(payload, list[TaskResult]))
-        results = sorted(given, key=lambda written: written.origin)
-        for written in results:
-            if written.failure is not None:
-                raise error_of(written.failure)
+        unpacked = (result for payload in payloads for result in unpack(payload, list[TaskResult]))
+        results = sorted(unpacked, key=lambda result: result.origin)
+        for result in results:
+            if result.failure is not None:
+                raise error_of(result.failure)
         appends = self._merged(
-            append for written in results for block in written.blocks for append in self._appends(block, written)
+            append for result in results for block in result.blocks for append in self._appends(block, result)
         )
-        for topic, partition, bound in (each for written in results for each in written.bounds):
-            known = self._bounds.setdefault(topic, {})
-            known[partition] = max(bound, known.get(partition, bound))
+        for topic, partition, bound in (bound for result in results for bound in result.bounds):
+            bounds = self._bounds.setdefault(topic, {})
+            bounds[partition] = max(bound, bounds.get(partition, bound))
         publication = Publication(
             application=self._program.topology.application_id,
             epoch=self._epoch,
             batch=self._base + batch,
             appends=appends,
-            offsets={(topic, part): end for written in results for topic, part, _begin, end in written.offsets},
-            views=self._views([change for written in results for change in written.changes]),
+            offsets={(topic, part): end for result in results for topic, part, _begin, end in result.offsets},
+            views=self._views([change for result in results for change in result.changes]),
             fingerprints=self._fingerprints(appends, results),
             state=msgspec.structs.replace(
                 self._facts,
-                waiting=sum(written.waiting for written in results),
+                waiting=sum(result.waiting for result in results),
                 bounds=self._bounds,
-                cells={written.origin[2]: written.cells for written in results if written.cells},
+                cells={result.origin[2]: result.cells for result in results if result.cells},
             ).dump(),
         )
         reach(RECEIVED)
@@ -105,12 +104,12 @@ class Committer:
                 raise self._explained(error) from None
             if guarantee == "at_least_once":
                 self._log.append(appends)
-        if publication.batch > self._published:  # else it was published before, with what was to be known then
+        if publication.batch > self._published:  # a replay has recorded them already
             self._facts = ApplicationState()
         reach(PUBLISHED)
         return results
 
-    def _appends(self, block: OutputBlock, written: TaskResult) -> Iterable[Append]:
+    def _appends(self, block: OutputBlock, result: TaskResult) -> Iterable[Append]:
         if block.partition > UNKNOWN:
             yield Append(
                 block.topic, block.partition, Block(block.data, block.count, block.min_timestamp, block.max_timestamp)
@@ -124,53 +123,54 @@ class Committer:
             (block.topic, key, value, time, decode_headers(headers) if headers else (), chosen)
             for key, value, time, headers in zip(*columns, strict=True)
         ]
-        for known in blocks_of(records, lambda _topic: topic.partitions, written.origin[2]):
-            yield from self._appends(known, written)
+        for routed in blocks_of(records, lambda _topic: topic.partitions, result.origin[2]):
+            yield from self._appends(routed, result)
 
     def _merged(self, appends: Iterable[Append]) -> list[Append]:
-        """What tasks pass on to others through a topic comes there in one order of time."""
-        found: list[Append] = []
-        passed: dict[tuple[str, int], list[Block]] = {}
+        """Merges the blocks of each internal partition by time; the other blocks stay as they are."""
+        outputs: list[Append] = []
+        internal: dict[tuple[str, int], list[Block]] = {}
         for append in appends:
-            if append.topic in self._passed_on:
-                passed.setdefault((append.topic, append.partition), []).append(append.block)
+            if append.topic in self._internal:
+                internal.setdefault((append.topic, append.partition), []).append(append.block)
             else:
-                found.append(append)
-        for (topic, partition), blocks in passed.items():
-            found.append(Append(topic, partition, blocks[0] if len(blocks) == 1 else merged(blocks)))
-        return found
+                outputs.append(append)
+        for (topic, partition), blocks in internal.items():
+            outputs.append(Append(topic, partition, blocks[0] if len(blocks) == 1 else merged(blocks)))
+        return outputs
 
     def _views(self, changes: list[StoreChange]) -> list[ViewChange]:
-        """What changes in the views; with the first batch, stores in which nothing has changed are made known."""
-        found = []
+        """The changes of the views; the first batch also announces stores without a change."""
+        view_changes = []
         for change in changes:
             records = list(zip(change.keys, change.values, change.timestamps, strict=True))
-            found.append(change_of(self._specs[change.store], change.partition, records, change.time))
-        for spec in self._unknown:
+            view_changes.append(change_of(self._specs[change.store], change.partition, records, change.time))
+        for spec in self._new_views:
             if all(change.store != spec.name for change in changes):
-                found.append(change_of(spec, 0, []))
-        self._unknown = []
-        return found
+                view_changes.append(change_of(spec, 0, []))
+        self._new_views = []
+        return view_changes
 
     @staticmethod
     def _fingerprints(appends: Sequence[Append], results: Sequence[TaskResult]) -> dict[str, tuple[int, bytes]]:
-        """By topic and store, how much was written and a digest of it."""
+        """The number of records and their digest, by topic and store."""
         digests: dict[str, tuple[int, Any]] = {}
         for append in appends:
             count, digest = digests.get(append.topic) or (0, hashlib.blake2b(digest_size=16))
             digest.update(append.partition.to_bytes(4, "big") + len(append.block.data).to_bytes(8, "big"))
             digest.update(append.block.data)
             digests[append.topic] = (count + append.block.count, digest)
-        for change in (change for written in results for change in written.changes if change.keys):
+        for change in (change for result in results for change in result.changes if change.keys):
             name = f"view {change.store}"
             count, digest = digests.get(name) or (0, hashlib.blake2b(digest_size=16))
-            for part in _told_apart(change):
+            for part in _digest_input(change):
                 digest.update(part)
             digests[name] = (count + len(change.keys), digest)
-        return {FORM: (_FORM, b""), **{name: (count, digest.digest()) for name, (count, digest) in digests.items()}}
+        finished = {name: (count, digest.digest()) for name, (count, digest) in digests.items()}
+        return {FORM: (_DIGEST_FORMAT, b""), **finished}
 
     def _explained(self, error: NonDeterministicError) -> MillstreamError:
-        """Says which operators gave something else when the batch was run again."""
+        """The error with the operators whose results differ in the replay."""
         plan = self._program.topology.plan
         topology = self._program.topology
         names = []
@@ -185,18 +185,18 @@ class Committer:
                     names.append(f"{above!r} ({node.at})")
         listed = ", ".join(dict.fromkeys(names)) or ", ".join(error.names)
         return NonDeterministicError(
-            f"{error.message}: look at operator {listed}, and those above",
+            f"{error.message}: check operator {listed} and the operators above it",
             names=error.names,
-            hint="a batch that is run again must give the same: functions must not use random numbers, the clock, or "
-            "anything outside; take the time of a record from the record. If the application was changed since it was "
-            "ended, start it once more as it was",
+            hint="a replayed batch must give the same results: functions must not use random numbers, the clock or "
+            "external data; take the time of a record from the record. If the application was changed since it "
+            "stopped, start it once more unchanged",
         )
 
 
-def _told_apart(change: StoreChange) -> Iterable[bytes]:
-    """The columns of a change, with their lengths: no two changes give the same bytes.
+def _digest_input(change: StoreChange) -> Iterable[bytes]:
+    """The columns of a change, with their lengths, so that no two changes give the same bytes.
 
-    There may be very many rows, so that nothing is made of each of them but its length.
+    Works by column, because a change may have many rows.
     """
     count = len(change.keys)
     lengths = [-1 if value is None else len(value) for value in change.values]
@@ -208,7 +208,7 @@ def _told_apart(change: StoreChange) -> Iterable[bytes]:
 
 
 def error_of(failure: Failure) -> MillstreamError:
-    """The error that a failure was, with its trace as a note."""
+    """The error of a failure, with its traceback as a note."""
     kinds = {
         kind.code: kind
         for kind in vars(errors).values()

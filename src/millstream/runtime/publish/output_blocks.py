@@ -1,4 +1,4 @@
-"""Turns what tasks wrote into blocks, one for each partition of a topic, as the log keeps them."""
+"""Encodes the outputs of tasks as blocks, one for each partition of a topic, as the log stores them."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _TOPIC = itemgetter(0)
 
 
 UNKNOWN = -1
-"""The partition of records whose topic is not known where they were written; below it, what `OutputRecord` says."""
+"""The partition of records whose topic does not exist yet; values below it are those of `OutputRecord`."""
 
 
 def blocks_of(records: Sequence[Any], partitions: Callable[[str], int | None], keyless: int) -> Iterator[OutputBlock]:
     """Makes blocks of output records, in the order of the first record of each topic.
 
     Args:
-        records: As a task gives them: `OutputRecord` and `OutputBatch`.
-        partitions: How many partitions a topic has; None if that is not known.
-        keyless: Decides the partition of records without a key.
+        records: The outputs of a task: `OutputRecord` and `OutputBatch`.
+        partitions: Returns the number of partitions of a topic; None if the topic does not exist yet.
+        keyless: Selects the partition of records without a key.
     """
     for topic in dict.fromkeys(map(_TOPIC, records)):
         keys, values, timestamps, headers, chosen = columns_for(topic, records)
@@ -46,11 +46,11 @@ def blocks_of(records: Sequence[Any], partitions: Callable[[str], int | None], k
         elif count == 1:
             yield block(topic, 0, timestamps, keys, values, headers)
         else:
-            yield from _dealt(topic, count, (timestamps, keys, values, headers), chosen, keyless)
+            yield from _by_partition(topic, count, (timestamps, keys, values, headers), chosen, keyless)
 
 
 class OutputColumns(NamedTuple):
-    """What was written to a topic, by column; ``headers`` is None if no record has any."""
+    """Output records of a topic, by column; ``headers`` is None if no record has any."""
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
@@ -60,20 +60,22 @@ class OutputColumns(NamedTuple):
 
 
 def columns_for(topic: str, records: Sequence[Any]) -> OutputColumns:
-    """What of the given `OutputRecord` and `OutputBatch` is for a topic, in their order."""
+    """Selects the outputs for a topic, in their order."""
     if len(set(map(_TOPIC, records))) > 1:
         records = [record for record in records if record[0] == topic]
     if OutputBatch not in set(map(type, records)):
         return OutputColumns(*([record[place] for record in records] for place in range(1, 6)))
     parts: list[OutputColumns] = []
-    for kind, some in groupby(records, type):
+    for kind, outputs in groupby(records, type):
         if kind is OutputBatch:
             parts += [
-                OutputColumns(one.keys, one.values, one.timestamps, one.headers, [one.partition] * len(one.keys))
-                for one in some
+                OutputColumns(
+                    batch.keys, batch.values, batch.timestamps, batch.headers, [batch.partition] * len(batch.keys)
+                )
+                for batch in outputs
             ]
         else:
-            parts.append(columns_for(topic, list(some)))
+            parts.append(columns_for(topic, list(outputs)))
     if len(parts) == 1:
         return parts[0]
     headers = [[()] * len(part.keys) if part.headers is None else part.headers for part in parts]
@@ -91,9 +93,9 @@ def _joined(columns: Iterable[Iterable[Any]]) -> list[Any]:
 
 
 def merged(blocks: Sequence[Block]) -> Block:
-    """Makes one block of those that several tasks wrote: in the order of time, as far as each has come.
+    """Merges the blocks of several tasks into one, by the running maximum of their timestamps.
 
-    One behind the other, all records but those of the last task would look late to whoever reads them.
+    Without the merge, the records of all tasks but the last would be late for the reader.
     """
     batches = [decode(block.data) for block in blocks]
     progress = np.concatenate([np.maximum.accumulate(to_numbers(batch.column(0))) for batch in batches])
@@ -101,7 +103,7 @@ def merged(blocks: Sequence[Block]) -> Block:
     return encode_batch(whole.combine_chunks().to_batches()[0])
 
 
-def _dealt(
+def _by_partition(
     topic: str, count: int, columns: tuple[Any, ...], chosen: Sequence[int | None], keyless: int
 ) -> Iterator[OutputBlock]:
     timestamps, keys, values, headers = columns
@@ -117,15 +119,15 @@ def _dealt(
 
 
 def _partitions(keys: pa.Array, chosen: Sequence[int | None], count: int) -> NDArray[np.int32]:
-    """The partition of each record, as `OutputRecord` says it; -1 of those whose key should decide and is null."""
+    """The partition of each record, see `OutputRecord`; -1 for records without a key that the key would route."""
     marks = set(chosen)
     by_key = [mark for mark in marks if mark is None or mark < 0]
     decided = {mark: partitions_for(keys if mark is None else pc.binary_slice(keys, 0, mark), count) for mark in by_key}
     if len(marks) == len(decided) == 1:
         return decided[by_key[0]]
     numbers = np.array([0 if mark is None else mark for mark in chosen], np.int32)
-    for mark, found in decided.items():
-        numbers = np.where([one == mark for one in chosen], found, numbers)
+    for mark, partitions in decided.items():
+        numbers = np.where([choice == mark for choice in chosen], partitions, numbers)
     return numbers
 
 
@@ -137,10 +139,10 @@ def block(
     values: Sequence[bytes | None],
     headers: Sequence[Any] | None,
 ) -> OutputBlock:
-    """Makes one block."""
-    given = headers if headers is not None and any(headers) else None
-    return _output(topic, partition, encode(timestamps, keys, values, given))
+    """Encodes one block."""
+    present = headers if headers is not None and any(headers) else None
+    return _output(topic, partition, encode(timestamps, keys, values, present))
 
 
-def _output(topic: str, partition: int, made: Block) -> OutputBlock:
-    return OutputBlock(topic, partition, made.data, made.count, made.min_timestamp, made.max_timestamp)
+def _output(topic: str, partition: int, encoded: Block) -> OutputBlock:
+    return OutputBlock(topic, partition, encoded.data, encoded.count, encoded.min_timestamp, encoded.max_timestamp)

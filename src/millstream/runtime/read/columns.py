@@ -24,10 +24,11 @@ def columns_of(batch: pa.RecordBatch) -> Columns:
     )
 
 
-def finder(columns: Columns) -> Callable[[int], InputRecord]:
-    """Finds a record by its offset, for error messages and dead letters."""
+def finder(*parts: Columns) -> Callable[[int], InputRecord]:
+    """Finds a record of a partition by its offset, for error messages and dead letters."""
 
     def find(offset: int) -> InputRecord:
+        columns = next(part for part in parts if offset in part.offsets) if len(parts) > 1 else parts[0]
         row = columns.offsets.index(offset)
         headers = columns.headers[row] if isinstance(columns.headers, list) else ()
         return InputRecord(offset, columns.timestamps[row], columns.keys[row], columns.values[row], headers)

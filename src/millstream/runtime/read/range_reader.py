@@ -43,6 +43,7 @@ class InputRecords(NamedTuple):
         more: The log has more records of the partition.
         bound: The least order position that a later record can have; None if no record has been read yet.
         chosen: For each record, the number that selects its task; -1 where the key does. None: the keys do.
+        senders: For each record, the ordinal of the task that sent it; None: the records are of an input topic.
     """
 
     topic: str
@@ -53,6 +54,7 @@ class InputRecords(NamedTuple):
     more: bool
     bound: int | None
     chosen: Any = None
+    senders: Any = None
 
 
 class RangeRecords(NamedTuple):
@@ -133,7 +135,7 @@ class RangeReader:
             prefix.context.now = now
             queue, columns = prefix.input(span.topic, span.partition), columns_of(records)
             queue.find = finder(columns)
-            result.taken[queue.node.name] = records.num_rows
+            result.read[queue.node.name] = records.num_rows
             prefix.take_outputs()  # discards outputs of a batch that failed before its end
             prefix.take([(queue, columns)])
             dropped = prefix.context.dropped.items()
@@ -219,7 +221,7 @@ def _time_function(source: Source | Repartition | None) -> Function | None:
     return None if function is None or "partition_time" in function.roles else function
 
 
-_READ = pa.schema([field for field in INPUT_SCHEMA if field.name != "order"])
+_READ = pa.schema([field for field in INPUT_SCHEMA if field.name not in {"order", "sender"}])
 _NO_RECORDS = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in _READ], schema=_READ)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from millstream.core.partitioning_arrow import partitions_for
 from millstream.log.arrays import from_integers
-from millstream.runtime.messages import INPUT_SCHEMA, InputBound, InputSlice, TaskInput
+from millstream.runtime.messages import INPUT_SCHEMA, NO_SENDER, InputBound, InputSlice, TaskInput
 from millstream.runtime.read.inputs import Range
 from millstream.runtime.read.range_reader import InputRecords, RangeRecords, running_maximum
 
@@ -82,16 +82,19 @@ class Router:
         records = parts[0].records if len(parts) == 1 else pa.concat_batches([part.records for part in parts])
         orders = parts[0].orders if len(parts) == 1 else np.concatenate([part.orders for part in parts])
         owners = np.repeat(np.arange(len(parts)), lengths)
+        senders = _senders(parts)
         if self._tasks == 1:
-            self._add(0, topic, parts, owners, packed(records, orders))
+            self._add(0, topic, parts, owners, packed(records, orders, senders))
             return
         numbers = self._task_numbers(parts, records, lengths)
         places = np.argsort(numbers, kind="stable")
         tasks, starts = np.unique(numbers[places], return_index=True)
         if len(tasks) > 1:
             records, orders, owners = records.take(from_integers(places)), orders[places], owners[places]
+            senders = None if senders is None else senders[places]
         for task, start, stop in zip(tasks.tolist(), starts, [*starts[1:], len(places)], strict=True):
-            data = packed(records.slice(start, stop - start), orders[start:stop])
+            sent_by = None if senders is None else senders[start:stop]
+            data = packed(records.slice(start, stop - start), orders[start:stop], sent_by)
             self._add(task, topic, parts, owners[start:stop], data)
 
     def _task_numbers(self, parts: Sequence[InputRecords], records: pa.RecordBatch, lengths: Sequence[int]) -> Any:
@@ -112,10 +115,21 @@ class Router:
         self._slices.setdefault(task, []).append(InputSlice(topic, partitions, counts.tolist(), data))
 
 
-def packed(records: pa.RecordBatch, orders: Any) -> bytes:
+def _senders(parts: Sequence[InputRecords]) -> Any:
+    """The sender of each record; None if no record has one."""
+    if all(part.senders is None for part in parts):
+        return None
+    return np.concatenate(
+        [np.full(len(part.orders), NO_SENDER) if part.senders is None else part.senders for part in parts]
+    )
+
+
+def packed(records: pa.RecordBatch, orders: Any, senders: Any = None) -> bytes:
     """The records of an input slice, as `InputSlice.data` has them."""
     columns = [records.column(name) for name in ("offset", "timestamp")]
     columns.append(from_integers(orders))
+    sender = pa.int32()
+    columns.append(pa.nulls(len(orders), sender) if senders is None else from_integers(senders).cast(sender))
     columns += [records.column(name) for name in ("key", "value", "headers")]
     data: bytes = pa.record_batch(columns, schema=INPUT_SCHEMA).serialize().to_pybytes()
     return data

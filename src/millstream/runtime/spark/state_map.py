@@ -1,10 +1,10 @@
 """A map of bytes in Spark's state store, read and written many entries at a time.
 
-PySpark asks the JVM for one entry, waits for the answer and asks for the next: 100 to 250 µs each, most of it waiting.
-The JVM takes requests off a socket one after the other and answers each in turn, so nothing stops a client from sending
-the next ones meanwhile. That is what happens here, below PySpark's public methods: this module alone knows its private
-members and the layout of its messages, those of the versions named in `_KNOWN_VERSIONS`. With any other version the
-public methods are used, entry by entry: slower, with the same results.
+PySpark requests one entry, waits for the response and requests the next: 100 to 250 µs each, most of it waiting. The
+JVM reads requests from a socket and answers them in order, so a client can send further requests meanwhile. This module
+does so, below PySpark's public methods. It is the only one that depends on PySpark's private members and message
+layout, those of the versions in `_KNOWN_VERSIONS`. With any other version it uses the public methods, entry by entry:
+slower, with the same results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 _KNOWN_VERSIONS = ("4.3.0",)
 
-# Given as text, PySpark would send each schema to the JVM to be parsed, twice, for every partition of every batch.
+# PySpark would send a schema given as text to the JVM for parsing, twice per partition and batch.
 _KEY_SCHEMA = StructType([StructField("key", BinaryType())])
 _VALUE_SCHEMA = StructType([StructField("value", BinaryType())])
 
@@ -37,17 +37,17 @@ _SEND_BYTES = 64 * 1024
 _RECEIVE_BYTES = 1024 * 1024
 
 _OK = 0
-_NOTHING_THERE = 2
+_NO_ENTRIES = 2
 
 
 class StateMap:
     """The entries of one grouping key: bytes by bytes.
 
-    It must be made in the processor's `init`, and used while a group is handled. Keys and values may be empty.
-    Calls take effect in the order in which they are made.
+    Create it in the processor's `init`, and use it while a group is handled. Keys and values may be empty. Calls take
+    effect in the order in which they are made.
 
     Attributes:
-        pipelined: Whether many entries go at once. If not, this version of PySpark is not known to allow it.
+        pipelined: Whether many entries are sent at once; False for unknown versions of PySpark.
     """
 
     def __init__(self, handle: StatefulProcessorHandle, name: str) -> None:
@@ -58,13 +58,13 @@ class StateMap:
     def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
         """Returns the values of the keys, in their order, with None for a key that has no entry."""
         if self._pipeline is not None:
-            # A list: what makes the keys may use the map itself, and must not do so between requests and answers.
+            # A list: an iterator might call the map itself, between requests and responses.
             return self._pipeline.get_many(list(keys))
         rows = [self._entries.getValue((key,)) for key in keys]
         return [None if row is None else bytes(row[0]) for row in rows]
 
     def put_many(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
-        """Adds entries, or replaces their values. Of several with the same key, the last one stays."""
+        """Adds entries, or replaces their values. Of several entries with the same key, the last one wins."""
         if self._pipeline is not None:
             self._pipeline.put_many(list(entries))
             return
@@ -72,7 +72,7 @@ class StateMap:
             self._entries.updateValue((key,), (value,))
 
     def delete_many(self, keys: Iterable[bytes]) -> None:
-        """Deletes entries. A key that has none is no error."""
+        """Deletes entries. Keys without an entry are ignored."""
         if self._pipeline is not None:
             self._pipeline.delete_many(list(keys))
             return
@@ -80,19 +80,19 @@ class StateMap:
             self._entries.removeKey((key,))
 
     def scan_keys(self) -> list[bytes]:
-        """Returns all keys, in no particular order. It reads the values too, though it does not send them."""
+        """Returns all keys, in no particular order. The JVM reads the values too, but does not send them."""
         if self._pipeline is not None:
             return self._pipeline.scan_keys()
         return [bytes(row[0]) for row in self._entries.keys()]  # noqa: SIM118  (not a dictionary)
 
 
 class _Pipeline:
-    """Calls of one map state, many at a time, over the connection that PySpark has opened to the JVM."""
+    """Calls of one map state, many at a time, over PySpark's own connection to the JVM."""
 
     def __init__(self, connection: socket.socket, name: str) -> None:
         self._connection = connection
         self._name = name
-        # One request is filled in again and again: it is five times cheaper than to build one for each call.
+        # One request object is reused: building one per call takes five times as long.
         self._request = messages.StateRequest()
         self._call = self._request.stateVariableRequest.mapStateCall
         self._call.stateName = name
@@ -144,7 +144,7 @@ class _Pipeline:
         return _bytes_of(response.value) if response.value else None
 
     def _read_done(self, body: bytes) -> None:
-        # Zeros are left out on the wire: no body at all says that it is done.
+        # Protobuf omits zeros, so an empty body means success.
         if body:
             response = messages.StateResponse.FromString(body)
             if response.statusCode != _OK:
@@ -152,7 +152,7 @@ class _Pipeline:
 
     def _read_keys(self, body: bytes) -> tuple[list[bytes], bool]:
         response = messages.StateResponseWithMapKeysOrValues.FromString(body)
-        if response.statusCode == _NOTHING_THERE:
+        if response.statusCode == _NO_ENTRIES:
             return [], False
         if response.statusCode != _OK:
             raise self._refused(response.errorMessage)
@@ -162,10 +162,10 @@ class _Pipeline:
         return StateConnectionError(f"Spark's state store refused a call on the map {self._name!r}: {reason}")
 
     def _exchange(self, requests: Iterator[bytes], read: Callable[[bytes], _T]) -> list[_T]:
-        """Sends requests, and returns what `read` makes of their responses, in order.
+        """Sends requests, and returns their responses, parsed by `read`, in order.
 
-        The JVM answers a request before it takes the next one, so it takes none while its answers are not read. A
-        send that waited for it could wait for ever: whenever the connection is full, what has come is read first.
+        The JVM answers a request before it reads the next one, so it reads none while its responses are not read. A
+        blocking send could deadlock: whenever the connection is full, responses are read first.
         """
         responses: list[_T] = []
         received = bytearray()
@@ -186,13 +186,13 @@ class _Pipeline:
             while len(responses) < awaited:
                 receive()
         except BaseException:
-            # Answers may still be on their way. A later call must not take them for its own.
+            # Responses may still arrive. A later call must not take them for its own.
             self._disconnect()
             raise
         return responses
 
     def _send(self, data: memoryview) -> int:
-        """Sends as much as the connection takes without waiting, and returns how much that was."""
+        """Sends as many bytes as the connection accepts without blocking, and returns their number."""
         try:
             return self._connection.send(data, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -201,7 +201,7 @@ class _Pipeline:
             raise self._lost() from error
 
     def _receive(self) -> bytes:
-        """Waits until there is something to read, and returns it."""
+        """Waits for data and returns it."""
         try:
             data = self._connection.recv(_RECEIVE_BYTES)
         except OSError as error:
@@ -213,7 +213,7 @@ class _Pipeline:
     def _lost(self) -> StateConnectionError:
         return StateConnectionError(
             f"the connection to Spark's state store was lost during a call on the map {self._name!r}",
-            hint="the log of the executor says why, near TransformWithStateInPySparkStateServer",
+            hint="see the executor's log for the cause, near TransformWithStateInPySparkStateServer",
         )
 
     def _disconnect(self) -> None:
@@ -222,7 +222,7 @@ class _Pipeline:
 
 
 def _pipeline_of(entries: MapState, name: str) -> _Pipeline | None:
-    """Returns a pipeline over PySpark's own connection, or None where its inner parts are not the known ones."""
+    """Returns a pipeline over PySpark's own connection; None for an unknown version."""
     if pyspark.__version__ not in _KNOWN_VERSIONS:
         return None
     try:
@@ -233,7 +233,7 @@ def _pipeline_of(entries: MapState, name: str) -> _Pipeline | None:
 
 
 def _frames(requests: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Packs requests as the JVM expects them: version, length, request. Yields how many, and their bytes."""
+    """Packs requests as the JVM expects them: version, length, request. Yields their number and their bytes."""
     count = size = 0
     parts: list[bytes] = []
     for request in requests:
@@ -249,7 +249,7 @@ def _frames(requests: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _take_bodies(received: bytearray) -> list[bytes]:
-    """Takes the complete responses off the front of what was received: each is its length, then its body."""
+    """Removes the complete responses from the front of the received bytes: each is its length, then its body."""
     bodies: list[bytes] = []
     start = 0
     while len(received) - start >= 4:
@@ -270,8 +270,8 @@ def _row(data: bytes) -> bytes:
 def _bytes_of(row: bytes) -> bytes:
     """Returns the bytes in a row of one binary column, as the JVM pickles it.
 
-    A row begins with its schema. The bytes are in it as a text of one character per byte, with its length in front.
-    To take them out is faster than to unpickle the row, and runs no code that the row names.
+    A row begins with its schema. The bytes follow as a text of one character per byte, after its length. Extracting
+    them is faster than unpickling the row, and runs no code that the row names.
     """
     start = row.index(_BYTES_MARK) + len(_BYTES_MARK) + 4
     end = start + int.from_bytes(row[start - 4 : start], "little")

@@ -1,4 +1,4 @@
-"""Catches what the user's functions print and log, so that it reaches the terminal wherever they run."""
+"""Captures the output and log records of user functions, so that the driver can show them."""
 
 from __future__ import annotations
 
@@ -9,57 +9,58 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TextIO
 
-_MOST = 1000
+_MAX_LINES = 1000
+"""The number of lines kept of a batch."""
 
 
 class _Lines(io.TextIOBase):
-    """Collects lines; of very many, the first ones."""
+    """Collects the first lines."""
 
-    def __init__(self, lines: list[str], usual: TextIO) -> None:
+    def __init__(self, lines: list[str], original: TextIO) -> None:
         self._lines = lines
-        self._begun = ""
-        self._usual = usual
+        self._partial = ""
+        self._original = original
 
     def write(self, text: str, /) -> int:
-        *whole, self._begun = (self._begun + text).split("\n")
-        for line in whole:
-            if len(self._lines) < _MOST:
+        *complete, self._partial = (self._partial + text).split("\n")
+        for line in complete:
+            if len(self._lines) < _MAX_LINES:
                 self._lines.append(line)
-            elif len(self._lines) == _MOST:
-                self._lines.append("… (what was printed after this in the batch is left out)")
+            elif len(self._lines) == _MAX_LINES:
+                self._lines.append("… (further output of this batch is omitted)")
         return len(text)
 
     def fileno(self) -> int:
-        return self._usual.fileno()
+        return self._original.fileno()
 
     def finish(self) -> None:
-        """Takes a last line without an end, too."""
-        if self._begun:
+        """Adds a last line that has no line break."""
+        if self._partial:
             self.write("\n")
 
 
 @contextlib.contextmanager
 def capture_output(lines: list[str]) -> Iterator[None]:
-    """Collects what is printed to stdout and stderr, logging included, while the block runs."""
-    usual = sys.stdout, sys.stderr
-    catcher = _Lines(lines, usual[1])
-    sys.stdout = sys.stderr = catcher
+    """Collects the lines printed to stdout and stderr, logging included, while the block runs."""
+    original = sys.stdout, sys.stderr
+    capture = _Lines(lines, original[1])
+    sys.stdout = sys.stderr = capture
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = usual
-        catcher.finish()
+        sys.stdout, sys.stderr = original
+        capture.finish()
 
 
 class Output(NamedTuple):
-    """What a logger of the driver shows: from which level on, and in which form."""
+    """The level and format of a handler of a driver's logger."""
 
     level: int
     form: logging.Formatter
 
 
 class Logging(NamedTuple):
-    """How a logger of the driver is set up; it shows nothing itself if ``output`` is None."""
+    """The configuration of a logger of the driver; ``output`` is None if it has no handler."""
 
     level: int
     propagate: bool
@@ -67,35 +68,35 @@ class Logging(NamedTuple):
 
 
 def logging_here() -> dict[str, Logging]:
-    """How the loggers of this process are set up, by name: those that are not as they are made."""
-    known = logging.root.manager.loggerDict
-    named = {name: logger for name, logger in known.items() if isinstance(logger, logging.Logger)}
-    found = {
+    """The configuration of the loggers of this process, by name, without those that have the default one."""
+    registered = logging.root.manager.loggerDict
+    named = {name: logger for name, logger in registered.items() if isinstance(logger, logging.Logger)}
+    settings = {
         name: Logging(logger.level, logger.propagate, _output(logger))
         for name, logger in {"": logging.root, **named}.items()
     }
-    return {name: one for name, one in found.items() if one != (logging.NOTSET, True, None)}
+    return {name: setting for name, setting in settings.items() if setting != (logging.NOTSET, True, None)}
 
 
 def _output(logger: logging.Logger) -> Output | None:
-    """That of a logger; if it has several, of the one that is no file."""
+    """The level and format of a logger's handler; of several handlers, of one that writes no file."""
     handlers = [handler for handler in logger.handlers if not isinstance(handler, logging.NullHandler)]
     if not handlers:
         return None
-    handler = min(handlers, key=lambda each: isinstance(each, logging.FileHandler))
+    handler = min(handlers, key=lambda candidate: isinstance(candidate, logging.FileHandler))
     form = handler.formatter or logging.Formatter()
-    if type(form) is not logging.Formatter:  # one of the user's own may not be fit to be sent
+    if type(form) is not logging.Formatter:  # a formatter of the user may not be picklable
         form = logging.Formatter(logging.BASIC_FORMAT)
     return Output(handler.level, form)
 
 
-class _Shown(logging.Handler):
-    """Writes to what is stderr at that moment, as `capture_output` wants it."""
+class _StderrHandler(logging.Handler):
+    """Writes to the current ``sys.stderr``, which `capture_output` replaces."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             sys.stderr.write(self.format(record) + "\n")
-        except Exception:  # noqa: BLE001  (logging must not fail who logs)
+        except Exception:  # noqa: BLE001  (an error in logging must not reach the caller)
             self.handleError(record)
 
 
@@ -103,18 +104,19 @@ _installed: list[tuple[logging.Logger, logging.Handler]] = []
 
 
 def log_like(driver: Mapping[str, Logging]) -> None:
-    """Sets up the loggers of this process as `logging_here` found them in the driver. Without this they would tell of
-    warnings only.
+    """Configures the loggers of this process as `logging_here` returned them in the driver.
+
+    With the default configuration they would show only warnings and errors.
     """
     while _installed:
         logger, handler = _installed.pop()
         logger.removeHandler(handler)
-    for name, one in driver.items():
+    for name, setting in driver.items():
         logger = logging.getLogger(name)
-        logger.setLevel(one.level)
-        logger.propagate = one.propagate
-        if one.output is not None:
-            shown = _Shown(one.output.level)
-            shown.setFormatter(one.output.form)
-            logger.addHandler(shown)
-            _installed.append((logger, shown))
+        logger.setLevel(setting.level)
+        logger.propagate = setting.propagate
+        if setting.output is not None:
+            handler = _StderrHandler(setting.output.level)
+            handler.setFormatter(setting.output.form)
+            logger.addHandler(handler)
+            _installed.append((logger, handler))
