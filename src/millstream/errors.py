@@ -1,7 +1,7 @@
-"""Every error that Millstream raises, in one tree.
+"""All errors of Millstream, in one class hierarchy.
 
-Each error has a stable ``code``, a message that says what happened and where, and, where there is one, a
-``hint`` that says what to do about it. Programs match on the class or on ``code``; people read the text.
+Each error has a stable ``code``, a message that describes the problem and its location, and an optional ``hint`` that
+describes a remedy. Programs match on the class or on ``code``.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from millstream.text.escaping import printable, readable
 
 
 class MillstreamError(Exception):
-    """The root of all errors raised by Millstream.
+    """The base class of all errors of Millstream.
 
     Attributes:
-        message: What happened. It is safe to show, whatever record or exception it quotes: control characters are
-            written as escapes, lines after the first are indented, and a very long text is shortened.
-        hint: What to do about it.
+        message: The problem. It is safe to print even if it quotes a record or an exception: control characters are
+            escaped, lines after the first are indented, and a very long text is shortened.
+        hint: The remedy.
     """
 
     code: ClassVar[str] = "millstream"
@@ -34,16 +34,16 @@ class MillstreamError(Exception):
 
 
 class ConfigError(MillstreamError):
-    """A configuration key or value that cannot be used."""
+    """A configuration key is unknown, or its value is invalid."""
 
     code = "config"
 
 
 class TopologyError(MillstreamError):
-    """A topology that cannot run. It is raised while the topology is built, never when it runs.
+    """A topology is invalid. Raised while the topology is built, never while it runs.
 
     Attributes:
-        at: The user's line that made the mistake, as ``app.py:12``.
+        at: The line of user code with the mistake, as ``app.py:12``.
     """
 
     code = "topology"
@@ -57,59 +57,59 @@ class TopologyError(MillstreamError):
 
 
 class TopologyWarning(UserWarning):
-    """A topology that can run, but hardly does what its author wants. It is issued while the topology is built."""
+    """A topology is valid, but probably not intended. Issued while the topology is built."""
 
 
 class InvalidNameError(TopologyError, ValueError):
-    """A topic, store, operator or application name that is not allowed."""
+    """The name of a topic, store, operator or application is not allowed."""
 
     code = "invalid-name"
 
 
 class UnknownAttributeError(TopologyError, AttributeError):
-    """A stream, a table, an application or another object has no operator or attribute of that name."""
+    """A stream, a table, an application or another object has no attribute of this name."""
 
     code = "unknown-attribute"
 
 
 class DurationError(TopologyError, ValueError):
-    """A duration that cannot be read."""
+    """A duration cannot be parsed."""
 
     code = "duration"
 
 
 class ExpressionError(TopologyError):
-    """An expression that does not fit the data it is applied to, found when the topology is built."""
+    """An expression does not match the type of its input. Raised while the topology is built."""
 
     code = "expression"
 
 
 class SerdeError(MillstreamError):
-    """A value that a serde cannot turn into bytes, or bytes that it cannot turn into a value."""
+    """A value cannot be serialized, or bytes cannot be deserialized."""
 
     code = "serde"
 
 
 class SerializationError(SerdeError):
-    """A value that its serde cannot turn into bytes."""
+    """A value cannot be serialized."""
 
     code = "serialization"
 
 
 class DeserializationError(SerdeError):
-    """Bytes that their serde cannot turn into a value."""
+    """Bytes cannot be deserialized."""
 
     code = "deserialization"
 
 
 class StateError(MillstreamError):
-    """A state store was used in a way it does not allow."""
+    """A state store does not allow an operation."""
 
     code = "state"
 
 
 class UnknownStoreError(StateError):
-    """There is no store of that name, or it is so new that no batch has written to it."""
+    """There is no store of this name, or no batch has written to it yet."""
 
     code = "unknown-store"
 
@@ -121,7 +121,7 @@ class CorruptViewError(StateError):
 
 
 class StateConnectionError(StateError):
-    """Spark's state store refused a call, or did not answer it."""
+    """Spark's state store refused a request, or did not answer."""
 
     code = "state-connection"
 
@@ -133,7 +133,7 @@ class RunError(MillstreamError):
 
 
 class QueryError(RunError):
-    """Spark stopped the query: a worker or a host was lost, a disk was full, …"""
+    """Spark stopped the query: a worker or an executor was lost, a disk was full, …"""
 
     code = "spark"
 
@@ -145,7 +145,7 @@ class ProcessingError(RunError):
 
 
 class RecordReadError(RunError):
-    """A record could not be deserialized, or its timestamp is not valid."""
+    """A record could not be deserialized, or its timestamp is invalid."""
 
     code = "record-read"
 
@@ -163,34 +163,34 @@ class LogError(MillstreamError):
 
 
 class CorruptLogError(LogError):
-    """What the log holds is damaged."""
+    """The data of the log is damaged."""
 
     code = "corrupt-log"
 
 
 class LogFormatError(LogError):
-    """The file is no log, or one that this version of Millstream cannot read."""
+    """The file is not a log, or has a format that this version of Millstream cannot read."""
 
     code = "log-format"
 
 
 class LogFullError(LogError):
-    """There is no room for what was to be written. Nothing of it was."""
+    """There is no space left for a write. None of it was written."""
 
     code = "log-full"
 
 
 class LogBusyError(LogError):
-    """Other processes kept the log locked for too long."""
+    """Other processes held the lock of the log for too long."""
 
     code = "log-busy"
 
 
 class BrokerError(LogError):
-    """A Kafka broker does not answer, or refuses what it is asked.
+    """A Kafka broker does not answer, or refuses a request.
 
     Attributes:
-        may_pass: Whether the same may be allowed or answered a moment later.
+        may_pass: Whether a retry may succeed.
     """
 
     code = "broker"
@@ -198,60 +198,60 @@ class BrokerError(LogError):
 
 
 class AuthenticationError(BrokerError):
-    """A Kafka broker does not accept who we say that we are, or we do not trust its certificate."""
+    """A Kafka broker rejects the credentials, or its certificate is not trusted."""
 
     code = "authentication"
     may_pass = False
 
 
 class AuthorizationError(BrokerError):
-    """A Kafka broker knows who we are, and does not allow what it is asked."""
+    """A Kafka broker does not permit a request to the authenticated user."""
 
     code = "authorization"
     may_pass = False
 
 
 class UnknownTopicError(LogError):
-    """There is no topic of that name, or it has no such partition."""
+    """There is no topic of this name, or it has no such partition."""
 
     code = "unknown-topic"
 
 
 class UnknownGroupError(LogError):
-    """There is no consumer group of that name."""
+    """There is no consumer group of this name."""
 
     code = "unknown-group"
 
 
 class TopicExistsError(LogError):
-    """There is a topic of that name already."""
+    """There is already a topic of this name."""
 
     code = "topic-exists"
 
 
 class OffsetOutOfRangeError(LogError):
-    """Records are asked for that retention has deleted."""
+    """Retention has deleted the requested records."""
 
     code = "offset-out-of-range"
 
 
 class RecordRefusedError(LogError):
-    """A record cannot be written to its topic as it is."""
+    """A record is invalid for its topic."""
 
     code = "record-refused"
 
 
 class FencedError(LogError):
-    """Another instance of the application has taken over."""
+    """Another instance of the application has taken over, and fenced this one."""
 
     code = "fenced"
 
 
 class NonDeterministicError(LogError):
-    """A batch that was published came again with other results.
+    """The replay of a published batch produced different results.
 
     Attributes:
-        names: The names under which the results differ.
+        names: The topics and stores whose results differ.
     """
 
     code = "non-deterministic"
@@ -262,7 +262,7 @@ class NonDeterministicError(LogError):
 
 
 class SetupError(MillstreamError):
-    """Something that an application needs is not there: a Java, a free directory, the right checkpoint."""
+    """A prerequisite of an application is missing: Java, a directory, the right checkpoint."""
 
     code = "setup"
 
@@ -274,18 +274,18 @@ class AlreadyRunningError(SetupError):
 
 
 class IncompatibleTopologyError(SetupError):
-    """The topology has changed so that it cannot go on with the state that there is."""
+    """The topology has changed in a way that is incompatible with the existing state."""
 
     code = "incompatible-topology"
 
 
 def suggestion(word: str, known: Iterable[str]) -> str | None:
-    """Returns a "did you mean" sentence for a misspelt word, or None if nothing is near.
+    """Returns a "did you mean" hint for a misspelt word, or None if no known word is similar.
 
     >>> suggestion("cuonts", ["counts", "totals"])
     "did you mean 'counts'?"
     """
-    import difflib  # noqa: PLC0415  (only a mistake needs it)
+    import difflib  # noqa: PLC0415  (needed only for an error)
 
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else None
+    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"did you mean {matches[0]!r}?" if matches else None

@@ -72,11 +72,11 @@ def test_a_file_elsewhere_a_factory_and_other_formats(process: Run, folder: Path
         ),
         ("def f(:\n", "bad.py", "bad.py:2: SyntaxError: "),
         ("import nothing_of_that_name\n", "bad:app", "bad.py:2: ModuleNotFoundError: "),
-        ("raise SystemExit(0)\n", "bad.py", "bad.py:2: the file ends the program"),
+        ("raise SystemExit(0)\n", "bad.py", "bad.py:2: the file exits the program"),
         ("x = 1\n", "bad.py", "there is no application in bad.py"),
         ("one, two = App('one'), App('two')\n", "bad.py", "there are several applications in bad.py"),
         ("app = App('one')\n", "bad.py:ap", "there is no 'ap' in bad.py"),
-        ("app = 5\n", "bad.py:app", "'app' in bad.py is no application: it is of type int"),
+        ("app = 5\n", "bad.py:app", "'app' in bad.py is not an application: it is of type int"),
         ("", "words.py:fails", "words.py:15: ZeroDivisionError: division by zero"),
         ("", "nowhere.py", "there is no file nowhere.py"),
         ("", ".", ". is a directory"),
@@ -103,14 +103,14 @@ def test_configuration_is_checked(process: Run, folder: Path) -> None:
     wrong = process("run", "words.py", "--config", "num.task=2", cwd=folder)
     assert wrong == (1, "", "error: unknown configuration key 'num.task'\nhint: did you mean 'num.tasks'?\n")
     fixed = process("run", "words.py", "-c", "default.key.serde=long", cwd=folder)
-    assert fixed.err.startswith("error: default.key.serde: it is decided where the topology is built")
+    assert fixed.err.startswith("error: default.key.serde: it cannot be changed after the topology is built")
 
 
 def test_a_topic_that_is_missing_is_told_before_spark_is_started(process: Run, folder: Path) -> None:
     result = process("run", "words.py", cwd=folder)
     assert result.code == 1
     assert result.err == (
-        "error: words.py:6: there is no topic 'lines'\nhint: make it: millstream topics create NAME\n"
+        "error: words.py:6: there is no topic 'lines'\nhint: create it: millstream topics create NAME\n"
     )
 
 
@@ -149,7 +149,7 @@ def test_a_topology_is_compared_with_the_one_that_ran(shop_data: Path, shop: Run
     assert code == 3
     assert "checkpoint: incompatible\n    - operators needed state so far, and none does any more" in text
     code, text = compared(SHOP.replace('App("shop")', 'App("another")'))
-    assert (code, text) == (0, "Application another has not run yet: there is no state to go on with.\n")
+    assert (code, text) == (0, "Application another has not run yet: there is no state to compare with.\n")
 
 
 def test_a_directory_in_the_file_gives_way_to_an_option_only(tmp_path: Path, process: Run, folder: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_migration_says_what_it_does_and_does_it_when_told(tmp_path: Path, pro
     make_shop(tmp_path / "data")
     planned = process("migrate", "shop.py")
     assert "rebuild store minutes from shop-minutes-changelog" in planned.out
-    assert planned.err == "nothing has been done yet; --execute does it\n"
+    assert planned.err == "nothing was done; add --execute to execute the steps\n"
     done = process("migrate", "shop.py", "--execute", "--yes", "-o", "json")
     assert done.lines[0]["done"] is True
     assert "the next start rebuilds store minutes from shop-minutes-changelog" in done.lines[0]["steps"]

@@ -72,13 +72,13 @@ def test_a_mended_application_gets_its_records_back_and_its_results_are_there_on
     millstream: Run, failed: Path
 ) -> None:
     done = millstream("dlq", "replay", "dead", "--execute", "--yes")
-    assert done == (0, "3 letters of dead were put back to payments\n", "")
+    assert done == (0, "3 dead letters of dead were replayed to payments\n", "")
     run(failed, mended=True)
     assert cents(failed) == [200, 700, 300, 500]
 
     # One of them is past mending: it came back.
     again = millstream("dlq", "replay", "dead", "--execute", "--yes")
-    assert again == (0, "1 letter of dead was put back to payments\n", "")
+    assert again == (0, "1 dead letter of dead was replayed to payments\n", "")
     run(failed, mended=True)
     assert cents(failed) == [200, 700, 300, 500]
 
@@ -122,7 +122,7 @@ def test_letters_are_listed_with_what_failed(millstream: Run, failed: Path) -> N
     assert len(lines) == 3
     shown = millstream("dlq", "list", "dead", "--limit", "1")
     assert shown.out.splitlines()[1].startswith("0:2")
-    assert shown.err == "2 letters of earlier records not shown; --limit shows more\n"
+    assert shown.err == "2 dead letters of earlier records not shown; --limit shows more\n"
 
 
 def test_letters_are_chosen_and_counted(millstream: Run, failed: Path) -> None:
@@ -200,8 +200,8 @@ def test_without_execute_nothing_is_done(millstream: Run, failed: Path) -> None:
     planned = millstream("dlq", "replay", "dead", "--exception", "KeyError")
     assert planned == (
         0,
-        "2 letters of dead would be put back to payments\n",
-        "nothing has been done yet; --execute does it\n",
+        "2 dead letters of dead would be replayed to payments\n",
+        "nothing was done; add --execute to replay them\n",
     )
     asked = millstream("dlq", "replay", "dead", "--execute")
     assert asked.code == 1
@@ -217,7 +217,7 @@ def test_letters_that_cannot_be_put_back_are_told(millstream: Run, failed: Path)
     millstream("topics", "delete", "payments", "--yes")
     told = millstream("dlq", "replay", "dead", "--execute", "--yes")
     assert told.code == 0
-    assert told.err.startswith("3 letters cannot be put back: there is no topic 'payments'\n")
+    assert told.err.startswith("3 dead letters cannot be replayed: there is no topic 'payments'\n")
     millstream("topics", "create", "payments", "--partitions", "2")
     (done,) = millstream("dlq", "replay", "dead", "--execute", "--yes", "-o", "json").lines
     assert done == {"topic": "dead", "done": True, "letters": {"payments": 3}, "refused": {}}

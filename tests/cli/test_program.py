@@ -89,7 +89,7 @@ def test_a_doctor_says_what_is_wrong_and_how_to_mend_it(
     lines = result.out.splitlines()
     (java,) = [number for number, line in enumerate(lines) if line.startswith("fail  Java: ")]
     assert lines[java + 1].startswith("      fix: JAVA_HOME is wrong: correct it, or unset it")
-    assert any(line.startswith(f"warn  data directory: other users can look into {data}") for line in lines)
+    assert any(line.startswith(f"warn  data directory: other users can read {data}") for line in lines)
     assert any(line.startswith("fail  log: ") for line in lines)
 
 
@@ -98,7 +98,7 @@ def test_a_benchmark_gives_rates(millstream: Run, data: Path) -> None:
     assert [step["step"] for step in steps] == [
         "produce to the log",
         "read from the log",
-        "count by key, the engine alone",
+        "count by key, engine only",
     ]
     assert all(step["records"] == 2000 and step["records_per_second"] > 0 for step in steps)
     assert not data.exists()

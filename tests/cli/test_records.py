@@ -83,7 +83,7 @@ def test_keys_of_windows(orders: Run, data: Path) -> None:
     assert row["key"] == {"key": "north", "start": 60_000, "end": 120_000}
     wrong = orders("consume", "orders", "--key-serde", "windowed:string")
     assert wrong.code == 2
-    assert wrong.err.endswith("hint: write key and size of the windows: windowed:string:1m\n")
+    assert wrong.err.endswith("hint: write the serde of the key and the window size: windowed:string:1m\n")
 
 
 SERDES = """
@@ -215,7 +215,7 @@ def test_a_rate_is_kept(orders: Run) -> None:
         (["--value-serde", "long"], "1\nx\n", 1, "line 2, value: 'x' is not a long"),
         (["--value-serde", "int"], f"1\n{2**40}\n", 1, "line 2, value: int serde"),
         (["--format", "json"], '{"value": "a"}\nnot json\n', 1, "line 2 is not JSON"),
-        (["--format", "json"], '{"value": "a"}\n[1]\n', 1, "line 2 is no JSON object"),
+        (["--format", "json"], '{"value": "a"}\n[1]\n', 1, "line 2 is not a JSON object"),
         (["--format", "json"], '{"value": "a"}\n{"valu": 1}\n', 1, "line 2: there is no field 'valu'"),
         (["--format", "json"], '{"value": "a"}\n{"value_base64": "?"}\n', 1, "line 2: value_base64 is not base64"),
         (
@@ -225,7 +225,7 @@ def test_a_rate_is_kept(orders: Run) -> None:
             "line 2: timestamp is 1.5, not",
         ),
         (["--format", "json"], '{"value": "a"}\n{"partition": true}\n', 1, "line 2: partition is true, not"),
-        (["--format", "json"], '{"value": "a"}\n{"value": "\\ud800"}\n', 1, "line 2: value has half of a surrogate"),
+        (["--format", "json"], '{"value": "a"}\n{"value": "\\ud800"}\n', 1, "line 2: value contains a lone surrogate"),
         (["--format", "json"], '{"value": "a"}\n{"headers": 5}\n', 1, "line 2: headers are an object"),
         ([], b"a\n\xff\n", 1, "line 2 is not UTF-8 text"),
     ],

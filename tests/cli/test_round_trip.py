@@ -102,11 +102,11 @@ def test_serdes_write_what_they_have_read(millstream: Run, data: Path, serde: st
     [
         ('{"value": NaN}', "line 2 is not JSON: JSON has no NaN"),
         ('{"value": -Infinity}', "line 2 is not JSON: JSON has no -Infinity"),
-        ('{"value": 1e400}', "line 2 is not JSON: '1e400' is beyond the numbers of 64 bits"),
+        ('{"value": 1e400}', "line 2 is not JSON: '1e400' exceeds the range of a 64-bit number"),
         ("[" * 100_000, "line 2 is not JSON: it is nested too deeply"),
         ('{"value": ' * 100_000 + "1" + "}" * 100_000, "line 2 is not JSON: it is nested too deeply"),
         ('{"value": ' + "1" * 5000 + "}", "line 2 is not JSON: a number has more than 4300 digits"),
-        ('{"value": "\\ud800"}', "line 2: value has half of a surrogate pair, which is no text"),
+        ('{"value": "\\ud800"}', "line 2: value contains a lone surrogate, which cannot be encoded"),
         ('{"key": {"\\udc00": 1}}', "line 2: key has half of a surrogate pair, which is no text"),
         ('{"headers": {"a": "\\ud800"}}', "line 2: a header has half of a surrogate pair, which is no text"),
         (

@@ -119,11 +119,11 @@ def test_a_store_to_which_no_batch_has_written_says_so(millstream: Run, data: Pa
         assert millstream("stores", "scan", "new", "rows") == (1, "", message.format("rows"))
         listed = millstream("stores", "list", "new")
         assert [line.split()[0] for line in listed.out.splitlines()[1:]] == ["counts", "rows"]
-        assert listed.err == "no batch has written to it yet: counts, rows\n"
+        assert listed.err == "no batch has written to these stores yet: counts, rows\n"
         assert millstream("stores", "get", "new", "third", "k").err.startswith("error: application 'new' has no store")
         run.log.produce("in", [ProducerRecord(b"k", b"v", 5)])
         run.run()
         assert millstream("stores", "get", "new", "counts", "k").code == 0
         assert millstream("stores", "get", "new", "counts", "l").err.endswith("has no row for 'l'\n")
-        assert millstream("stores", "scan", "new", "rows") == (0, "", "store rows has no such rows\n")
+        assert millstream("stores", "scan", "new", "rows") == (0, "", "store rows has no matching rows\n")
         assert millstream("stores", "list", "new").err == ""

@@ -319,7 +319,7 @@ def test_a_reset_says_what_it_deletes_and_does_it(
     monkeypatch.setattr(admin, "_LOOK_SECONDS", 0.0)
     said = millstream("reset", "shop").out
     assert said.splitlines() == [
-        "shop: this would be done",
+        "shop: steps",
         "  - delete the internal topic shop-counts-changelog",
         "  - delete its journal, the topic shop-progress, and its committed offsets",
         f"  - delete its views in {data / 'views.db'}",
@@ -403,7 +403,7 @@ def test_dead_letters_are_listed_and_put_back(millstream: Run, log: KafkaLog, br
     assert row["topic"] == "dead"
     (letter,) = millstream("dlq", "list", "dead", "-o", "json").lines
     assert "ValueError" in letter["exception"]
-    assert "nothing has been done yet" in millstream("dlq", "replay", "dead").err
+    assert "nothing was done; add --execute" in millstream("dlq", "replay", "dead").err
     millstream("dlq", "replay", "dead", "--execute", "--yes")
     millstream("dlq", "replay", "dead", "--execute", "--yes")
     values = [message.value() for message in independent.messages(broker.bootstrap_servers, "in")]

@@ -1,5 +1,5 @@
 """The command line `millstream`: topics, records, applications, their stores and progress.
 
-`main` puts the commands together and turns every failure into a line or two on stderr. A module of each group of
-commands imports what it works with when one of its commands runs, so that help and small commands are quick.
+`main` assembles the commands, and prints every failure in a line or two on stderr. Commands import the modules they
+need when they run, so that help and small commands start quickly.
 """

@@ -60,60 +60,61 @@ def register(cli: typer.Typer, panel: str) -> None:
 
 
 def _configuration(context: typer.Context, config: list[str] | None, data: str | None) -> dict[str, Any]:
-    given: dict[str, Any] = {**cluster_settings(), **to_pairs(config)}
-    # What the environment says is the default of an application that says nothing itself.
+    settings: dict[str, Any] = {**cluster_settings(), **to_pairs(config)}
+    # The environment is only a default: it does not override the configuration of the application.
     if data is not None and is_on_command_line(context, "data"):
-        given.setdefault("state.dir", data)
-    return given
+        settings.setdefault("state.dir", data)
+    return settings
 
 
 def run(
     context: typer.Context,
     target: Target,
     until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="Process what is in the topics now, then end.")
+        bool, typer.Option("--until-caught-up", help="Process the records that are in the topics now, then stop.")
     ] = False,
     config: Settings = None,
     status: Annotated[
         Literal["auto", "line", "text", "json", "none"] | None,
         typer.Option(
             "--status",
-            help="What it shows on stderr. auto: a live line; piped, text, with figures every 30 s. json: each second.",
+            help="The status on stderr. auto: a live line; in a pipe, text with figures every 30 s. json: each second.",
         ),
     ] = None,
     data: Data = None,
 ) -> None:
     """Runs an application on Spark, until it is stopped or fails.
 
-    Ctrl-C or SIGTERM lets it finish its batch and stop, within ten seconds: a batch that takes longer is given up, and
-    run at the next start. A second Ctrl-C does not wait for that. Started again, it goes on where it was.
+    After Ctrl-C or SIGTERM the application finishes its batch and stops. A batch that takes longer than ten seconds is
+    aborted, and runs again at the next start. A second Ctrl-C aborts it at once. After a restart the application
+    continues from its committed offsets.
     """
-    from millstream.cli.loading import lines_of_user, load
+    from millstream.cli.loading import load, user_lines
 
-    given = _configuration(context, config, data)
+    settings = _configuration(context, config, data)
     if status is not None:
-        given["status"] = status
-    app = load(target, given)
+        settings["status"] = status
+    app = load(target, settings)
     try:
-        with lines_of_user():
+        with user_lines():
             app.run(until_caught_up=until_caught_up)
     except UnknownTopicError as error:
-        hint = error.hint if error.hint and "did you mean" in error.hint else "make it: millstream topics create NAME"
+        hint = error.hint if error.hint and "did you mean" in error.hint else "create it: millstream topics create NAME"
         raise UnknownTopicError(error.message, hint=hint) from error
 
 
 def describe(
     target: Target,
     format: Annotated[
-        Literal["text", "mermaid", "svg", "json"], typer.Option("--format", help="text is Kafka Streams' own form.")
+        Literal["text", "mermaid", "svg", "json"], typer.Option("--format", help="text is the format of Kafka Streams.")
     ] = "text",
     config: Settings = None,
 ) -> None:
-    """Describes the topology of an application as it runs. Nothing is started."""
-    from millstream.cli.loading import lines_of_user, load
+    """Describes the topology of an application, after optimization. It is not started."""
+    from millstream.cli.loading import load, user_lines
 
     app = load(target, to_pairs(config))
-    with lines_of_user():
+    with user_lines():
         print_text(app.describe(format).rstrip("\n"))
 
 
@@ -122,10 +123,10 @@ def plan_diff(
 ) -> None:
     """Compares the topology of an application with the one that last ran.
 
-    Says what becomes of each store and operator. The exit code is 3 if the application could not go on with the state
-    that there is, 4 if it could, but what is in some stores would be lost, else 0.
+    Shows the consequence for each store and operator. The exit code is 3 if the topology is incompatible with the
+    existing state, 4 if it is compatible but some stores lose their contents, else 0.
     """
-    from millstream.cli.loading import lines_of_user, load
+    from millstream.cli.loading import load, user_lines
     from millstream.log.opening import log_location
     from millstream.runtime.start.application_state import read_state
     from millstream.runtime.start.checkpoint import checkpoint_of
@@ -134,7 +135,7 @@ def plan_diff(
 
     app = load(target, _configuration(context, config, data))
     found = None
-    with open_data(app.config["state.dir"], config=app.config) as log, lines_of_user():
+    with open_data(app.config["state.dir"], config=app.config) as log, user_lines():
         state = read_state(log, app.id)
         if state.started_plan is not None:
             checkpoint = checkpoint_of(state, app.config, directory_of(log_location(app.config), app.id))
@@ -143,7 +144,7 @@ def plan_diff(
         if output == "json":
             print_json({"application": app.id, "compatible": True, "first_run": True, "stores": [], "operators": []})
         else:
-            print_text(f"Application {app.id} has not run yet: there is no state to go on with.")
+            print_text(f"Application {app.id} has not run yet: there is no state to compare with.")
         return
     if output == "json":
         changes = {
@@ -164,22 +165,22 @@ def plan_diff(
 
 
 def reset(
-    application: Annotated[str, typer.Argument(metavar="APPLICATION", help="The id of the application.")],
+    application: Annotated[str, typer.Argument(metavar="APPLICATION", help="The application id.")],
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="WHERE", help="Where it begins then: earliest (if nothing is said), latest, a time."
+            "--to", metavar="WHERE", help="The new start position: earliest (the default), latest, or a time."
         ),
     ] = None,
     to_offset: Annotated[
         int | None,
-        typer.Option("--to-offset", min=0, metavar="N", help="Instead of --to: at this offset of each partition."),
+        typer.Option("--to-offset", min=0, metavar="N", help="Instead of --to: this offset of each partition."),
     ] = None,
     checkpoint_gone: Annotated[
         bool,
         typer.Option(
             "--checkpoint-gone",
-            help="Its checkpoint, at hdfs://… or the like, was deleted, or it has another checkpoint.location now.",
+            help="Its remote checkpoint (hdfs://…) was deleted, or its checkpoint.location has changed.",
         ),
     ] = False,
     execute: Execute = False,
@@ -187,13 +188,13 @@ def reset(
     data: Data = None,
     output: Output = "table",
 ) -> None:
-    """Makes an application forget its state and how far it has read, so that it begins anew.
+    """Deletes the state and the committed offsets of an application, so that it starts from scratch.
 
-    Its internal topics, views and checkpoint are deleted. Its input and output topics stay as they are. Without
-    --execute nothing is done. It refuses while an instance of the application is running.
+    Its internal topics, views and checkpoint are deleted; its input and output topics are not changed. Without
+    --execute the steps are only printed. The command fails while an instance of the application is running.
 
-    On a cluster, one on another machine is noticed if it publishes something while it is looked for, three seconds. One
-    that has nothing to do is not: it is shut out, and stops at its next batch without having written anything.
+    On a cluster, an instance on another machine is detected if it publishes within three seconds. An idle instance is
+    not detected: it is fenced, and stops at its next batch without writing anything.
     """
     from millstream.runtime import admin
 
@@ -215,7 +216,7 @@ def reset(
     )
     steps = begin(dry_run=True)
     if _agreed(f"Reset application {application}?", application, steps, output, execute=execute, yes=yes):
-        _tell_steps(application, begin(), output, done=True)
+        _print_steps(application, begin(), output, done=True)
 
 
 def migrate(
@@ -226,7 +227,7 @@ def migrate(
         typer.Option(
             "--keep",
             metavar="STORE",
-            help="Keep the rows of this named store as they are, though their meaning has changed; repeat it for more.",
+            help="Keep the rows of this named store unchanged, although its definition has changed; repeatable.",
         ),
     ] = None,
     execute: Execute = False,
@@ -235,11 +236,11 @@ def migrate(
     data: Data = None,
     output: Output = "table",
 ) -> None:
-    """Gives an application a new checkpoint, with its named stores rebuilt from their changelogs.
+    """Creates a new checkpoint for an application, and restores its named stores from their changelogs.
 
-    For a topology that has changed in stores without a name, that needs state for the first time, or no more, or whose
-    checkpoint is lost. The application goes on reading where it was; stores without a name begin empty. Without
-    --execute nothing is done.
+    Use it if unnamed stores of the topology have changed, if the topology has become stateful or stateless, or if the
+    checkpoint is lost. The application continues from its committed offsets; unnamed stores start empty. Without
+    --execute the steps are only printed.
     """
     from millstream.cli.loading import load
     from millstream.runtime import admin
@@ -248,19 +249,19 @@ def migrate(
     with open_data(app.config["state.dir"], config=app.config) as log:
         if log.applications.published(app.id) is None:
             raise CommandError(
-                f"application {app.id!r} has nothing to migrate: it has published nothing yet",
-                hint="just run it; or, if its topology has changed since it was first started: millstream reset",
+                f"application {app.id!r} has nothing to migrate: it has not published a batch yet",
+                hint="run it; or, if its topology has changed since its first start: millstream reset",
             )
     steps = admin.migrate(app, keep=keep or (), dry_run=True)
     if _agreed(f"Migrate application {app.id}?", app.id, steps, output, execute=execute, yes=yes):
-        _tell_steps(app.id, admin.migrate(app, keep=keep or ()), output, done=True)
+        _print_steps(app.id, admin.migrate(app, keep=keep or ()), output, done=True)
 
 
 def _agreed(question: str, application: str, steps: list[str], output: str, *, execute: bool, yes: bool) -> bool:
-    """Whether to do what was planned; says what that is, unless nobody wants to hear it."""
+    """Whether to execute the steps; prints them first, unless --yes is given."""
     if not execute:
-        _tell_steps(application, steps, output, done=False)
-        print_note("nothing has been done yet; --execute does it")
+        _print_steps(application, steps, output, done=False)
+        print_note("nothing was done; add --execute to execute the steps")
         return False
     if not yes:
         for step in steps:
@@ -269,10 +270,10 @@ def _agreed(question: str, application: str, steps: list[str], output: str, *, e
     return True
 
 
-def _tell_steps(application: str, steps: list[str], output: str, *, done: bool) -> None:
+def _print_steps(application: str, steps: list[str], output: str, *, done: bool) -> None:
     if output == "json":
         print_json({"application": application, "done": done, "steps": steps})
         return
-    print_text(f"{application}: {'done' if done else 'this would be done'}")
+    print_text(f"{application}: {'done' if done else 'steps'}")
     for step in steps:
         print_text(f"  - {step}")

@@ -1,4 +1,4 @@
-"""`millstream bench`: how fast is this machine, roughly?"""
+"""`millstream bench`: a rough measurement of this machine."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ EXAMPLES = ("millstream bench", "millstream bench --records 1000000 --spark")
 
 _PARTITIONS = 4
 _KEYS = 10_000
-_AT_ONCE = 10_000
+_BATCH = 10_000
 
 
 def bench(
-    records: Annotated[int, typer.Option("--records", min=1_000, help="How many records.")] = 100_000,
-    spark: Annotated[bool, typer.Option("--spark", help="Run an application on Spark, too; it takes longer.")] = False,
+    records: Annotated[int, typer.Option("--records", min=1_000, help="The number of records.")] = 100_000,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Also run an application on Spark, which takes longer.")
+    ] = False,
     output: Output = "table",
 ) -> None:
-    """Measures rates on this machine: writing to a log, reading from it, and counting by key.
+    """Measures the throughput of this machine: writing to a log, reading from it, and counting by key.
 
-    It works in a temporary directory, which is deleted. Records have a key and 100 bytes of value. Each figure is from
-    one short run: it tells a slow disk from a quick one, no more.
+    The log is in a temporary directory, which is deleted. Records have a key and a value of 100 bytes. Each figure is
+    from one short run, enough to distinguish a slow disk from a fast one.
     """
     with tempfile.TemporaryDirectory(prefix="millstream-bench-", ignore_cleanup_errors=True) as directory:
         rows = []
         for name, count, seconds in _measured(Path(directory), records, spark=spark):
-            shown: Any = round(count / seconds) if output == "json" else f"{count / seconds:,.0f}"
-            rows.append([name, count, round(seconds, 3), shown])
+            rate: Any = round(count / seconds) if output == "json" else f"{count / seconds:,.0f}"
+            rows.append([name, count, round(seconds, 3), rate])
     print_rows(["Step", "Records", "Seconds", "Records per second"], rows, output)
 
 
@@ -44,11 +46,11 @@ def _measured(directory: Path, records: int, *, spark: bool) -> Iterator[tuple[s
     with open_log(directory) as log:
         log.create_topic("input", _PARTITIONS)
         value = b"x" * 100
-        made = [ProducerRecord(b"%d" % (number % _KEYS), value, number) for number in range(records)]
+        produced = [ProducerRecord(b"%d" % (number % _KEYS), value, number) for number in range(records)]
 
         def write() -> None:
-            for at in range(0, records, _AT_ONCE):
-                log.produce("input", made[at : at + _AT_ONCE])
+            for at in range(0, records, _BATCH):
+                log.produce("input", produced[at : at + _BATCH])
 
         def read() -> None:
             for partition, end in enumerate(log.ends(["input"])["input"]):
@@ -58,10 +60,10 @@ def _measured(directory: Path, records: int, *, spark: bool) -> Iterator[tuple[s
         yield "produce to the log", records, _timed(write)
         yield "read from the log", records, _timed(read)
     print_note("counting by key …")
-    yield "count by key, the engine alone", records, _engine(records)
+    yield "count by key, engine only", records, _engine(records)
     if spark:
-        print_note("counting by key on Spark; starting it takes some seconds …")
-        yield "count by key on Spark, with its start", records, _timed(lambda: _on_spark(directory))
+        print_note("counting by key on Spark; its start takes some seconds …")
+        yield "count by key on Spark, including its start", records, _timed(lambda: _on_spark(directory))
 
 
 def _timed(work: Callable[[], None]) -> float:

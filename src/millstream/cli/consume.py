@@ -1,4 +1,4 @@
-"""`millstream consume`: read records of a topic."""
+"""`millstream consume`: reads records of a topic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _READ_BYTES = 1 << 20
 _WAIT_SECONDS = 1.0
 _COUNTED = 1_000
-_PLACE_WIDTH, _KEY_WIDTH = 11, 12
+_POSITION_WIDTH, _KEY_WIDTH = 11, 12
 
 EXAMPLES = (
     "millstream consume orders --from-beginning",
@@ -40,45 +40,48 @@ EXAMPLES = (
 
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
-    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Begin at the first record.")] = False,
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Start at the first record.")] = False,
     offset: Annotated[
-        int | None, typer.Option("--offset", help="Begin at this offset of each partition; -10: at the last ten.")
+        int | None, typer.Option("--offset", help="Start at this offset of each partition; -10: the last ten records.")
     ] = None,
     timestamp: Annotated[
-        str | None, typer.Option("--timestamp", metavar="TIME", help="Begin at a time: ISO 8601 or milliseconds.")
+        str | None, typer.Option("--timestamp", metavar="TIME", help="Start at a time: ISO 8601 or milliseconds.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Begin where this group is, and commit how far it has read.")
+        str | None,
+        typer.Option("--group", "-g", help="Start at the committed offsets of this group, and commit new ones."),
     ] = None,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition.")] = None,
     follow: Annotated[
         bool | None,
-        typer.Option("--follow/--no-follow", "-f", help="At the end, wait for more."),
+        typer.Option("--follow/--no-follow", "-f", help="At the end of the topic, wait for new records."),
     ] = None,
-    max_records: Annotated[int | None, typer.Option("--max-records", "-n", help="Stop after so many.")] = None,
+    max_records: Annotated[
+        int | None, typer.Option("--max-records", "-n", help="Stop after this many records.")
+    ] = None,
     key_serde: KeySerde = None,
     value_serde: ValueSerde = None,
     app: Annotated[
         str | None,
         typer.Option(
-            "--app", metavar="APP", help="Keys and values are what this application, module:app or file.py, says."
+            "--app", metavar="APP", help="Use the serdes of the topic in this application: module:app or file.py."
         ),
     ] = None,
     data: Data = None,
     output: Annotated[
         Literal["table", "json"],
-        typer.Option("--output", "-o", help="Columns (piped: key, tab, value), or JSON objects."),
+        typer.Option("--output", "-o", help="Columns (in a pipe: key, tab, value), or JSON objects."),
     ] = "table",
 ) -> None:
     """Reads records of a topic and prints them.
 
-    It begins at the end and waits for new records, unless told where to begin; then it stops at the end, unless told to
-    --follow. Ctrl-C stops it, with exit code 130.
+    By default it starts at the end of the topic and waits for new records. With a start position it stops at the end,
+    unless --follow is given. Ctrl-C stops it, with exit code 130.
 
-    A group begins where it has read to; partitions that are new to it begin as the other options say.
+    A group starts at its committed offsets; the other options apply to partitions without one.
     """
-    given = sum([from_beginning, offset is not None, timestamp is not None])
-    if given > 1:
+    positions_given = sum([from_beginning, offset is not None, timestamp is not None])
+    if positions_given > 1:
         raise UsageError("only one of --from-beginning, --offset and --timestamp can be given")
     if max_records is not None and max_records < 1:
         raise UsageError(f"--max-records: {max_records} is below 1")
@@ -94,17 +97,17 @@ def consume(
     with open_data(data) as log:
         count = log.topic(topic).partitions
         check_partition(topic, count, partition)
-        chosen = list(range(count)) if partition is None else [partition]
+        partitions = list(range(count)) if partition is None else [partition]
         start = _Start(from_beginning, offset, moment)
-        positions = _positions(log, topic, chosen, start, group)
-        known = group is not None and any((topic, number) in log.committed(group) for number in chosen)
-        waits = follow if follow is not None else not (given or known)
+        positions = _positions(log, topic, partitions, start, group)
+        committed = group is not None and any((topic, number) in log.committed(group) for number in partitions)
+        waits = follow if follow is not None else not (positions_given or committed)
         _consume(_Reader(log, topic, positions, max_records), printer, group, follow=waits)
 
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """Where to begin; at the end if nothing is said."""
+    """The start position; the end of the topic if nothing is set."""
 
     beginning: bool
     offset: int | None
@@ -121,7 +124,7 @@ def _positions(log: Log, topic: str, partitions: list[int], start: _Start, group
     for number in partitions:
         position = ends[number]
         if (topic, number) in committed:
-            position = max(committed[topic, number], starts[number])  # what was before is deleted
+            position = max(committed[topic, number], starts[number])  # retention may have deleted earlier records
         elif start.beginning:
             position = starts[number]
         elif start.time is not None:
@@ -134,14 +137,14 @@ def _positions(log: Log, topic: str, partitions: list[int], start: _Start, group
     return positions
 
 
-def _last(log: Log, place: tuple[str, int], start: int, end: int, count: int) -> int:
-    """Where the last records begin. Not each offset is one of a record: transactions and compaction leave others."""
+def _last(log: Log, partition: tuple[str, int], start: int, end: int, count: int) -> int:
+    """Returns the offset of the n-th last record. Transactions and compaction leave offsets without a record."""
     width = count
     while count <= _COUNTED:
         begin = max(start, end - width)
-        found = log.read(*place, begin, end)["offset"]
-        if len(found) >= count:
-            return int(found[len(found) - count].as_py())
+        offsets = log.read(*partition, begin, end)["offset"]
+        if len(offsets) >= count:
+            return int(offsets[len(offsets) - count].as_py())
         if begin == start:
             return start
         width *= 4
@@ -149,7 +152,7 @@ def _last(log: Log, place: tuple[str, int], start: int, end: int, count: int) ->
 
 
 class _Reader:
-    """Reads on from positions, and moves them."""
+    """Reads records from positions, and advances the positions."""
 
     def __init__(self, log: Log, topic: str, positions: dict[int, int], most: int | None) -> None:
         self.log = log
@@ -158,14 +161,14 @@ class _Reader:
         self.left = None if most is None else min(most, sys.maxsize)
 
     def available(self) -> Iterator[list[dict[str, Any]]]:
-        """Gives the records that are there, some at a time. A position moves when the next ones are asked for."""
+        """Yields the available records in chunks. A position advances when the next chunk is requested."""
         ends = self.log.ends([self.topic])[self.topic]
         for partition in self.positions:
             while self.positions[partition] < ends[partition] and self.left != 0:
                 position, end = self.positions[partition], ends[partition]
                 table = self.log.read(self.topic, partition, position, end, max_bytes=_READ_BYTES)
                 rows = table.slice(0, self.left).to_pylist()
-                if not rows:  # compaction took the last ones
+                if not rows:  # compaction has removed the last records
                     self.positions[partition] = end
                     break
                 for row in rows:
@@ -176,7 +179,7 @@ class _Reader:
                     self.left -= len(rows)
 
     def wait(self) -> None:
-        """Waits for new records, for a while."""
+        """Waits for new records, up to a timeout."""
         self.log.wait({(self.topic, partition): at for partition, at in self.positions.items()}, _WAIT_SECONDS)
 
 
@@ -189,7 +192,7 @@ def _consume(reader: _Reader, printer: _Printer, group: str | None, *, follow: b
         for rows in reader.available():
             printer.print(rows)
             sys.stdout.flush()
-            # What has been printed is committed even if nobody waits for the rest.
+            # Printed records are committed even if the command is interrupted before the next chunk.
             reader.positions[rows[-1]["partition"]] = rows[-1]["offset"] + 1
             commit()
         if not follow or reader.left == 0:
@@ -239,14 +242,14 @@ class _TerminalPrinter(_Printer):
         width = shutil.get_terminal_size().columns
         if not self._headed:
             self._headed = True
-            head = f"{'part:offset':>{_PLACE_WIDTH}}  {'timestamp (UTC)':<24}  {'key':<{_KEY_WIDTH}}  value"
+            head = f"{'part:offset':>{_POSITION_WIDTH}}  {'timestamp (UTC)':<24}  {'key':<{_KEY_WIDTH}}  value"
             typer.secho(head, bold=True)
         for row in rows:
-            place = f"{row['partition']}:{row['offset']}"
+            position = f"{row['partition']}:{row['offset']}"
             key = as_text(row["key"], self.keys)
-            line = f"{place:>{_PLACE_WIDTH}}  {format_time(row['timestamp']):<24}  "
+            line = f"{position:>{_POSITION_WIDTH}}  {format_time(row['timestamp']):<24}  "
             typer.echo(typer.style(line, dim=True) + f"{key:<{_KEY_WIDTH}}  ", nl=False)
-            # A value that does not fit stays whole, on a line of its own.
+            # A value that does not fit is printed completely, on a line of its own.
             value = as_text(row["value"], self.values)
             used = len(line) + max(len(key), _KEY_WIDTH) + 2
             typer.echo(value if used + len(value) <= width or used + 20 > width else f"\n    {value}")

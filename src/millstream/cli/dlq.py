@@ -1,4 +1,4 @@
-"""`millstream dlq`: look at dead letters, and put them back."""
+"""`millstream dlq`: lists, shows and replays dead letters."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ if TYPE_CHECKING:
 _SHOWN = 50
 _MESSAGE_WIDTH = 60
 
-dlq = typer.Typer(no_args_is_help=True, help="Dead letters: look at what failed, and put it back.")
+dlq = typer.Typer(no_args_is_help=True, help="Dead letters: list and show failed records, and replay them.")
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The dead-letter topic.")]
 Exceptions = Annotated[
     str | None,
-    typer.Option("--exception", "-e", metavar="CLASS", help="Only of this exception, with or without its module."),
+    typer.Option(
+        "--exception", "-e", metavar="CLASS", help="Only those of this exception, with or without its module."
+    ),
 ]
 Sources = Annotated[
-    str | None, typer.Option("--source", "-s", metavar="TOPIC", help="Only of records that came from this topic.")
+    str | None, typer.Option("--source", "-s", metavar="TOPIC", help="Only those of records from this topic.")
 ]
 
 
@@ -45,28 +47,30 @@ def list_(
     topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The dead-letter topic.")] = None,
     exception: Exceptions = None,
     source: Sources = None,
-    pending: Annotated[bool, typer.Option("--pending", help="Only letters that were not put back yet.")] = False,
-    summary: Annotated[bool, typer.Option("--summary", help="Count them, by exception and source.")] = False,
+    pending: Annotated[bool, typer.Option("--pending", help="Only dead letters that were not replayed yet.")] = False,
+    summary: Annotated[bool, typer.Option("--summary", help="Count them by exception and source.")] = False,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, help="At most so many letters: those of the latest records.")
+        int,
+        typer.Option("--limit", "-n", min=1, help="The largest number of dead letters, those of the latest records."),
     ] = _SHOWN,
     data: Data = None,
     output: Output = "table",
 ) -> None:
-    """Lists the letters of a topic; without one, the dead-letter topics.
+    """Lists the dead letters of a topic; without a topic, the dead-letter topics.
 
-    Those are the topics whose last records have the headers of dead letters, and those of which letters were put back.
-    The time is that of the record that failed. A record that was put back and failed again has a letter for each time:
-    the new one says how often it returned.
+    A topic is a dead-letter topic if its last records have the headers of dead letters, or if dead letters of it were
+    replayed. The time is that of the failed record. A record that failed again after a replay has one dead letter for
+    each failure; the last one shows how often it returned.
     """
     from millstream.log import DeadLetters, dead_letter_topics
 
-    chosen = _selection(exception, source)
+    selection = _selection(exception, source)
     with open_data(data) as log:
         if topic is None:
-            letters = [each for name in dead_letter_topics(log) for each in DeadLetters(log, name).read(chosen)]
+            topics = dead_letter_topics(log)
+            letters = [letter for name in topics for letter in DeadLetters(log, name).read(selection)]
         else:
-            letters = list(DeadLetters(log, topic).read(chosen))
+            letters = list(DeadLetters(log, topic).read(selection))
     if pending:
         letters = [letter for letter in letters if letter.pending]
     if not letters and output == "table":
@@ -87,17 +91,17 @@ def list_(
 )
 def show_(
     topic: Topic,
-    place: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="The letter, as `dlq list` shows it.")],
+    place: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="The dead letter, as `dlq list` shows it.")],
     key_serde: KeySerde = None,
     value_serde: ValueSerde = None,
     app: Annotated[
         str | None,
-        typer.Option("--app", metavar="APP", help="Key and value are what this application says of the source topic."),
+        typer.Option("--app", metavar="APP", help="Use the serdes of the source topic in this application."),
     ] = None,
     data: Data = None,
     output: Output = "table",
 ) -> None:
-    """Shows a letter: what failed and why, with the stack trace, and the record as it was."""
+    """Shows a dead letter: the exception with its stack trace, and the failed record."""
     from millstream.log import DeadLetters
 
     partition, offset = _place(place)
@@ -106,7 +110,7 @@ def show_(
     keys = values = STRING
     if app is not None:
         if letter.source is None:
-            raise UsageError("--app: no header of the letter says which topic it came from")
+            raise UsageError("--app: the dead letter has no header with its source topic")
         keys, values = serdes_of(app, letter.source.topic)
     if key_serde is not None:
         keys = serde_named(key_serde, "--key-serde")
@@ -145,61 +149,66 @@ def show_(
 def replay(
     topic: Topic,
     places: Annotated[
-        list[str] | None, typer.Argument(metavar="[PARTITION:OFFSET]...", help="Only these letters.")
+        list[str] | None, typer.Argument(metavar="[PARTITION:OFFSET]...", help="Only these dead letters.")
     ] = None,
     exception: Exceptions = None,
     source: Sources = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many letters.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Those that were put back before, too.")] = False,
-    now: Annotated[bool, typer.Option("--now", help="Records get the present time, not their own timestamps.")] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="The largest number of dead letters.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Include those that were replayed before.")] = False,
+    now: Annotated[
+        bool, typer.Option("--now", help="Give records the current time instead of their own timestamps.")
+    ] = False,
     execute: Execute = False,
     yes: Yes = False,
     data: Data = None,
     output: Output = "table",
 ) -> None:
-    """Puts records back to the topic and partition where they failed, each letter once.
+    """Writes failed records back to their source topic and partition, each dead letter once.
 
-    That holds whenever the command is killed, however often it is run, and if two run at once: the later one shuts the
-    other out. Letters that are passed over can be put back later. Key, value, timestamp and headers are those of the
-    record; a header __millstream.replay says which letter it was. Without --execute nothing is done.
+    Each dead letter is replayed exactly once even if the command is killed, repeated, or run twice at the same time:
+    the later run fences the earlier one. Dead letters that are skipped can be replayed later. The record keeps its key,
+    value, timestamp and headers; the header __millstream.replay identifies its dead letter. Without --execute the
+    command only prints what it would do.
 
-    The letters stay in their topic. One whose topic or partition is gone is left alone, and counted.
+    Dead letters stay in their topic. Those whose source topic or partition no longer exists are skipped and counted.
     """
     from millstream.log import DeadLetters
 
-    chosen = _selection(exception, source, places)
+    selection = _selection(exception, source, places)
     with open_data(data) as log:
         letters = DeadLetters(log, topic)
-        for partition, offset in sorted(chosen.places or ()):
-            letters.letter(partition, offset)  # a letter that is not there is a mistake
-        planned = letters.replay(chosen, limit=limit, again=again, now=now, dry_run=True)
+        for partition, offset in sorted(selection.places or ()):
+            letters.letter(partition, offset)  # raises an error for a missing dead letter
+        planned = letters.replay(selection, limit=limit, again=again, now=now, dry_run=True)
         if not execute or not planned.letters:
-            _tell_replay(topic, planned, output, done=False)
+            _print_replay(topic, planned, output, done=False)
             if execute or not planned.letters:
                 print_note("there is nothing to replay" if again else "there is nothing to replay; see also --again")
             else:
-                print_note("nothing has been done yet; --execute does it")
+                print_note("nothing was done; add --execute to replay them")
             return
         if not yes:
             for name, count in planned.letters.items():
                 print_note(f"  - {_letters(count)} to topic {name}")
-        confirm(f"Put {_letters(planned.total)} of {topic} back?", yes=yes)
-        _tell_replay(topic, letters.replay(chosen, limit=limit, again=again, now=now), output, done=True)
+        confirm(f"Replay {_letters(planned.total)} of {topic}?", yes=yes)
+        _print_replay(topic, letters.replay(selection, limit=limit, again=again, now=now), output, done=True)
 
 
-def _tell_replay(topic: str, replay: Replay, output: str, *, done: bool) -> None:
+def _print_replay(topic: str, replay: Replay, output: str, *, done: bool) -> None:
     if output == "json":
         print_json({"topic": topic, "done": done, "letters": replay.letters, "refused": replay.refused})
         return
     for name, count in replay.letters.items():
         verb = ("was" if count == 1 else "were") if done else "would be"
-        print_text(f"{_letters(count)} of {topic} {verb} put back to {name}")
+        print_text(f"{_letters(count)} of {topic} {verb} replayed to {name}")
     for reason, count in replay.refused.items():
-        print_note(f"{_letters(count)} cannot be put back: {reason}")
+        print_note(f"{_letters(count)} cannot be replayed: {reason}")
 
 
 def _letters(count: int) -> str:
-    return f"{count} letter{'' if count == 1 else 's'}"
+    return f"{count} dead letter{'' if count == 1 else 's'}"
 
 
 def _list(letters: list[Letter], limit: int, output: Any) -> None:
@@ -239,7 +248,7 @@ def _facts(letter: Letter) -> dict[str, Any]:
 
 
 def _count(letters: Iterable[Letter], output: Any) -> None:
-    """Counts letters by topic, exception and source."""
+    """Prints the number of dead letters by topic, exception and source."""
     groups: dict[tuple[str, str, str], list[Letter]] = {}
     for letter in letters:
         source = "" if letter.source is None else letter.source.topic
@@ -287,5 +296,5 @@ def _selection(exception: str | None, source: str | None, places: list[str] | No
 def _place(text: str) -> tuple[int, int]:
     partition, colon, offset = text.partition(":")
     if not (colon and text.isascii() and partition.isdecimal() and offset.isdecimal()):
-        raise UsageError(f"{text!r} is not a letter", hint="write partition and offset, such as 0:17")
+        raise UsageError(f"{text!r} is not a dead letter", hint="write partition and offset, such as 0:17")
     return int(partition), int(offset)

@@ -1,4 +1,4 @@
-"""`millstream doctor`: is everything here that Millstream needs?"""
+"""`millstream doctor`: checks the prerequisites of Millstream on this machine."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def doctor(
 ) -> None:
     """Checks Python, Java, the libraries, the data directory and the network of this machine.
 
-    Each check says what was found and, where something is wrong, what to do. The exit code is 1 if a check fails. It
-    also tells of topics whose retention may delete what an application has not read yet.
+    Each check reports the actual state and, if there is a problem, a fix. The exit code is 1 if a check fails. Topics
+    whose retention may delete records before an application has read them are reported, too.
 
-    With a cluster, it is checked, too: whether all brokers can be reached, of which release they are, whether they let
-    the user in and show their topics, and which settings of topics bite. Nothing is written, unless it may --probe.
+    On a cluster, it also checks that all brokers are reachable, their release, authentication and authorization, and
+    settings of topics that conflict. It writes nothing, unless --probe is given.
     """
     failed = False
     for check in checks(data, probe=probe):
@@ -64,7 +64,7 @@ def doctor(
 
 
 def checks(data: str | None, *, probe: bool = False) -> Iterator[Check]:
-    """Gives what each check found, one after the other."""
+    """Yields the result of each check."""
     yield _python()
     yield _java()
     for name in _PACKAGES:
@@ -77,39 +77,39 @@ def checks(data: str | None, *, probe: bool = False) -> Iterator[Check]:
         yield part(directory)
     yield _loopback()
     try:
-        where = location_of(data)
+        location = location_of(data)
     except MillstreamError as error:
         yield Check("cluster", "fail", error.message, error.hint)
         return
-    if where.cluster is None:
+    if location.cluster is None:
         yield _format(directory)
         if not (directory / FILE_NAME).exists():
             return
     else:
         healthy = True
-        for check in _cluster(where.cluster, probe=probe):
+        for check in _cluster(location.cluster, probe=probe):
             healthy &= check.status != "fail"
             yield check
         if not healthy:
             return
-    yield from _retention(where)
+    yield from _retention(location)
 
 
-def _retention(where: LogLocation) -> Iterator[Check]:
+def _retention(location: LogLocation) -> Iterator[Check]:
     from millstream.log.opening import open_location
     from millstream.log.retention_checks import check_retention
 
     try:
-        with open_location(where, create=False) as log:
-            if where.cluster is None:
+        with open_location(location, create=False) as log:
+            if location.cluster is None:
                 configs: Mapping[str, Mapping[str, str]] = {topic.name: topic.config for topic in log.topics()}
             else:
                 from millstream.log.kafka.health import topic_configs
 
-                configs = topic_configs(where.cluster)
+                configs = topic_configs(location.cluster)
             yield from check_retention(log, configs, int(time.time() * 1000))
     except MillstreamError as error:
-        yield Check("retention", "warn", f"it cannot be looked at: {error.message}", error.hint)
+        yield Check("retention", "warn", f"it cannot be checked: {error.message}", error.hint)
 
 
 def _cluster(cluster: Cluster, *, probe: bool) -> Iterator[Check]:
@@ -126,8 +126,8 @@ def _python() -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
     workers = os.environ.get("PYSPARK_PYTHON")
     if workers is not None and shutil.which(workers) != sys.executable:
-        found = f"{version} ({sys.executable}), but Spark's workers use PYSPARK_PYTHON={workers}"
-        return Check("Python", "warn", found, "unset PYSPARK_PYTHON, unless that one has Millstream, too")
+        state = f"{version} ({sys.executable}), but Spark's workers use PYSPARK_PYTHON={workers}"
+        return Check("Python", "warn", state, "unset PYSPARK_PYTHON, unless Millstream is installed there, too")
     return Check("Python", "ok", f"{version} ({sys.executable})")
 
 
@@ -148,37 +148,37 @@ def _package(name: str) -> Check:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return Check(name, "fail", "it is not installed", "install Millstream again, with its dependencies")
-    wanted = [each for each in importlib.metadata.requires("millstream") or () if each.startswith(name)]
-    if name == "pyspark" and f"=={version}" not in "".join(wanted):
-        return Check(name, "fail", f"{version}, and Millstream needs {wanted[0]}", f"pip install '{wanted[0]}'")
+    required = [text for text in importlib.metadata.requires("millstream") or () if text.startswith(name)]
+    if name == "pyspark" and f"=={version}" not in "".join(required):
+        return Check(name, "fail", f"{version}, and Millstream needs {required[0]}", f"pip install '{required[0]}'")
     return Check(name, "ok", version)
 
 
 def _nearest(directory: Path) -> Path:
-    """The directory itself, or the one in which it would be made."""
+    """Returns the directory, or its nearest existing parent."""
     return next(path for path in (directory, *directory.parents) if path.exists())
 
 
 def _access(directory: Path) -> Check:
     name = "data directory"
     nearest = _nearest(directory)
-    missing = "" if nearest == directory else ", which will be made"
+    missing = "" if nearest == directory else ", which will be created"
     if nearest == directory and not directory.is_dir():
         return Check(name, "fail", f"{directory} is a file", "choose another one with --data or MILLSTREAM_DATA")
     try:
         with tempfile.TemporaryFile(dir=nearest):
             pass
     except OSError as error:
-        fix = f"let this user write to {nearest}, or choose another directory with --data or MILLSTREAM_DATA"
+        fix = f"give this user write access to {nearest}, or choose another directory with --data or MILLSTREAM_DATA"
         return Check(name, "fail", f"{nearest} cannot be written to: {error.strerror}", fix)
     if directory.exists() and directory.stat().st_mode & 0o077:
-        return Check(name, "warn", f"other users can look into {directory}", f"chmod 700 {directory}")
+        return Check(name, "warn", f"other users can read {directory}", f"chmod 700 {directory}")
     return Check(name, "ok", f"{directory}{missing}")
 
 
 def _space(directory: Path) -> Check:
     free = shutil.disk_usage(_nearest(directory)).free
-    fix = "make room, or choose a directory on another disk with --data or MILLSTREAM_DATA"
+    fix = "free disk space, or choose a directory on another disk with --data or MILLSTREAM_DATA"
     if free < _NO_SPACE:
         return Check("disk space", "fail", f"{show_bytes(free)} free", fix)
     if free < _LITTLE_SPACE:
@@ -192,7 +192,7 @@ def _format(directory: Path) -> Check:
 
     name = "log"
     if not (directory / FILE_NAME).exists():
-        return Check(name, "ok", "there is none yet; the first topic makes it")
+        return Check(name, "ok", "there is none yet; the first topic creates it")
     try:
         with open_log(directory, create=False) as log:
             count = len(log.topics())
@@ -209,6 +209,6 @@ def _loopback() -> Check:
             with socket.create_connection(listening.getsockname(), timeout=5):
                 pass
     except OSError as error:
-        fix = "let programs listen on and connect to 127.0.0.1: Spark talks to its workers there"
+        fix = "allow programs to listen on and connect to 127.0.0.1: Spark connects to its workers there"
         return Check("loopback", "fail", f"127.0.0.1 cannot be used: {error.strerror or error}", fix)
     return Check("loopback", "ok", "ports of 127.0.0.1 can be bound and reached")

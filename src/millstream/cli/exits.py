@@ -1,4 +1,4 @@
-"""How commands end: the exit codes, and the error of a command that was used wrongly."""
+"""Exit codes, and the errors that only commands raise."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ class ExitCode(IntEnum):
 
 
 MEANINGS = {
-    ExitCode.OK: "The command did what it was asked to. `run` also ends so after Ctrl-C or SIGTERM.",
-    ExitCode.ERROR: "It failed, and says why on stderr; or a check of `doctor` failed; or a question was answered no.",
+    ExitCode.OK: "Success. `run` also returns it after Ctrl-C or SIGTERM.",
+    ExitCode.ERROR: "Failure, with the reason on stderr; or a check of `doctor` failed; or a confirmation was denied.",
     ExitCode.USAGE: "An option, an argument or a command is wrong or missing.",
-    ExitCode.INCOMPATIBLE: "`plan-diff`, `run`, `migrate`: the topology cannot go on with the state that there is.",
-    ExitCode.STATE_LOST: "`plan-diff`: the topology can go on, but what is in some stores is lost.",
-    ExitCode.INTERRUPTED: "It was interrupted with Ctrl-C.",
-    ExitCode.OUTPUT_CLOSED: "Whoever read its output stopped reading, as `head` does.",
+    ExitCode.INCOMPATIBLE: "`plan-diff`, `run`, `migrate`: the topology is incompatible with the existing state.",
+    ExitCode.STATE_LOST: "`plan-diff`: the topology is compatible, but some stores lose their contents.",
+    ExitCode.INTERRUPTED: "Interrupted with Ctrl-C.",
+    ExitCode.OUTPUT_CLOSED: "The reader of its output closed the pipe, as `head` does.",
 }
-"""What each code means, for the documentation."""
+"""The meaning of each code, for the documentation."""
 
 
 class CommandError(MillstreamError):
-    """A command cannot do what it was asked to."""
+    """A command cannot be executed."""
 
     code = "command"
 
 
 class UsageError(MillstreamError):
-    """An option or an argument has a value that it cannot have."""
+    """The value of an option or an argument is invalid."""
 
     code = "usage"

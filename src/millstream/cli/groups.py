@@ -1,4 +1,4 @@
-"""`millstream groups`: consumer groups and applications, and how far they have read."""
+"""`millstream groups`: the committed offsets of consumer groups and applications."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 _WIDTH = 40
 
-groups = typer.Typer(no_args_is_help=True, help="Consumer groups and applications: how far they have read.")
+groups = typer.Typer(no_args_is_help=True, help="Consumer groups and applications: committed offsets and lag.")
 
 
 @command(groups, "list", "millstream groups list", "millstream groups list --output json")
 def list_(data: Data = None, output: Output = "table") -> None:
-    """Lists the groups, with how many records they have not read yet. An application is a group of its own name."""
+    """Lists the groups with their lag. Each application is a group of the same name."""
     with open_data(data) as log:
         rows = []
         for name in log.groups():
@@ -38,18 +38,18 @@ def list_(data: Data = None, output: Output = "table") -> None:
 
 @command(groups, "describe", "millstream groups describe word-count")
 def describe(
-    name: Annotated[str, typer.Argument(metavar="GROUP", help="The group, or the id of an application.")],
+    name: Annotated[str, typer.Argument(metavar="GROUP", help="The group, or an application id.")],
     data: Data = None,
     output: Output = "table",
 ) -> None:
-    """Shows how far a group or an application has read each partition, and how far it lags behind.
+    """Shows the committed offset and the lag of a group or an application, by partition.
 
-    The lag is in offsets. Those of a cluster are not all of records: the marks of transactions have some, too.
+    The lag is in offsets. On a cluster, not every offset is a record: transaction markers have offsets, too.
     """
     with open_data(data) as log:
-        known = log.groups()
-        if name not in known:
-            hint = suggestion(name, known) or (f"there is: {', '.join(known)}" if known else "there are none")
+        names = log.groups()
+        if name not in names:
+            hint = suggestion(name, names) or (f"the groups are: {', '.join(names)}" if names else "there are none")
             raise UnknownGroupError(f"there is no group {name!r}", hint=hint)
         rows = _progress(log, name)
         published = log.applications.published(name)
@@ -59,7 +59,7 @@ def describe(
 
 
 def _progress(log: Log, group: str) -> list[tuple[str, int, int | None, int, int]]:
-    """By partition: the offset that the group reads next, None if it has read nothing there; the end; and the lag."""
+    """Returns the committed offset (None if there is none), the end offset and the lag of each partition."""
     committed = log.committed(group)
     topics = sorted({topic for topic, _ in committed})
     starts, ends = log.starts(topics), log.ends(topics)
@@ -72,7 +72,7 @@ def _progress(log: Log, group: str) -> list[tuple[str, int, int | None, int, int
 
 
 def _listed(topics: list[str]) -> str:
-    """Topics in few columns; `groups describe` has all of them.
+    """Returns topics in a short form; `groups describe` lists all of them.
 
     >>> _listed(["orders"]), _listed(["orders-of-customers", "orders-of-shops", "prices"])
     ('orders', 'orders-of-customers, … (3)')

@@ -1,4 +1,4 @@
-"""Finds the application that a person names: ``module:name``, ``file.py:name`` or ``file.py``."""
+"""Loads the application that an argument names: ``module:name``, ``file.py:name`` or ``file.py``."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from millstream.dsl.app import App
 from millstream.errors import ConfigError, MillstreamError, TopologyError, suggestion
 from millstream.text.escaping import error_text
 
-# A topology is built with these, so they cannot be changed once there is one.
+# The topology depends on these keys, so they cannot change after it is built.
 _BUILT_IN = frozenset({"default.key.serde", "default.value.serde", "ensure.explicit.internal.resource.naming"})
 
 
 def load(target: str, config: Mapping[str, Any] | None = None) -> App:
-    """Loads an application, with some of its configuration replaced.
+    """Loads an application, and overrides some of its configuration.
 
     Raises:
-        CommandError: There is no such file, module or application, or loading it fails. The message has the user's
-            line.
-        ConfigError: A key or a value of the configuration is not allowed.
+        CommandError: There is no such file, module or application, or loading it fails. The message contains the line
+            of user code.
+        ConfigError: A key or a value of the configuration is invalid.
     """
     place, name = _split(target)
-    if Path(place).is_dir() and not place.isidentifier():  # else it may be a package
+    if Path(place).is_dir() and not place.isidentifier():  # an identifier may name a package
         raise CommandError(f"{place} is a directory", hint="give the path of a Python file, or module:name")
     module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
     app = _find(module, name, target)
     if config:
         fixed = [key for key in config if key.replace("_", ".") in _BUILT_IN]
         if fixed:
-            raise ConfigError(f"{fixed[0]}: it is decided where the topology is built", hint="set it in App(…)")
+            raise ConfigError(f"{fixed[0]}: it cannot be changed after the topology is built", hint="set it in App(…)")
         app.config = Config({**app.config.explicit, **config})
     return app
 
 
 @contextlib.contextmanager
-def lines_of_user() -> Iterator[None]:
-    """Puts the user's line before what is wrong with a topology."""
+def user_lines() -> Iterator[None]:
+    """Prefixes topology errors with the line of user code."""
     try:
         yield
     except TopologyError as error:
@@ -62,7 +62,7 @@ def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise CommandError(f"there is no file {path}", hint="give the path of a Python file, or module:name")
     path = path.resolve()
-    _begin_at(path.parent, path)
+    _act_as_script(path.parent, path)
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_application"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -78,7 +78,7 @@ def _load_file(path: Path) -> ModuleType:
 
 def _load_module(name: str) -> ModuleType:
     here = Path.cwd()
-    _begin_at(here, here / "application.py")
+    _act_as_script(here, here / "application.py")
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -90,18 +90,18 @@ def _load_module(name: str) -> ModuleType:
         raise _failure(error, name, here) from error
 
 
-def _begin_at(directory: Path, script: Path) -> None:
-    """Makes this process one that was started with a script in a directory.
+def _act_as_script(directory: Path, script: Path) -> None:
+    """Makes the process look as if it had been started with a script in a directory.
 
-    Imports look there first. And the functions of modules that lie there are sent to Spark's workers whole: a worker
-    could not import them.
+    Imports search the directory first, and functions of modules in it are pickled by value for Spark's workers, which
+    cannot import these modules.
     """
     sys.path.insert(0, str(directory))
     sys.modules["__main__"].__file__ = str(script)
 
 
 def _failure(error: BaseException, what: str, root: Path) -> BaseException:
-    """Returns an error that tells in one message what is wrong with the user's code, and on which line."""
+    """Returns an error whose message describes the failure of user code and its line."""
     if isinstance(error, KeyboardInterrupt):
         return error
     hint = "MILLSTREAM_DEBUG=1 shows the whole traceback"
@@ -116,7 +116,7 @@ def _failure(error: BaseException, what: str, root: Path) -> BaseException:
     ]
     at = f"{_short(frames[-1].filename)}:{frames[-1].lineno}" if frames else what
     if isinstance(error, SystemExit):
-        return CommandError(f"{at}: the file ends the program", hint='put that below: if __name__ == "__main__":')
+        return CommandError(f"{at}: the file exits the program", hint='put the exit below: if __name__ == "__main__":')
     text = f"{type(error).__name__}: {error.message}" if isinstance(error, MillstreamError) else error_text(error)
     return CommandError(f"{at}: {text}", hint=getattr(error, "hint", None) or hint)
 
@@ -127,21 +127,21 @@ def _short(filename: str) -> str:
 
 
 def _find(module: ModuleType, name: str | None, target: str) -> App:
-    found = {key: value for key, value in vars(module).items() if isinstance(value, App)}
+    apps = {key: value for key, value in vars(module).items() if isinstance(value, App)}
     place = getattr(module, "__file__", None) or target
     if name is None:
-        if isinstance(getattr(module, "app", None), App) or (not found and callable(getattr(module, "app", None))):
+        if isinstance(getattr(module, "app", None), App) or (not apps and callable(getattr(module, "app", None))):
             name = "app"
-        elif len({id(app) for app in found.values()}) == 1:
-            name = next(iter(found))
+        elif len({id(app) for app in apps.values()}) == 1:
+            name = next(iter(apps))
         else:
-            names = ", ".join(f"{target}:{key}" for key in found)
-            hint = f"say which: {names}" if found else "make one with App(…), or name a function that returns one"
-            how_many = "several applications" if found else "no application"
-            raise CommandError(f"there {'are' if found else 'is'} {how_many} in {_short(place)}", hint=hint)
+            names = ", ".join(f"{target}:{key}" for key in apps)
+            hint = f"name one: {names}" if apps else "create one with App(…), or name a function that returns one"
+            how_many = "several applications" if apps else "no application"
+            raise CommandError(f"there {'are' if apps else 'is'} {how_many} in {_short(place)}", hint=hint)
     if name not in vars(module):
-        near = suggestion(name, vars(module)) or (f"there is: {', '.join(found)}" if found else None)
-        raise CommandError(f"there is no {name!r} in {_short(place)}", hint=near)
+        hint = suggestion(name, vars(module)) or (f"it has: {', '.join(apps)}" if apps else "")
+        raise CommandError(f"there is no {name!r} in {_short(place)}", hint=hint or None)
     value = vars(module)[name]
     if not isinstance(value, App) and callable(value):
         try:
@@ -149,5 +149,5 @@ def _find(module: ModuleType, name: str | None, target: str) -> App:
         except BaseException as error:
             raise _failure(error, target, Path(place).resolve().parent) from error
     if not isinstance(value, App):
-        raise CommandError(f"{name!r} in {_short(place)} is no application: it is of type {type(value).__name__}")
+        raise CommandError(f"{name!r} in {_short(place)} is not an application: it is of type {type(value).__name__}")
     return value

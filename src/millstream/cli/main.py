@@ -1,4 +1,4 @@
-"""The command line as a whole, and how each command ends."""
+"""Assembles the command line, and turns the outcome of a command into an exit code."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; returns its exit code. `MILLSTREAM_DEBUG=1` shows where a failure comes from."""
-    if sys.stdout is None:  # it was closed by whoever started this
+    """Runs a command and returns its exit code. `MILLSTREAM_DEBUG=1` prints the traceback of a failure."""
+    if sys.stdout is None:  # the parent process closed it
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
-        # A locale that lacks a character must not stop a command.
+        # A character that the locale lacks must not stop a command.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -79,9 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except typer.Abort:
-        print_note("")  # ends the line of the question
+        print_note("")  # ends the line of the prompt
         return ExitCode.INTERRUPTED
-    except Exception as error:  # noqa: BLE001  (every failure is told in a line or two)
+    except Exception as error:  # noqa: BLE001  (every failure is printed in a line or two)
         if os.environ.get("MILLSTREAM_DEBUG"):
             typer.echo(trace_text(error), err=True)
         return _failed(error)
@@ -105,13 +105,13 @@ def _failed(error: Exception) -> int:
         place = f"{error.filename}: " if error.filename else ""
         print_error(CommandError(f"{place}{error.strerror or error}"))
     else:
-        hint = "this should not happen; MILLSTREAM_DEBUG=1 shows where it does"
+        hint = "this should not happen; MILLSTREAM_DEBUG=1 prints the traceback"
         print_error(CommandError(error_text(error), hint=hint))
     return ExitCode.ERROR
 
 
 def _misused(error: Any) -> int:
-    """Says what is wrong with the command line; a group without a command has shown its help already."""
+    """Prints a mistake in the command line; a group without a command has already printed its help."""
     context = error.ctx
     if type(error).__name__ != "NoArgsIsHelpError":
         path = context.command_path if context is not None else "millstream"
@@ -122,6 +122,6 @@ def _misused(error: Any) -> int:
 
 
 def _output_closed() -> int:
-    """Leaves quietly. What Python would still write when it ends goes nowhere."""
+    """Redirects stdout to /dev/null, so that Python prints no error when it flushes stdout at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return ExitCode.OUTPUT_CLOSED

@@ -1,4 +1,4 @@
-"""How results are shown: tables for people, JSON lines for programs, and bytes that cannot harm a terminal."""
+"""Prints results as tables or JSON lines, and notes and errors on stderr. All text is escaped for terminals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], output: Literal["table", "json"]) -> None:
-    """Prints rows: as a table, or as JSON objects whose keys are the columns in snake case."""
+    """Prints rows as a table, or as JSON objects whose keys are the column names in snake case."""
     if output == "json":
         names = [column.lower().replace(" ", "_") for column in columns]
         for row in rows:
@@ -83,17 +83,17 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return ", ".join(f"{printable(str(key))}={_cell(each)}" for key, each in value.items()) or "-"
+        return ", ".join(f"{printable(str(key))}={_cell(item)}" for key, item in value.items()) or "-"
     return printable(str(value))
 
 
 def _are_numbers(cells: list[str]) -> bool:
-    said = [cell for cell in cells if cell != "-"]
-    return bool(said) and all(cell.replace(",", "").replace(".", "").removeprefix("-").isdecimal() for cell in said)
+    values = [cell for cell in cells if cell != "-"]
+    return bool(values) and all(cell.replace(",", "").replace(".", "").removeprefix("-").isdecimal() for cell in values)
 
 
 def format_time(milliseconds: int) -> str:
-    """Returns a time as people read it, in UTC.
+    """Returns a time in UTC as ISO 8601.
 
     >>> format_time(1_767_225_601_000), format_time(1_767_225_601_050)
     ('2026-01-01T00:00:01Z', '2026-01-01T00:00:01.050Z')

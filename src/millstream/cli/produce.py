@@ -1,4 +1,4 @@
-"""`millstream produce`: write records to a topic."""
+"""`millstream produce`: writes records to a topic."""
 
 from __future__ import annotations
 
@@ -48,33 +48,38 @@ def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
     file: Annotated[str | None, typer.Option("--file", help="Read this file instead of stdin.")] = None,
     format: Annotated[
-        Literal["text", "json"], typer.Option("--format", help="What a line is: a value, or a JSON object.")
+        Literal["text", "json"], typer.Option("--format", help="The format of a line: a value, or a JSON object.")
     ] = "text",
     key_separator: Annotated[
         str | None,
-        typer.Option("--key-separator", metavar="TEXT", help="What stands between key and value. None: no keys."),
+        typer.Option(
+            "--key-separator", metavar="TEXT", help="The separator of key and value. Default: lines have no keys."
+        ),
     ] = None,
     key_serde: KeySerde = None,
     value_serde: ValueSerde = None,
     null_marker: Annotated[
-        str | None, typer.Option("--null-marker", metavar="TEXT", help="A key or value that is this text is null.")
+        str | None, typer.Option("--null-marker", metavar="TEXT", help="The text that stands for a null key or value.")
     ] = None,
     timestamp: Annotated[
-        str | None, typer.Option("--timestamp", metavar="TIME", help="Of all records: ISO 8601 or milliseconds.")
+        str | None,
+        typer.Option("--timestamp", metavar="TIME", help="The timestamp of all records: ISO 8601 or milliseconds."),
     ] = None,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="Write to this partition.")] = None,
-    rate: Annotated[float | None, typer.Option("--rate", metavar="N", help="At most so many records a second.")] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", metavar="N", help="The highest number of records per second.")
+    ] = None,
     data: Data = None,
     output: Output = "table",
 ) -> None:
     """Writes records to a topic: one for each line of stdin, or of a file.
 
-    With --format json a line is an object with any of: key, value, timestamp, headers, partition. Text is written as it
-    is, anything else as JSON; with a serde, keys and values are written by it. key_base64 and value_base64 take bytes.
-    Headers are an object, or a list of pairs of name and value; a value is text, null, or, for bytes, an object with
-    base64.
+    With --format json a line is an object with any of: key, value, timestamp, headers, partition. Text is written
+    unchanged, any other value as JSON; a serde serializes keys and values instead. key_base64 and value_base64 take
+    bytes. Headers are an object, or a list of pairs of name and value; a value is text, null, or, for bytes, an object
+    with base64.
 
-    It is what consume --output json prints: piped, it writes the same records with the same bytes.
+    consume --output json prints this format: piped into produce, it writes the same records with the same bytes.
     """
     if rate is not None and rate <= 0:
         raise UsageError(f"--rate: {rate:g} is not above 0")
@@ -103,18 +108,18 @@ def produce(
     with open_data(data) as log:
         check_partition(topic, log.topic(topic).partitions, partition)
         descriptor = _opened(file)
-        written = _Written(log, topic, partition, output)
+        writer = _RecordWriter(log, topic, partition, output)
         try:
-            _produce(_batches(descriptor), parse, written, rate)
+            _produce(_batches(descriptor), parse, writer, rate)
         except BaseException as error:
-            written.report(ended=isinstance(error, KeyboardInterrupt))
+            writer.report(ended=isinstance(error, KeyboardInterrupt))
             raise
         finally:
             os.close(descriptor)
-        written.report(ended=True)
+        writer.report(ended=True)
 
 
-class _Written:
+class _RecordWriter:
     """Writes records, and counts them."""
 
     def __init__(self, log: Log, topic: str, partition: int | None, output: str) -> None:
@@ -149,7 +154,7 @@ def _opened(file: str | None) -> int:
 
 
 def _batches(descriptor: int) -> Iterator[list[bytes]]:
-    """Gives the lines that are there, up to a few megabytes at once: what comes slowly is not kept waiting."""
+    """Yields the available lines, up to a few megabytes at a time, so that slow input is written without delay."""
     rest = b""
     while chunk := _read(descriptor):
         lines = (rest + chunk).split(b"\n")
@@ -172,7 +177,7 @@ def _read(descriptor: int) -> bytes:
     return b"".join(parts)
 
 
-def _produce(batches: Iterator[list[bytes]], parse: Parse, written: _Written, rate: float | None) -> None:
+def _produce(batches: Iterator[list[bytes]], parse: Parse, writer: _RecordWriter, rate: float | None) -> None:
     number = 0
     started = time.monotonic()
     for lines in batches:
@@ -186,34 +191,34 @@ def _produce(batches: Iterator[list[bytes]], parse: Parse, written: _Written, ra
                 problem = CommandError(error.message, hint=error.hint)
                 break
         if rate is None:
-            written.write(records)
+            writer.write(records)
         else:
-            _paced(records, written, rate, started)
+            _paced(records, writer, rate, started)
         if problem is not None:
             raise problem
 
 
-def _paced(records: list[ProducerRecord], written: _Written, rate: float, started: float) -> None:
+def _paced(records: list[ProducerRecord], writer: _RecordWriter, rate: float, started: float) -> None:
     step = max(1, int(rate / 10))
     for at in range(0, len(records), step):
-        due = started + written.count / rate
+        due = started + writer.count / rate
         time.sleep(max(0.0, due - time.monotonic()))
-        written.write(records[at : at + step])
+        writer.write(records[at : at + step])
 
 
 def _decoded(line: bytes, number: int) -> str:
     try:
         return line.removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError:
-        hint = "bytes can be given in base64: --format json, with value_base64"
+        hint = "write bytes in base64: --format json, with value_base64"
         raise UsageError(f"line {number} is not UTF-8 text", hint=hint) from None
 
 
 def _split(line: str, separator: str | None, where: str) -> tuple[str | None, str]:
     if separator is None:
         return None, line
-    key, found, value = line.partition(separator)
-    if not found:
+    key, present, value = line.partition(separator)
+    if not present:
         raise UsageError(f"{where}: there is no {separator!r} between key and value")
     return key, value
 
@@ -222,34 +227,34 @@ def _from_json(line: str, timestamp: int | None, where: str, serdes: tuple[_Type
     from millstream.log import ProducerRecord
 
     try:
-        given = parse_json(line)
+        fields = parse_json(line)
     except ValueError as error:
         raise UsageError(f"{where} is not JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise UsageError(f"{where} is no JSON object", hint='write {"key": …, "value": …}')
-    # What consume adds is accepted, so that its output can be written elsewhere.
-    unknown = [name for name in given if name not in {*_FIELDS, "topic", "offset"}]
+    if not isinstance(fields, dict):
+        raise UsageError(f"{where} is not a JSON object", hint='write {"key": …, "value": …}')
+    # The additional fields of consume are accepted, so that its output can be written to another topic.
+    unknown = [name for name in fields if name not in {*_FIELDS, "topic", "offset"}]
     if unknown:
         hint = f"the fields are: {', '.join(_FIELDS)}"
         raise UsageError(f"{where}: there is no field {unknown[0]!r}", hint=hint)
     for name in ("timestamp", "partition"):
         # True is an int to Python.
-        if type(given.get(name)) not in {int, type(None)} and not (name == "timestamp" and type(given[name]) is str):
-            raise UsageError(f"{where}: {name} is {json.dumps(given[name])}, not a whole number")
-        if type(given.get(name)) is int and not -_TOO_LARGE <= given[name] < _TOO_LARGE:
-            raise UsageError(f"{where}: {name} is {given[name]}, which has more than 64 bits")
-    moment = timestamp if timestamp is not None else given.get("timestamp")
+        if type(fields.get(name)) not in {int, type(None)} and not (name == "timestamp" and type(fields[name]) is str):
+            raise UsageError(f"{where}: {name} is {json.dumps(fields[name])}, not a whole number")
+        if type(fields.get(name)) is int and not -_TOO_LARGE <= fields[name] < _TOO_LARGE:
+            raise UsageError(f"{where}: {name} is {fields[name]}, which has more than 64 bits")
+    moment = timestamp if timestamp is not None else fields.get("timestamp")
     if isinstance(moment, str):
         moment = to_milliseconds(moment, f"{where}, timestamp")
-    key, value = (_field(given, name, where, serde) for name, serde in zip(("key", "value"), serdes, strict=True))
-    return ProducerRecord(key, value, moment, _headers(given.get("headers"), where), given.get("partition"))
+    key, value = (_field(fields, name, where, serde) for name, serde in zip(("key", "value"), serdes, strict=True))
+    return ProducerRecord(key, value, moment, _headers(fields.get("headers"), where), fields.get("partition"))
 
 
-def _field(given: dict[str, Any], name: str, where: str, serde: _Typed) -> bytes | None:
-    encoded = given.get(f"{name}_base64")
+def _field(fields: dict[str, Any], name: str, where: str, serde: _Typed) -> bytes | None:
+    encoded = fields.get(f"{name}_base64")
     if encoded is not None:
         return from_base64(encoded, f"{where}: {name}_base64")
-    value = given.get(name)
+    value = fields.get(name)
     if serde is None or value is None:
         return bytes_of_json(value, f"{where}: {name}")
     try:
@@ -260,8 +265,8 @@ def _field(given: dict[str, Any], name: str, where: str, serde: _Typed) -> bytes
         raise UsageError(f"{where}, {name}: {json.dumps(value)} is not a {serde.name}") from None
 
 
-def _headers(given: Any, where: str) -> tuple[tuple[str, bytes | None], ...]:
-    pairs = list(given.items()) if isinstance(given, dict) else given or []
+def _headers(headers: Any, where: str) -> tuple[tuple[str, bytes | None], ...]:
+    pairs = list(headers.items()) if isinstance(headers, dict) else headers or []
     if not (isinstance(pairs, list) and all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs)):
         raise UsageError(f"{where}: headers are an object, or a list of [name, value]")
     return tuple((_header_name(name, where), _header_value(value, where)) for name, value in pairs)

@@ -1,4 +1,4 @@
-"""Keys and values between bytes and what people type and read."""
+"""Converts keys and values between bytes, JSON and text on the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from millstream.cli.exits import UsageError
-from millstream.cli.loading import lines_of_user, load
+from millstream.cli.loading import load, user_lines
 from millstream.core.durations import to_ms
 from millstream.core.records import Headers, Windowed
 from millstream.errors import ConfigError, DurationError, SerdeError, suggestion
@@ -23,7 +23,7 @@ from millstream.serde.error_messages import shorten
 from millstream.text.escaping import json_text, printable
 
 _NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
-_KEYS = "What keys are: text, json, long, double, uuid, bytes, windowed:string:1m, session:string, …"
+_KEYS = "The serde of keys: text, json, long, double, uuid, bytes, windowed:string:1m, session:string, …"
 KeySerde = Annotated[
     str | None,
     typer.Option(
@@ -33,12 +33,12 @@ KeySerde = Annotated[
     ),
 ]
 ValueSerde = Annotated[
-    str | None, typer.Option("--value-serde", metavar="SERDE", help="What values are. The same names.")
+    str | None, typer.Option("--value-serde", metavar="SERDE", help="The serde of values; the same names.")
 ]
 
 
 def serde_named(name: str | None, option: str) -> Serde[Any]:
-    """Returns a serde by the name that a person gave: Kafka's names, and text for string, the usual one.
+    """Returns a serde by name: Kafka's names, and text, the default, for string.
 
     >>> serde_named("text", "--key-serde"), serde_named("windowed:long:1m", "--key-serde")
     (<string serde>, <time-windowed<long> serde>)
@@ -54,37 +54,37 @@ def serde_named(name: str | None, option: str) -> Serde[Any]:
             return time_windowed(serde_named(inner or None, option), to_ms(size, option))
         return serde_for(name, option)
     except DurationError:
-        hint = "write key and size of the windows: windowed:string:1m"
+        hint = "write the serde of the key and the window size: windowed:string:1m"
         raise UsageError(f"{option}: cannot read {name!r}", hint=hint) from None
     except ConfigError as error:
         raise UsageError(error.message, hint=error.hint) from None
 
 
 def serdes_of(target: str, topic: str) -> tuple[Serde[Any], Serde[Any]]:
-    """Returns what the keys and values of a topic are to an application that writes or reads it.
+    """Returns the serdes of keys and values with which an application writes or reads a topic.
 
     Raises:
         UsageError: It does neither.
     """
     app = load(target)
-    with lines_of_user():
+    with user_lines():
         plan = app.plan()
-    known = writer_of(plan, topic) or reader_of(plan, topic)
-    if known is None and topic == app.config["errors.dead.letter.queue.topic.name"]:
+    node = writer_of(plan, topic) or reader_of(plan, topic)
+    if node is None and topic == app.config["errors.dead.letter.queue.topic.name"]:
         return STRING, STRING
-    known = known or free_writer(plan)
-    if known is None:
+    node = node or free_writer(plan)
+    if node is None:
         names = sorted({*topics_read(plan), *topics_written(plan)})
         hint = suggestion(topic, names) or f"its topics are: {', '.join(names)}"
         raise UsageError(f"--app: application {app.id!r} has no topic {topic!r}", hint=hint)
-    return known.key, known.value
+    return node.key, node.value
 
 
 def to_value(text: str, serde: Serde[Any], what: str) -> Any:
-    """Returns what a person typed as a value that the serde can write.
+    """Converts typed text to a value of a serde.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is not one.
     """
     kind = serde.name
     try:
@@ -109,10 +109,10 @@ def to_value(text: str, serde: Serde[Any], what: str) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """Returns what a JSON text stands for, by the standard: it has no NaN and no infinities.
+    """Parses JSON by the standard, without NaN and infinities.
 
     Raises:
-        ValueError: It is not JSON. The message says why.
+        ValueError: It is not JSON. The message contains the reason.
     """
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
@@ -121,7 +121,7 @@ def parse_json(text: str) -> Any:
     except json.JSONDecodeError:
         raise
     except ValueError as error:
-        if "digits" in str(error):  # Python's own message advises to change the interpreter's settings
+        if "digits" in str(error):  # Python's message recommends changing settings of the interpreter
             raise ValueError("a number has more than 4300 digits") from None
         raise
 
@@ -133,12 +133,12 @@ def _refuse_constant(name: str) -> None:
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(f"{shorten(text)} is beyond the numbers of 64 bits")
+        raise ValueError(f"{shorten(text)} exceeds the range of a 64-bit number")
     return number
 
 
 def value_of_json(value: Any, serde: Serde[Any]) -> Any:
-    """Returns what a JSON value stands for, so that the serde can write it: the reverse of `plain`."""
+    """Converts a JSON value to a value of a serde: the inverse of `to_json_value`."""
     kind = serde.name
     inner = getattr(serde, "inner", None)
     if inner is not None and isinstance(value, dict) and value.keys() == {"key", "start", "end"}:
@@ -151,7 +151,7 @@ def value_of_json(value: Any, serde: Serde[Any]) -> Any:
 
 
 def to_bytes(text: str, serde: Serde[Any], what: str) -> bytes | None:
-    """Returns the bytes of what a person typed."""
+    """Serializes typed text."""
     try:
         return serde.serialize(to_value(text, serde, what))
     except SerdeError as error:
@@ -159,21 +159,21 @@ def to_bytes(text: str, serde: Serde[Any], what: str) -> bytes | None:
 
 
 def as_text(data: bytes | None, serde: Serde[Any]) -> str:
-    """Returns bytes as a person can read them; those that the serde cannot read, byte by byte."""
+    """Returns bytes as readable text; in hexadecimal if the serde cannot deserialize them."""
     if data is None:
         return "null"
     if serde is STRING:
         return printable(data.decode("utf-8", "backslashreplace"))
     try:
-        return shown(serde.deserialize(data))
-    except Exception:  # noqa: BLE001  (a serde of the user's may raise anything, and values may be nested deeply)
+        return to_text(serde.deserialize(data))
+    except Exception:  # noqa: BLE001  (a user's serde may raise anything, and a value may be nested too deeply)
         return f"(not {serde.name}) 0x{data.hex()}"
 
 
-def shown(value: Any) -> str:
-    """Returns a value as a person can read it.
+def to_text(value: Any) -> str:
+    """Returns a value as readable text.
 
-    >>> shown({"a": 1}), shown(b"ab"), shown(None), shown("x"), shown(1.5)
+    >>> to_text({"a": 1}), to_text(b"ab"), to_text(None), to_text("x"), to_text(1.5)
     ('{"a": 1}', '0x6162', 'null', 'x', '1.5')
     """
     if isinstance(value, bytes):
@@ -181,12 +181,12 @@ def shown(value: Any) -> str:
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, Windowed):
-        return f"{shown(value.key)} @ {value.start}/{value.end}"
-    return json_text(plain(value))
+        return f"{to_text(value.key)} @ {value.start}/{value.end}"
+    return json_text(to_json_value(value))
 
 
-def plain(value: Any) -> Any:
-    """Returns a value as JSON can hold it. The numbers that JSON lacks become the texts NaN, Infinity, -Infinity."""
+def to_json_value(value: Any) -> Any:
+    """Converts a value to JSON types. Numbers that JSON lacks become the texts NaN, Infinity, -Infinity."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value is None or isinstance(value, (str, int, float)):
@@ -194,18 +194,18 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, Windowed):
-        return {"key": plain(value.key), "start": value.start, "end": value.end}
+        return {"key": to_json_value(value.key), "start": value.start, "end": value.end}
     if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(each) for each in value]
+        return [to_json_value(item) for item in value]
     if dataclasses.is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: to_json_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
     return str(value)
 
 
 def as_field(name: str, data: bytes | None, serde: Serde[Any]) -> dict[str, Any]:
-    """Returns bytes as a field of a JSON object; those that are no text, in base64 under another name.
+    """Returns bytes as a field of a JSON object; bytes that are not text, in base64 under another name.
 
     >>> as_field("value", b"a", STRING), as_field("value", bytes([255]), STRING), as_field("value", None, STRING)
     ({'value': 'a'}, {'value_base64': '/w=='}, {'value': None})
@@ -215,15 +215,15 @@ def as_field(name: str, data: bytes | None, serde: Serde[Any]) -> dict[str, Any]
     try:
         value = serde.deserialize(data)
         if not (value is None or isinstance(value, bytes)):
-            return {name: plain(value)}
-        value = data  # the word null of JSON is not the same as no bytes
-    except Exception:  # noqa: BLE001  (a serde of the user's may raise anything, and `plain` goes as deep as the value)
+            return {name: to_json_value(value)}
+        value = data  # JSON's null is a value, not a missing one
+    except Exception:  # noqa: BLE001  (as in `as_text`)
         value = data
-    return {f"{name}_base64": plain(value)}
+    return {f"{name}_base64": to_json_value(value)}
 
 
 def as_headers(headers: Headers) -> list[list[Any]]:
-    """Returns headers as a list of names and values: null, text, or ``{"base64": …}`` for bytes that are no text.
+    """Returns headers as a list of names and values: null, text, or ``{"base64": …}`` for bytes that are not text.
 
     >>> as_headers((("a", b"x"), ("a", None), ("b", bytes([255]))))
     [['a', 'x'], ['a', None], ['b', {'base64': '/w=='}]]
@@ -237,14 +237,14 @@ def _header(value: bytes | None) -> Any:
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:
-        return {"base64": plain(value)}
+        return {"base64": to_json_value(value)}
 
 
 def bytes_of_json(value: Any, what: str) -> bytes | None:
-    """Returns the bytes of a JSON value: those of a text as it is, those of anything else as compact JSON.
+    """Returns the bytes of a JSON value: a text unchanged, any other value as compact JSON.
 
     Raises:
-        UsageError: It is no text that can be written.
+        UsageError: It contains a text that cannot be encoded.
     """
     if value is None:
         return None
@@ -252,14 +252,14 @@ def bytes_of_json(value: Any, what: str) -> bytes | None:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{what} has half of a surrogate pair, which is no text") from None
+        raise UsageError(f"{what} contains a lone surrogate, which cannot be encoded") from None
 
 
 def from_base64(text: Any, what: str) -> bytes:
-    """Returns the bytes that a base64 text stands for.
+    """Decodes base64.
 
     Raises:
-        UsageError: It is none.
+        UsageError: The text is not base64.
     """
     try:
         return base64.b64decode(text, validate=True)

@@ -1,4 +1,4 @@
-"""`millstream stores`: the named stores of applications, as the last batch left them."""
+"""`millstream stores`: queries the named stores of applications, as of their last batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millstream.cli.exits import CommandError, UsageError
 from millstream.cli.log_access import check_application, location_of, open_data
 from millstream.cli.options import Data, Output, command
 from millstream.cli.printing import format_time, print_json, print_note, print_rows
-from millstream.cli.serdes import KeySerde, ValueSerde, plain, serde_named, shown, to_value
+from millstream.cli.serdes import KeySerde, ValueSerde, serde_named, to_json_value, to_text, to_value
 from millstream.cli.user_input import to_milliseconds
 from millstream.core.durations import END_OF_TIME, show_ms
 from millstream.core.records import Windowed
@@ -23,15 +23,15 @@ from millstream.state.spec import StoreSpec
 if TYPE_CHECKING:
     from millstream.log.opening import LogLocation
 
-stores = typer.Typer(no_args_is_help=True, help="The named stores of applications, as their last batch left them.")
+stores = typer.Typer(no_args_is_help=True, help="The named stores of applications, as of their last batch.")
 
-Application = Annotated[str, typer.Argument(metavar="APPLICATION", help="The id of the application.")]
+Application = Annotated[str, typer.Argument(metavar="APPLICATION", help="The application id.")]
 Store = Annotated[str, typer.Argument(metavar="STORE", help="The name of the store.")]
 TimeFrom = Annotated[
-    str | None, typer.Option("--time-from", metavar="TIME", help="Windows that begin at this time or later.")
+    str | None, typer.Option("--time-from", metavar="TIME", help="Windows that start at this time or later.")
 ]
 TimeTo = Annotated[
-    str | None, typer.Option("--time-to", metavar="TIME", help="Windows that begin at this time or earlier.")
+    str | None, typer.Option("--time-to", metavar="TIME", help="Windows that start at this time or earlier.")
 ]
 
 
@@ -41,18 +41,18 @@ def list_(application: Application, data: Data = None, output: Output = "table")
     with _opened(data, application) as opened:
         rows = []
         for name in opened.queryable:
-            found = opened.plan[name]
-            kept = found.get("retention_ms")
-            if kept is not None and output == "table":
-                kept = show_ms(kept)
-            rows.append([name, found["kind"], found["key"], found["value"], kept, found["operator"]])
+            store = opened.plan[name]
+            retention = store.get("retention_ms")
+            if retention is not None and output == "table":
+                retention = show_ms(retention)
+            rows.append([name, store["kind"], store["key"], store["value"], retention, store["operator"]])
         new = [name for name in opened.queryable if opened.entry(name) is None]
     if not rows and output == "table":
-        print_note(f"application {application} has no store with a name")
+        print_note(f"application {application} has no named store")
         return
     print_rows(["Store", "Kind", "Key", "Value", "Retention", "Operator"], sorted(rows), output)
     if new and output == "table":
-        print_note(f"no batch has written to it yet: {', '.join(sorted(new))}")
+        print_note(f"no batch has written to these stores yet: {', '.join(sorted(new))}")
 
 
 @command(
@@ -64,18 +64,19 @@ def list_(application: Application, data: Data = None, output: Output = "table")
 def get(
     application: Application,
     store: Store,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The key, as text; of a JSON key, JSON.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The key as text; a JSON key as JSON.")],
     time_from: TimeFrom = None,
     time_to: TimeTo = None,
     as_of: Annotated[
-        str | None, typer.Option("--as-of", metavar="TIME", help="Of a versioned store: what was valid at this time.")
+        str | None,
+        typer.Option("--as-of", metavar="TIME", help="Of a versioned store: the value that was valid at this time."),
     ] = None,
     key_serde: KeySerde = None,
     value_serde: ValueSerde = None,
     data: Data = None,
     output: Output = "table",
 ) -> None:
-    """Looks a key up: its value, or in a window or session store its windows. A key without a row is an error."""
+    """Looks up a key: its value, or its windows in a window or session store. A key without a row is an error."""
     with _opened(data, application) as opened:
         spec = opened.spec(store, key_serde, value_serde)
         wanted = to_value(key, spec.key, "KEY")
@@ -99,29 +100,29 @@ def scan(
     to: Annotated[str | None, typer.Option("--to", metavar="KEY", help="The last key.")] = None,
     time_from: TimeFrom = None,
     time_to: TimeTo = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10**9, help="At most so many rows.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10**9, help="The largest number of rows.")] = 100,
     key_serde: KeySerde = None,
     value_serde: ValueSerde = None,
     data: Data = None,
     output: Output = "table",
 ) -> None:
-    """Lists the rows of a store, in the order of the bytes of their keys."""
+    """Lists the rows of a store, ordered by the bytes of their keys."""
     with _opened(data, application) as opened:
         spec = opened.spec(store, key_serde, value_serde)
         low = None if from_ is None else to_value(from_, spec.key, "--from")
         high = None if to is None else to_value(to, spec.key, "--to")
-        found = _range(opened.view(spec), spec, low, high, _times(time_from, time_to))
-        rows = list(itertools.islice(found, limit + 1))
+        entries = _range(opened.view(spec), spec, low, high, _times(time_from, time_to))
+        rows = list(itertools.islice(entries, limit + 1))
     _show(spec, rows[:limit], output)
     if len(rows) > limit:
-        print_note(f"there is more; --limit shows it (now {limit})")
+        print_note(f"there are more rows; --limit shows more (now {limit})")
 
 
 @command(stores, "check", "millstream stores check word-count")
 def check(application: Application, data: Data = None, output: Output = "table") -> None:
-    """Reads all rows of the views of an application, and marks damaged views: its next start makes them anew.
+    """Verifies all rows of the views of an application, and marks damaged views, which its next start rebuilds.
 
-    Small views are also checked when the application starts, and when they are read.
+    Small views are also verified when the application starts, and when they are read.
     """
     from millstream.views.integrity import mark_damaged
 
@@ -131,26 +132,26 @@ def check(application: Application, data: Data = None, output: Output = "table")
     if output == "json":
         print_json({"application": application, "checked": names, "damaged": damaged})
     elif not damaged:
-        typer.echo(f"{application}: no view is damaged ({', '.join(names) or 'there is none'})")
+        typer.echo(f"{application}: no view is damaged ({', '.join(names) or 'there are no views'})")
     if damaged:
         raise CommandError(
             f"damaged views of application {application}: {', '.join(damaged)}",
-            hint="start the application: it makes them anew from their changelogs",
+            hint="start the application: it rebuilds them from their changelogs",
         )
 
 
 class _Stores:
-    """The stores of an application, and what its last topology said about them."""
+    """The stores of an application, with their definitions in its last topology."""
 
-    def __init__(self, place: LogLocation, application: str, plan: dict[str, Any], queryable: list[str]) -> None:
+    def __init__(self, location: LogLocation, application: str, plan: dict[str, Any], queryable: list[str]) -> None:
         from millstream.views.reader import ViewDatabase
 
-        self.path = place.views
-        self.database = ViewDatabase(place.views)
+        self.path = location.views
+        self.database = ViewDatabase(location.views)
         self.application = application
         self.plan = plan
         self.queryable = queryable
-        self._are_there = place.views.exists()
+        self._exist = location.views.exists()
 
     def __enter__(self) -> Self:
         return self
@@ -159,19 +160,19 @@ class _Stores:
         self.database.close()
 
     def entry(self, name: str) -> Any:
-        """What the views know of a store; None if no batch has written to it yet."""
+        """Returns the view of a store, or None if no batch has written to it yet."""
         from millstream.views.tables import find_store
 
-        if not self._are_there:
+        if not self._exist:
             return None
         with self.database.reading() as connection:
             return find_store(connection, self.application, name)
 
     def spec(self, name: str, key: str | None, value: str | None) -> StoreSpec:
-        """The specification of a store, with other serdes if a person says so."""
+        """Returns the specification of a store, with the serdes of the options if given."""
         if name not in self.queryable:
-            known = self.queryable
-            hint = suggestion(name, known) or (f"it has: {', '.join(known)}" if known else "it has none with a name")
+            names = self.queryable
+            hint = suggestion(name, names) or (f"it has: {', '.join(names)}" if names else "it has no named stores")
             raise UnknownStoreError(
                 f"application {self.application!r} has no store {name!r} that can be queried", hint=hint
             )
@@ -179,18 +180,18 @@ class _Stores:
             from millstream.runtime.queries import no_batch_yet
 
             raise no_batch_yet(self.application, name)
-        found = self.plan[name]
+        store = self.plan[name]
         options = ("timestamped", "retention_ms", "window_size_ms", "duplicates", "held", "inclusive")
         return StoreSpec(
             name,
-            found["kind"],
-            serde_named(key, "--key-serde") if key else _serde(found["key"]),
-            serde_named(value, "--value-serde") if value else _serde(found["value"]),
-            **{option: found[option] for option in options if option in found},
+            store["kind"],
+            serde_named(key, "--key-serde") if key else _serde(store["key"]),
+            serde_named(value, "--value-serde") if value else _serde(store["value"]),
+            **{option: store[option] for option in options if option in store},
         )
 
     def view(self, spec: StoreSpec) -> Any:
-        """The store, for reading."""
+        """Opens a store for reading."""
         from millstream.views.reader import open_view
 
         return open_view(self.database, self.application, spec, timestamped=True)
@@ -202,15 +203,15 @@ def _opened(data: str | None, application: str) -> _Stores:
         has_run = log.applications.published(application) is not None
     plan: dict[str, Any] = {} if state.started_plan is None else state.started_plan["stores"]
     queryable = [name for name in state.queryable_stores or [] if name in plan]
-    where = location_of(data)
-    if plan and has_run and where.cluster is not None and not where.views.exists():
-        hint = "stores are read on the machine where the application runs; give its data directory with --data"
-        raise CommandError(f"the stores of application {application!r} are not in {where.directory}", hint=hint)
-    return _Stores(where, application, plan, queryable)
+    location = location_of(data)
+    if plan and has_run and location.cluster is not None and not location.views.exists():
+        hint = "stores are read on the machine where the application runs; name its data directory with --data"
+        raise CommandError(f"the stores of application {application!r} are not in {location.directory}", hint=hint)
+    return _Stores(location, application, plan, queryable)
 
 
 def _serde(name: str) -> Serde[Any]:
-    """The serde of a name in a stored topology. One that the user wrote is not known here: then bytes are shown."""
+    """Returns the serde of a name in a stored topology; bytes for a user-defined serde, which is unknown here."""
     if name.startswith("list<") and name.endswith(">"):
         return list_of(_serde(name[5:-1]))
     try:
@@ -232,7 +233,7 @@ def _check_times(spec: StoreSpec, times: tuple[int, int]) -> None:
 
 
 def _of_key(view: Any, spec: StoreSpec, key: Any, times: tuple[int, int], as_of: int | None) -> Iterator[Any]:
-    """The rows of a key: (key or windowed key, value)."""
+    """Yields the rows of a key: (key or windowed key, value)."""
     if as_of is not None and spec.kind != "versioned":
         raise UsageError(f"--as-of: store {spec.name!r} is a {spec.kind} store, not a versioned one")
     _check_times(spec, times)
@@ -247,7 +248,7 @@ def _of_key(view: Any, spec: StoreSpec, key: Any, times: tuple[int, int], as_of:
 
 
 def _range(view: Any, spec: StoreSpec, low: Any, high: Any, times: tuple[int, int]) -> Iterator[Any]:
-    """The rows of a range of keys."""
+    """Yields the rows of a range of keys."""
     _check_times(spec, times)
     if spec.kind == "versioned":
         raise CommandError(f"store {spec.name!r} is versioned: its keys cannot be listed", hint="use stores get")
@@ -269,23 +270,23 @@ def _show(spec: StoreSpec, rows: list[tuple[Any, Any]], output: str) -> None:
     table = []
     for key, value in rows:
         window = [format_time(key.start), format_time(key.end)] if isinstance(key, Windowed) else []
-        bare = value.value if stamped else value
+        plain = value.value if stamped else value
         time = [format_time(value.timestamp)] if stamped else []
-        table.append([shown(key.key if isinstance(key, Windowed) else key), *window, shown(bare), *time])
+        table.append([to_text(key.key if isinstance(key, Windowed) else key), *window, to_text(plain), *time])
     columns = ["Key", *(["Start", "End"] if timed else []), "Value", *(["Timestamp"] if stamped else [])]
     if not table:
-        print_note(f"store {spec.name} has no such rows")
+        print_note(f"store {spec.name} has no matching rows")
         return
     print_rows(columns, table, "table")
 
 
 def _row(key: Any, value: Any) -> dict[str, Any]:
-    row: dict[str, Any] = {"key": plain(key)}
+    row: dict[str, Any] = {"key": to_json_value(key)}
     if isinstance(key, Windowed):
-        row = {"key": plain(key.key), "start": key.start, "end": key.end}
+        row = {"key": to_json_value(key.key), "start": key.start, "end": key.end}
     if hasattr(value, "timestamp"):
-        row |= {"value": plain(value.value), "timestamp": value.timestamp}
+        row |= {"value": to_json_value(value.value), "timestamp": value.timestamp}
         if getattr(value, "valid_to", None) is not None:
             row["valid_to"] = value.valid_to
         return row
-    return {**row, "value": plain(value)}
+    return {**row, "value": to_json_value(value)}

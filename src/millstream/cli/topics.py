@@ -1,4 +1,4 @@
-"""`millstream topics`: make, look at, change and delete topics."""
+"""`millstream topics`: creates, describes, alters and deletes topics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from millstream.text.sizes import show_bytes
 if TYPE_CHECKING:
     from millstream.log.api import Stored
 
-topics = typer.Typer(no_args_is_help=True, help="Make, look at, change and delete topics.")
+topics = typer.Typer(no_args_is_help=True, help="Create, describe, alter and delete topics.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 
@@ -32,40 +32,40 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 )
 def create(
     name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many partitions it has.")] = 1,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="The number of partitions.")] = 1,
     config: Annotated[
         list[str] | None,
         typer.Option("--config", "-c", metavar="KEY=VALUE", help="Kafka's keys, such as retention.ms=3600000."),
     ] = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="If there is such a topic, leave it as it is.")
+        bool, typer.Option("--if-not-exists", help="If the topic exists, leave it unchanged.")
     ] = False,
     data: Data = None,
 ) -> None:
-    """Makes a topic, and the data directory if there is none yet."""
+    """Creates a topic, and the data directory if it does not exist."""
     with open_data(data, create=True) as log:
         try:
             topic = log.create_topic(name, partitions, to_pairs(config), exist_ok=if_not_exists)
         except TopicExistsError as error:
-            raise TopicExistsError(error.message, hint="--if-not-exists leaves it as it is") from None
+            raise TopicExistsError(error.message, hint="--if-not-exists leaves it unchanged") from None
     print_note(f"topic {topic.name} has {topic.partitions} partition{'s' if topic.partitions > 1 else ''}")
 
 
 @command(topics, "list", "millstream topics list", "millstream topics list --all --output json")
 def list_(
-    all: Annotated[bool, typer.Option("--all", help="Internal topics of applications, too.")] = False,
+    all: Annotated[bool, typer.Option("--all", help="Include internal topics of applications.")] = False,
     data: Data = None,
     output: Output = "table",
 ) -> None:
-    """Lists the topics, with how much is in them. The brokers of a cluster do not tell the size."""
+    """Lists the topics with their records and sizes. On a cluster, sizes are not available."""
     with open_data(data) as log:
-        found = [topic for topic in log.topics() if all or not topic.internal]
+        listed = [topic for topic in log.topics() if all or not topic.internal]
         rows = []
-        for topic in found:
+        for topic in listed:
             held = log.sizes(topic.name)
             size = _total(held)
-            records = sum(each.records for each in held)
-            row = [topic.name, topic.partitions, records, _shown(size), topic.internal]
+            records = sum(partition.records for partition in held)
+            row = [topic.name, topic.partitions, records, _size_text(size), topic.internal]
             rows.append(row if output == "table" else [*row[:3], size, topic.internal, dict(topic.config)])
     if not rows and output == "table":
         print_note("there are no topics")
@@ -90,7 +90,7 @@ def describe(name: Name, data: Data = None, output: Output = "table") -> None:
         print_json({"name": name, "internal": topic.internal, "config": dict(topic.config), "partitions": parts})
         return
     print_text(f"topic {name}{', internal' if topic.internal else ''}\nconfig: {_settings(topic.config)}\n")
-    print_rows(columns, [[*row[:-1], _shown(row[-1])] for row in rows], output)
+    print_rows(columns, [[*row[:-1], _size_text(row[-1])] for row in rows], output)
 
 
 @command(
@@ -106,14 +106,14 @@ def alter(
         typer.Option("--config", "-c", metavar="KEY=VALUE", help="Kafka's keys, such as retention.ms=3600000."),
     ] = None,
     default: Annotated[
-        list[str] | None, typer.Option("--default", metavar="KEY", help="A key that gets its default again.")
+        list[str] | None, typer.Option("--default", metavar="KEY", help="A key to reset to its default.")
     ] = None,
     data: Data = None,
 ) -> None:
     """Changes the configuration of a topic."""
     changes: dict[str, str | None] = {**to_pairs(config), **dict.fromkeys(default or ())}
     if not changes:
-        raise UsageError("nothing is to be changed", hint="give --config KEY=VALUE or --default KEY")
+        raise UsageError("there is nothing to change", hint="add --config KEY=VALUE or --default KEY")
     with open_data(data) as log:
         topic = log.alter_topic(name, changes)
     print_note(f"topic {name}: {_settings(topic.config)}")
@@ -121,9 +121,9 @@ def alter(
 
 @command(topics, "delete", "millstream topics delete orders --yes")
 def delete(name: Name, yes: Yes = False, data: Data = None) -> None:
-    """Deletes a topic with all its records. It asks first."""
+    """Deletes a topic with all its records, after confirmation."""
     with open_data(data) as log:
-        records = sum(each.records for each in log.sizes(name))
+        records = sum(partition.records for partition in log.sizes(name))
         confirm(f"Delete topic {name} with {records} records?", yes=yes)
         log.delete_topic(name)
     print_note(f"topic {name} is deleted")
@@ -131,9 +131,9 @@ def delete(name: Name, yes: Yes = False, data: Data = None) -> None:
 
 @command(topics, "compact", "millstream topics compact prices")
 def compact(name: Name, data: Data = None, output: Output = "table") -> None:
-    """Removes the records of a compacted topic that later ones with the same key have replaced.
+    """Compacts a topic: removes the records that later ones with the same key have replaced.
 
-    What an application may still read again stays. On a cluster it does nothing: brokers compact by themselves.
+    Records that an application may still replay are kept. On a cluster it does nothing: brokers compact topics.
     """
     with open_data(data) as log:
         log.topic(name)
@@ -152,16 +152,16 @@ def _settings(config: Mapping[str, str]) -> str:
 
 
 def _total(held: list[Stored]) -> int | None:
-    sizes = [each.size for each in held if each.size is not None]
+    sizes = [partition.size for partition in held if partition.size is not None]
     return sum(sizes) if len(sizes) == len(held) else None
 
 
-def _shown(size: int | None) -> str | None:
+def _size_text(size: int | None) -> str | None:
     return None if size is None else show_bytes(size)
 
 
 def check_partition(name: str, partitions: int, partition: int | None) -> None:
-    """Makes sure that a topic has a partition."""
+    """Raises an error if a topic does not have a partition."""
     if partition is None:
         return
     if partition < 0:

@@ -1,4 +1,4 @@
-"""Secrets: where they come from, and how they are kept from being printed."""
+"""Secrets in the configuration: references to variables and files, and values that are never printed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REFERENCE = re.compile(r"\$\{(?P<kind>env|file):(?P<name>[^}]+)\}")
 
 
 class Secret:
-    """A text that is not shown: not by `repr`, not in a message, not in a log.
+    """A text that `repr`, messages and logs do not show.
 
     >>> Secret("hunter2")
     Secret(…)
@@ -44,9 +44,9 @@ class Secret:
 
 
 def protected(key: str, value: Any) -> Any:
-    """Returns the value of a configuration key: what it refers to, and hidden if its name says that it is a secret.
+    """Returns the value of a configuration key with references resolved, as a `Secret` if the key names one.
 
-    A value may be ``${env:NAME}``, an environment variable, or ``${file:PATH}``, what is in a file.
+    ``${env:NAME}`` refers to an environment variable, ``${file:PATH}`` to the contents of a file.
 
     >>> protected("sasl.username", "anna"), protected("sasl.password", "hunter2")
     ('anna', Secret(…))
@@ -55,18 +55,18 @@ def protected(key: str, value: Any) -> Any:
         ConfigError: There is no such variable or file.
     """
     if isinstance(value, str):
-        value = _REFERENCE.sub(lambda found: _looked_up(key, found["kind"], found["name"]), value)
+        value = _REFERENCE.sub(lambda match: _resolve(key, match["kind"], match["name"]), value)
         if _SECRET.search(key):
             return Secret(value)
     return value
 
 
 def reveal(value: Any) -> Any:
-    """Returns what a value is, if it is hidden."""
+    """Returns the text of a `Secret`, and any other value unchanged."""
     return value.reveal() if isinstance(value, Secret) else value
 
 
-def _looked_up(key: str, kind: str, name: str) -> str:
+def _resolve(key: str, kind: str, name: str) -> str:
     if kind == "env":
         try:
             return os.environ[name]

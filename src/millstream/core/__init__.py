@@ -1,3 +1,3 @@
-"""What every layer uses: records, durations, names, partitioning, frozen classes, failpoints."""
+"""Types and functions that every layer uses: records, durations, names, partitioning, frozen classes, failpoints."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Durations as people write them, turned into milliseconds."""
+"""Durations: from text to milliseconds and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Duration: TypeAlias = int | str | timedelta
 """A length of time: a ``timedelta``, a string such as ``"5m"`` or ``"1h30m"``, or a number of milliseconds."""
 
 END_OF_TIME = 2**63 - 1
-"""The latest timestamp: the greatest number of milliseconds that a topic or a store holds, as in Kafka."""
+"""The latest timestamp in milliseconds that a topic or a store can hold, as in Kafka."""
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"(\d+)(ms|[smhdw])")
@@ -52,7 +52,7 @@ def _read(duration: Duration) -> int | None:
 
 
 def later(time: int, by: int) -> int:
-    """Returns a time that is later by a duration, at most the end of time.
+    """Returns the sum of a time and a duration, at most END_OF_TIME.
 
     >>> later(5, 10), later(END_OF_TIME - 1, 10) == END_OF_TIME
     (15, True)
@@ -61,7 +61,7 @@ def later(time: int, by: int) -> int:
 
 
 def show_ms(ms: int) -> str:
-    """Spells milliseconds as a person would write them.
+    """Returns milliseconds as text with units.
 
     >>> show_ms(5_400_000), show_ms(1_500), show_ms(0)
     ('1h30m', '1s500ms', '0ms')

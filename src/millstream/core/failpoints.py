@@ -1,13 +1,13 @@
-"""Places at which a test can make the process die, to see what is left behind.
+"""Points at which a test can kill the process, to check recovery.
 
-A module declares a point once and passes it where a crash would be interesting:
+A module declares a point once, and reaches it where a crash is to be tested:
 
     BEFORE_COMMIT = declare("log.publish.before-commit")
     ...
     reach(BEFORE_COMMIT)
 
-Nothing happens there unless the environment variable ``MILLSTREAM_FAILPOINT`` names the point, as ``name`` or, to die
-at the n-th pass, ``name:n``. The process then ends at once, as if it were killed.
+If the environment variable ``MILLSTREAM_FAILPOINT`` is ``name``, the process exits at the point without any cleanup;
+``name:n`` exits at the n-th pass. Otherwise a point does nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from millstream.errors import ConfigError
 EXIT_STATUS = 137
 
 FAILPOINTS: set[str] = set()
-"""The names of all points of the modules that are loaded."""
+"""The names of the points of all loaded modules."""
 
 
 class _Armed:
-    """The point at which to die, and how many passes are left."""
+    """The armed point, and the remaining passes."""
 
     __slots__ = ("left", "name")
 
@@ -36,16 +36,16 @@ _armed: _Armed | None = None
 
 
 def declare(name: str) -> str:
-    """Returns the point of that name, which no other module may have."""
+    """Declares a point and returns it. Its name must be unique."""
     if name in FAILPOINTS:
-        raise ConfigError(f"there is a failpoint {name!r} already")
+        raise ConfigError(f"failpoint {name!r} is already declared")
     FAILPOINTS.add(name)
     return name
 
 
 def arm(specification: str | None) -> None:
-    """Makes the process die at a point, given as in the environment variable; at none for None or ""."""
-    global _armed  # noqa: PLW0603  (what `reach` looks at must be the quickest thing to look at)
+    """Arms a point, given as in the environment variable. None and "" disarm it."""
+    global _armed  # noqa: PLW0603  (`reach` must be fast, and a global is the fastest to read)
     if not specification:
         _armed = None
         return
@@ -56,7 +56,7 @@ def arm(specification: str | None) -> None:
 
 
 def reach(point: str) -> None:
-    """Passes a point: dies here if it was asked for, else does nothing."""
+    """Passes a point: exits the process if the point is armed and this is its last pass."""
     if _armed is not None and _armed.name == point:
         _armed.left -= 1
         if not _armed.left:

@@ -1,8 +1,7 @@
-"""Frozen classes with slots that cost little to import.
+"""Frozen classes with slots that are fast to import.
 
-``dataclass`` writes and compiles source for every class, more than half a millisecond each; with the sixty or so of a
-plan and its expressions that would be much of what importing Millstream costs. These classes share their methods
-instead.
+``dataclass`` generates and compiles source for every class, which takes more than half a millisecond each: with the
+sixty or so classes of plan nodes and expressions, a large part of the import time. These classes share their methods.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ F = TypeVar("F", bound="Frozen")
 
 
 class _FrozenMeta(type):
-    """Makes slots of the annotated fields, and keeps their defaults apart, which slots cannot hold."""
+    """Turns annotated fields into slots, and stores their defaults separately, because slots cannot hold them."""
 
     def __new__(
         meta, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, kw_only: bool = False
     ) -> _FrozenMeta:
-        del kw_only  # for type checkers: at run time any field may be given by name
+        del kw_only  # for type checkers only: at run time every field can be passed by name
         annotations = namespace.get("__annotations__", {})
         own = tuple(f for f, t in annotations.items() if not f.startswith("_") and not str(t).startswith("ClassVar"))
         defaults = {f: namespace.pop(f) for f in own if f in namespace}
@@ -36,10 +35,10 @@ class _FrozenMeta(type):
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 class Frozen(metaclass=_FrozenMeta):
-    """The base of classes whose fields are their annotations, as in a frozen dataclass.
+    """The base of classes whose annotations are their fields, as in a frozen dataclass.
 
-    Fields are given by position or name when an object is made, and never change; ``__post_init__`` may check them.
-    Objects are equal only to themselves; see `Value` for those that are equal by their fields.
+    The constructor takes fields by position or name; they never change. ``__post_init__`` may check them. Objects are
+    compared by identity; see `Value` for comparison by fields.
 
     >>> class Point(Frozen):
     ...     x: int
@@ -56,22 +55,22 @@ class Frozen(metaclass=_FrozenMeta):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if len(args) > len(self._fields):
             raise TypeError(f"{type(self).__name__} has {len(self._fields)} fields, not {len(args)}")
-        given = dict(zip(self._fields, args, strict=False))
+        positional = dict(zip(self._fields, args, strict=False))
         for field in kwargs:
-            if field in given:
-                raise TypeError(f"{type(self).__name__}: {field!r} is given twice")
+            if field in positional:
+                raise TypeError(f"{type(self).__name__}: {field!r} is passed twice")
             if field not in self._fields:
                 hint = suggestion(field, self._fields) or f"it has: {', '.join(self._fields)}"
                 raise TypeError(f"{type(self).__name__} has no {field!r}; {hint}")
-        values = {**self._defaults, **given, **kwargs}
+        values = {**self._defaults, **positional, **kwargs}
         for field in self._fields:
             if field not in values:
-                raise TypeError(f"{type(self).__name__} needs its field {field}")
+                raise TypeError(f"{type(self).__name__} is missing its field {field}")
             object.__setattr__(self, field, values[field])
         self.__post_init__()
 
     def __post_init__(self) -> None:
-        """Checks the fields; there is nothing to check here."""
+        """Checks the fields. Subclasses override it."""
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a {type(self).__name__} cannot be changed")
@@ -88,7 +87,7 @@ class Frozen(metaclass=_FrozenMeta):
 
 
 class Value(Frozen):
-    """The base of frozen classes whose objects are equal if their fields are."""
+    """The base of frozen classes that are compared by their fields."""
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -110,5 +109,5 @@ def fields(item: Frozen) -> tuple[str, ...]:
 
 
 def defaults(item: Frozen) -> dict[str, Any]:
-    """The values that fields have if nothing is said."""
+    """The default values of an object's fields."""
     return item._defaults

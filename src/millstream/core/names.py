@@ -1,6 +1,6 @@
-"""The one place where names are checked.
+"""Validation of names.
 
-Topics, stores, operators and applications follow Kafka's rule for topic names, because all of them end up in one.
+Topics, stores, operators and applications follow Kafka's rule for topic names, because topic names contain all of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_name(name: str, what: str) -> str:
-    """Returns the name if it is legal, else raises an error that says what is wrong with it.
+    """Returns the name if it is legal, else raises an error with the reason.
 
     >>> check_name("word-counts", "topic")
     'word-counts'

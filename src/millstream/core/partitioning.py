@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: Kafka's default partitioner, so that Millstream and Java agree on it."""
+"""The partition of a key, by Kafka's default partitioner, so that Millstream and Java clients agree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FACTOR = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 _POSITIVE = 0x7FFFFFFF
 
-# Reads the first n words of 4 bytes, for keys of up to 67 bytes.
+# Unpacks the first n words of 4 bytes, for keys of up to 67 bytes.
 _READ_WORDS = tuple(Struct(f"<{count}I").unpack_from for count in range(17))
 
 
@@ -35,16 +35,15 @@ def to_positive(number: int) -> int:
 
 
 def partition_for(key: bytes | None, partitions: int) -> int:
-    """Returns the partition of a key among so many, the same one as Kafka's producers choose.
+    """Returns the partition that Kafka's producers choose for a key.
 
-    A null key belongs to partition 0. (Kafka's producers spread null keys at random; Millstream gives the same
-    answer each time it is asked.)
+    A null key belongs to partition 0. (Kafka's producers spread null keys at random; Millstream is deterministic.)
 
     >>> partition_for(b"foobar", 50)
     16
 
     Raises:
-        ConfigError: If there is not at least one partition.
+        ConfigError: The number of partitions is below 1.
     """
     if partitions < 1:
         raise ConfigError(f"a topic has at least 1 partition, not {partitions}")

@@ -1,4 +1,4 @@
-"""The partitions of many keys at once: the arithmetic of `millstream.core.partitioning`, over a whole Arrow array."""
+"""The partitions of an Arrow array of keys: the arithmetic of `millstream.core.partitioning`, vectorized."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _SEED = np.uint32(0x9747B28C)
 _FACTOR = np.uint32(0x5BD1E995)
 _POSITIVE = np.uint32(0x7FFFFFFF)
 
-# So many keys at a time stay in the processor's cache with all that is computed from them.
+# A chunk of keys and its intermediate results fit into the processor's cache.
 _CHUNK = 16_384
 
-# What remains of the word that holds a key's last bytes, by how many they are.
+# Masks of the word that contains the last 0 to 3 bytes of a key.
 _TAIL_MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)
 
 
@@ -33,7 +33,7 @@ def partitions_for(keys: pa.Array, count: int) -> NDArray[np.int32]:
     [16, -1, 31]
 
     Raises:
-        ConfigError: If there is not at least one partition.
+        ConfigError: The number of partitions is below 1.
     """
     if count < 1:
         raise ConfigError(f"a topic has at least 1 partition, not {count}")
@@ -58,7 +58,7 @@ def partitions_for(keys: pa.Array, count: int) -> NDArray[np.int32]:
 
 def _words(data: NDArray[np.uint8]) -> Words:
     """Returns a view of bytes in which element i is the little-endian word that begins at byte i."""
-    # The last key may end within three bytes of the end, or be empty and begin at it: four more can always be read.
+    # Padding: a word that begins within the last three bytes, or at the end (an empty key), can be read, too.
     padded = np.zeros(len(data) + 4, np.uint8)
     padded[: len(data)] = data
     return np.ndarray((len(data) + 1,), "<u4", padded, 0, (1,))

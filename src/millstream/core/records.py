@@ -1,4 +1,4 @@
-"""What flows through a topology: records, and the windowed keys of windowed tables."""
+"""Records, their headers, and the windowed keys of windowed tables."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
 class UnreadableHeaders(tuple[tuple[str, bytes | None], ...]):  # noqa: SLOT001  (a tuple can have no slots)
-    """Stands for the headers of a record whose headers cannot be read. It is an empty tuple.
+    """An empty tuple in place of headers that cannot be decoded.
 
     Attributes:
-        reason: Why they cannot be read.
+        reason: Why they cannot be decoded.
     """
 
     reason: str
 
     def __new__(cls, reason: str) -> Self:
-        """Makes it, with the reason."""
+        """Creates the empty tuple with a reason."""
         headers = super().__new__(cls)
         headers.reason = reason
         return headers
 
 
 def check_headers(headers: Any) -> None:
-    """Raises a `TypeError` or a `ValueError` that names the header if these are not headers of a record.
+    """Raises a `TypeError` or a `ValueError` that names the invalid header, if there is one.
 
     >>> check_headers((("trace", b"1"), ("empty", None)))
     >>> check_headers((("trace", "1"),))
@@ -49,11 +49,13 @@ def check_headers(headers: Any) -> None:
         try:
             name.encode()
         except UnicodeEncodeError:
-            raise ValueError(f"the name of header {name!r} has half of a surrogate pair, which is no text") from None
+            raise ValueError(
+                f"the name of header {name!r} contains a lone surrogate, which cannot be encoded"
+            ) from None
 
 
 ERROR_HEADER = "__streams.errors."
-"""How the names of the headers begin that say of a dead letter why it is one."""
+"""The prefix of the headers of a dead letter that describe its error."""
 
 
 class Windowed(NamedTuple, Generic[K]):

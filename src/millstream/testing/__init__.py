@@ -1,4 +1,4 @@
-"""Runs a topology in a test, in milliseconds, without a server."""
+"""Runs an application in a test, in milliseconds, without Spark and without a broker."""
 
 from __future__ import annotations
 

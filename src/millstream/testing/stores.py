@@ -1,4 +1,4 @@
-"""Reading stores in a test, whatever the number of partitions."""
+"""Read-only stores over all partitions, for the test driver."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def read_store(spec: StoreSpec, stores: list[Any], *, timestamped: bool = False)
 
 
 class AllPartitions:
-    """The parts of a store that several tasks have, read as one.
+    """The partitions of a store, read as one store.
 
-    Every method of a store can be called: one that gives a value asks the parts in turn until one has it, one that
-    gives entries gives those of all parts, ordered by the bytes of their keys.
+    It has every method of a store. A method that returns a value returns the first that a partition has; a method that
+    returns entries returns those of all partitions, ordered by the bytes of their keys.
     """
 
     def __init__(self, spec: StoreSpec, partitions: list[Any]) -> None:
@@ -32,24 +32,24 @@ class AllPartitions:
         if not callable(members[0]):
             return members[0]
 
-        def ask(*args: Any, **kwargs: Any) -> Any:
-            answers = [member(*args, **kwargs) for member in members]
+        def call(*args: Any, **kwargs: Any) -> Any:
+            results = [member(*args, **kwargs) for member in members]
             if name == "approximate_num_entries":
-                return sum(answers)
-            if isinstance(answers[0], list):
-                return self._together(answers, name)
-            if isinstance(answers[0], Iterator):
-                return iter(self._together([list(answer) for answer in answers], name))
-            return next((answer for answer in answers if answer is not None), None)
+                return sum(results)
+            if isinstance(results[0], list):
+                return self._merge(results, name)
+            if isinstance(results[0], Iterator):
+                return iter(self._merge([list(result) for result in results], name))
+            return next((result for result in results if result is not None), None)
 
-        return ask
+        return call
 
-    def _together(self, answers: list[list[Any]], name: str) -> list[Any]:
-        """The entries of all parts, in order; those of one key are all in one part."""
-        found = [answer for answer in answers if answer]
-        if len(found) < 2:
-            return found[0] if found else []
-        entries = [entry for answer in found for entry in answer]
+    def _merge(self, results: list[list[Any]], name: str) -> list[Any]:
+        """Merges the entries of all partitions in order. All entries of a key are in one partition."""
+        nonempty = [result for result in results if result]
+        if len(nonempty) < 2:
+            return nonempty[0] if nonempty else []
+        entries = [entry for result in nonempty for entry in result]
         return sorted(entries, key=self._order, reverse=name.startswith(("reverse", "backward")))
 
     def _order(self, entry: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The topics of a test: where records are piped in, and where they are read."""
+"""Input and output topics of the test driver."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _MISSING: Any = object()
 
 
 def as_headers(headers: HeadersLike) -> Headers:
-    """Headers as records have them, from a mapping or pairs, with strings or bytes."""
+    """Converts a mapping or pairs, with strings or bytes, to the headers of a record."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in pairs)
 
 
 class TestInput(Generic[K, V]):
-    """Pipes records into a topic; made by `TestDriver.input`."""
+    """Pipes records into a topic. Created by `TestDriver.input`."""
 
-    __test__ = False  # not a class of tests, whatever pytest thinks of its name
+    __test__ = False  # pytest must not collect it as a class of tests
 
     def __init__(self, send: Callable[[Record[Any, Any], int | None], None], start: int, advance: int) -> None:
         self._send = send
@@ -64,9 +64,9 @@ class TestInput(Generic[K, V]):
 
         Args:
             *key_and_value: The value, or the key and the value.
-            timestamp: In milliseconds; by default the input's own time, which starts at 0.
+            timestamp: In milliseconds. Default: the current time of the input, which starts at 0.
             headers: A mapping, or pairs; values as strings or bytes.
-            partition: Where it goes; by default the key decides.
+            partition: The partition. Default: determined by the key.
         """
         if len(key_and_value) == 1 and isinstance(key_and_value[0], Record):
             self.pipe_records(key_and_value)
@@ -80,46 +80,46 @@ class TestInput(Generic[K, V]):
         self._send(Record(key, value, time, as_headers(headers)), partition)
 
     def pipe_records(self, records: Iterable[Record[K, V]]) -> None:
-        """Pipes records one after the other."""
+        """Pipes several records."""
         for record in records:
             if not isinstance(record, Record):
                 raise TypeError(f"pipe_records() takes records, got {record!r}: write Record(key, value, timestamp)")
             self._send(record, None)
 
     def pipe_values(self, values: Iterable[V]) -> None:
-        """Pipes values without keys, at the input's own time."""
+        """Pipes values without keys, at the current time of the input."""
         for value in values:
             self.pipe(value)
 
     def pipe_pairs(self, pairs: Iterable[tuple[K, V]]) -> None:
-        """Pipes (key, value) pairs, at the input's own time."""
+        """Pipes (key, value) pairs, at the current time of the input."""
         for key, value in pairs:
             self.pipe(key, value)
 
     def advance_time(self, by: Duration) -> None:
-        """Moves the input's own time on."""
+        """Advances the current time of the input."""
         self._time += to_ms(by)
 
 
 class TestOutput(Generic[K, V]):
-    """Reads what was written to a topic; made by `TestDriver.output`. Each record is read once."""
+    """Reads the records of a topic, each once. Created by `TestDriver.output`."""
 
     __test__ = False
 
-    def __init__(self, log: list[Any], key: Serde[Any], value: Serde[Any], before: Callable[[], None]) -> None:
+    def __init__(self, log: list[Any], key: Serde[Any], value: Serde[Any], before_read: Callable[[], None]) -> None:
         self._log = log
         self._key = key
         self._value = value
         self._position = 0
-        self._before = before
+        self._before_read = before_read
 
     def __len__(self) -> int:
-        self._before()
+        self._before_read()
         return len(self._log) - self._position
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to read."""
+        """Whether all records have been read."""
         return len(self) == 0
 
     def read(self) -> Record[K, V]:
@@ -129,25 +129,25 @@ class TestOutput(Generic[K, V]):
             LookupError: There is none.
         """
         if self.is_empty:
-            raise LookupError("there is no record to read; is_empty tells before")
-        raw = self._log[self._position]
+            raise LookupError("there is no record to read; check is_empty first")
+        record = self._log[self._position]
         self._position += 1
-        key, value = cast("K", self._key.deserialize(raw.key)), cast("V", self._value.deserialize(raw.value))
-        return Record(key, value, raw.timestamp, raw.headers)
+        key, value = cast("K", self._key.deserialize(record.key)), cast("V", self._value.deserialize(record.value))
+        return Record(key, value, record.timestamp, record.headers)
 
     def read_all(self) -> list[Record[K, V]]:
-        """Reads all records that have not been read."""
+        """Reads the remaining records."""
         return [self.read() for _ in range(len(self))]
 
     def read_values(self) -> list[V]:
-        """Reads the values of all records that have not been read."""
+        """Reads the values of the remaining records."""
         return [record.value for record in self.read_all()]
 
     def read_pairs(self) -> list[tuple[K, V]]:
-        """Reads the (key, value) pairs of all records that have not been read."""
+        """Reads the (key, value) pairs of the remaining records."""
         return [(record.key, record.value) for record in self.read_all()]
 
     def read_table(self) -> dict[K, V]:
-        """Reads all that has not been read, as a table: the last value of each key, without the deleted ones."""
+        """Reads the remaining records as a table: the last value of each key, without deleted keys."""
         rows = dict(self.read_pairs())
         return {key: value for key, value in rows.items() if value is not None}

@@ -1,3 +1,3 @@
-"""Text for people: escaping, sizes, HTML for notebooks, and suggestions for misspelt names."""
+"""Text that people read: escaping, sizes, HTML for notebooks, and hints for unknown attributes."""
 
 from __future__ import annotations

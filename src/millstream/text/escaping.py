@@ -1,7 +1,7 @@
-"""Text from records, exceptions and names, made safe to show: escaped, indented and shortened.
+"""Makes text from records, exceptions and names safe to print: escaped, indented and shortened.
 
-A terminal acts on control characters, a forged line looks like one of ours, and bidirectional marks reverse what a
-person reads. All text that Millstream did not write itself passes through one of these functions before it is shown.
+Terminals interpret control characters, a forged line looks like a message of Millstream, and bidirectional marks
+reorder text. All text from outside Millstream passes through one of these functions before it is printed.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 MESSAGE = 4_000
-"""How many characters of a message are shown."""
+"""The longest message that is printed, in characters."""
 
 TRACE = 20_000
-"""How many characters of a stack trace are shown."""
+"""The longest stack trace that is printed, in characters."""
 
 _INDENT = "    "
 
 
 def printable(text: str) -> str:
-    r"""Returns text on one line, in which every character that cannot be printed is written as an escape.
+    r"""Returns text on one line, with every unprintable character escaped.
 
     These are control characters (C0, DEL, C1), line and paragraph separators, bidirectional marks, zero-width and other
     format characters, lone surrogates, and spaces other than the usual one.
@@ -32,7 +32,7 @@ def printable(text: str) -> str:
 
 
 def shorten(text: str, most: int = MESSAGE) -> str:
-    """Returns text of about ``most`` characters: from the middle of a longer text, the rest is left out.
+    """Returns text of about ``most`` characters, omitting the middle of a longer text.
 
     >>> shorten("a" * 50 + "b" * 50, 20)
     'aaaaaaaaaaaaaaa … (80 characters left out) … bbbbb'
@@ -44,7 +44,7 @@ def shorten(text: str, most: int = MESSAGE) -> str:
 
 
 def readable(text: str, most: int = MESSAGE) -> str:
-    r"""Returns a message as it can be shown: escaped and shortened. Its first line begins at the margin, and no other.
+    r"""Returns a message escaped and shortened. Only its first line begins at the margin.
 
     >>> print(readable("no such key\nerror: all is lost\x07"))
     no such key
@@ -53,13 +53,13 @@ def readable(text: str, most: int = MESSAGE) -> str:
     if len(text) <= most and text.isprintable():
         return text
     first, *rest = _lines(shorten(text, most))
-    if not all(line.startswith(_INDENT) for line in rest if line):  # else it has passed through here before
+    if not all(line.startswith(_INDENT) for line in rest if line):  # else the message was processed before
         rest = [_INDENT + line if line else line for line in rest]
     return "\n".join([first, *rest])
 
 
 def indented(text: str, most: int = TRACE) -> str:
-    r"""Returns a text of several lines, such as a stack trace, as it can be shown: no line begins at the margin.
+    r"""Returns a text of several lines, such as a stack trace, escaped, shortened and indented.
 
     >>> print(indented("Traceback:\n  File 'x'\x1b\n"))
         Traceback:
@@ -74,7 +74,7 @@ def _lines(text: str) -> list[str]:
 
 
 def error_text(error: BaseException) -> str:
-    """Returns the class and the text of an exception, as a message has it.
+    """Returns the class and the text of an exception, for a message.
 
     >>> error_text(KeyError("id"))
     "KeyError: 'id'"
@@ -83,30 +83,30 @@ def error_text(error: BaseException) -> str:
 
 
 def trace_text(error: BaseException) -> str:
-    """Returns the stack trace of an exception, as it can be shown."""
-    import traceback  # noqa: PLC0415  (only a failure needs it)
+    """Returns the stack trace of an exception, escaped and indented."""
+    import traceback  # noqa: PLC0415  (needed only after a failure)
 
     return indented("".join(traceback.format_exception(error)))
 
 
 def plain_text(error: BaseException) -> str:
-    """Returns the text of an exception as it is, whatever its ``__str__`` does."""
+    """Returns the text of an exception without escaping, even if its ``__str__`` raises."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  (whatever the user's __str__ raises, the exception itself must be told)
+    except Exception:  # noqa: BLE001  (a failing __str__ must not hide the exception)
         return "(its text cannot be read)"
 
 
 def json_text(data: Any) -> str:
-    r"""Returns data as one line of JSON in which characters that cannot be printed are written as ``\uXXXX``.
+    r"""Returns data as one line of JSON with unprintable characters escaped as ``\uXXXX``.
 
-    A reader of JSON gets the very same text back.
+    A JSON parser restores the original text.
 
     >>> print(json_text({"é": "\x9b31m\u2028"}))
     {"é": "\u009b31m\u2028"}
 
     Raises:
-        ValueError: There is a number in it that JSON does not have: NaN or an infinity.
+        ValueError: The data contains NaN or an infinity, which JSON lacks.
     """
     import json  # noqa: PLC0415  (`import millstream` does not need it)
 

@@ -1,4 +1,4 @@
-"""How objects look in a notebook: small HTML tables. All text in them is escaped."""
+"""HTML tables that represent objects in notebooks. All text in them is escaped."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from itertools import islice
 from typing import Any
 
 ROWS = 20
-"""How many rows of a store are shown."""
+"""The number of rows of a store in its table."""
 
 _LONGEST = 200
 _CELL = "text-align:left;white-space:pre-wrap"
 
 
 def show(value: object) -> str:
-    """A value in a few characters; control characters are escaped, as `repr` does it."""
+    """Returns the `repr` of a value, shortened."""
     try:
         text = repr(value)
-    except Exception as error:  # noqa: BLE001  (a class of the user's must not keep a notebook from showing the rest)
+    except Exception as error:  # noqa: BLE001  (a failing __repr__ of a user's class must not hide the other rows)
         text = f"<{type(value).__name__}: its repr raised {type(error).__name__}>"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
-    """A table with a title above and a note below it."""
+    """Returns a table with a title above and a note below it."""
     lines = (f"<tr>{_cells('td', row)}</tr>" for row in rows)
     caption = f"<div><b>{escape(title)}</b></div>"
     below = f"<div><small>{escape(note)}</small></div>" if note else ""
@@ -37,20 +37,20 @@ def _cells(tag: str, texts: Iterable[str]) -> str:
 
 
 def facts(title: str, named: Iterable[tuple[str, object]]) -> str:
-    """A table of facts, those that are None left out."""
+    """Returns a table of names and values, without those that are None."""
     rows = [(name, str(value)) for name, value in named if value is not None]
     return table(title, ("", ""), rows)
 
 
 def first_rows(title: str, header: Sequence[str], rows: Iterable[tuple[Any, ...]], count: int) -> str:
-    """The first rows of many; ``count``: about how many there are."""
+    """Returns a table of the first rows; ``count`` is the approximate total."""
     shown = [[show(cell) for cell in row] for row in islice(rows, ROWS)]
     note = f"the first {len(shown)} of about {max(count, len(shown)):,} rows" if len(shown) == ROWS else ""
     return table(title, header, shown, note or f"{len(shown)} rows")
 
 
 def operator(shown: object, node: Any, key: Any, value: Any) -> str:
-    """A stream or a table: the operator that makes it, the user's line, its serdes and its store."""
+    """Returns a table that describes a stream or a table: its operator, the line of user code, its serdes and store."""
     serdes = [(part, getattr(serde, "name", None)) for part, serde in (("key", key), ("value", value))]
     store = getattr(getattr(node, "store", None), "name", None)
     return facts(repr(shown), [("operator", node.kind), ("made at", node.at), *serdes, ("store", store)])

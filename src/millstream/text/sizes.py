@@ -1,10 +1,10 @@
-"""Sizes as people read them."""
+"""Sizes in bytes, as text."""
 
 from __future__ import annotations
 
 
 def show_bytes(size: float) -> str:
-    """Returns a size as people read it.
+    """Returns a number of bytes as text with a unit.
 
     >>> show_bytes(512), show_bytes(5_300_000)
     ('512 B', '5.1 MB')

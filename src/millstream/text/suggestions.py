@@ -1,4 +1,4 @@
-"""Attributes that objects of the DSL do not have: where the same is found, or how it is spelt."""
+"""Hints for unknown attributes of DSL objects: the equivalent operator, or the right spelling."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ _ELSEWHERE: dict[str, dict[str, str]] = {
 
 
 def suggesting_attributes(cls: C) -> C:
-    """Lets a class answer for attributes that it lacks with an error that says where the same is found.
+    """Makes access to an unknown attribute of a class raise an error with a hint.
 
-    Type checkers do not see it, so they go on to report misspelt attributes.
+    Type checkers do not see ``__getattr__`` here, so they still report misspelt attributes.
     """
     cls.__getattr__ = _unknown  # type: ignore[attr-defined]
     _CLASSES[cls.__name__] = cls
@@ -126,19 +126,19 @@ def _methods(name: str) -> list[str]:
 
 def _unknown(owner: Any, name: str) -> NoReturn:
     kind = type(owner)
-    # Python itself, copy, pickle and notebooks look for names with an underscore, and mean no mistake.
+    # Python, copy, pickle and notebooks probe for names with an underscore; these are no mistakes.
     if name.startswith("_") or hasattr(kind, name):
         raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
     snake = _CAPITAL.sub(r"_\1", name).lower()
-    public = [known for known in dir(kind) if not known.startswith("_")]
-    elsewhere = _hints(kind)
-    hint = elsewhere.get(snake)
+    public = [attribute for attribute in dir(kind) if not attribute.startswith("_")]
+    hints = _hints(kind)
+    hint = hints.get(snake)
     if hint is None and snake in public:
         hint = f"did you mean {snake!r}?"
     if hint is None:
-        hint = suggestion(snake, public) or _near(snake, elsewhere) or f"it has: {', '.join(public)}"
+        hint = suggestion(snake, public) or _near(snake, hints) or f"it has: {', '.join(public)}"
     error = UnknownAttributeError(f"a {kind.__name__} has no {name!r}", hint=hint)
-    error.name = name  # else Python would look for a near name, too, and tell it behind ours
+    error.name = name  # else Python would append a suggestion of its own
     raise error
 
 

@@ -89,4 +89,4 @@ def test_a_file_that_is_not_there(folder: Path) -> None:
     (folder / "millstream.toml").unlink()
     with pytest.raises(ConfigError, match="cannot be read: No such file") as error:
         profile("test")
-    assert error.value.hint == "profiles are in millstream.toml here, or in the file that MILLSTREAM_CONFIG names"
+    assert error.value.hint == "profiles are read from ./millstream.toml, or from the file that MILLSTREAM_CONFIG names"

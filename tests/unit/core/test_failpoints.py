@@ -64,7 +64,7 @@ def test_a_process_dies_at_the_pass_it_was_told(setting: str | None, status: int
 def test_points_are_listed_and_have_one_owner() -> None:
     point = declare("example.point")
     assert point in failpoints.FAILPOINTS
-    with pytest.raises(ConfigError, match=r"there is a failpoint 'example\.point' already"):
+    with pytest.raises(ConfigError, match=r"failpoint 'example\.point' is already declared"):
         declare("example.point")
     reach(point)
 

@@ -238,7 +238,7 @@ def test_trees_cannot_be_changed() -> None:
 
 def test_nodes_take_their_fields_by_position_or_name() -> None:
     assert Call(function="upper", args=(a,)).same_as(a.upper())
-    with pytest.raises(TypeError, match="needs its field args"):
+    with pytest.raises(TypeError, match="is missing its field args"):
         Call("upper")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="has 2 fields, not 3"):
         Call("upper", (a,), 1)  # type: ignore[call-arg]

@@ -215,7 +215,7 @@ def test_the_latest_time_holds_the_range_and_reaches_to_the_borders_of_blocks(lo
         ((("trace", bytearray(b"1")),), "the value of header 'trace' is bytearray, not bytes"),
         (((b"trace", b"1"),), "the name of header b'trace' is bytes, not str"),
         (((None, b"1"),), "the name of header None is NoneType, not str"),
-        ((("\ud800", b"1"),), "half of a surrogate pair"),
+        ((("\ud800", b"1"),), "lone surrogate"),
         ((("trace", b"1", b"2"),), r"a header is \('trace', b'1', b'2'\), not a \(name, value\) pair"),
         (("trace",), r"a header is 'trace', not a \(name, value\) pair"),
         ({"trace": b"1"}, "the headers are dict, not a tuple"),
