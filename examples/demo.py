@@ -1,9 +1,9 @@
-"""Two applications in one Spark, on data that never ends, and what comes out of them, live in the terminal.
+"""Runs two applications in one Spark session on endless data, and shows their results live in the terminal.
 
     python examples/demo.py [--seconds N] [--keep]
 
-Words and trades are made up as time goes by and written to an embedded log in a directory of their own. The
-applications are those of `word_count` and `stock_statistics`, as they are. Ctrl-C ends everything.
+Generators write words and trades to an embedded log in a temporary directory. The applications are those of
+`word_count` and `stock_statistics`, unchanged. Ctrl-C stops everything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that it can be run as a script
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # makes it runnable as a script
 
 import msgspec
 from examples.generator import Generated, create_topics, write
@@ -42,20 +42,20 @@ from millstream.log import Log, open_log
 from millstream.runtime.lifecycle import State
 
 HISTORY_MS = 60_000
-"""The data begins in the past, so that there are results at once."""
+"""The data starts in the past, so that there are results at once."""
 
 EVERY = 0.25
 NEXT = """
 What to try next:
-  examples/word_count/app.py   one of the two applications that have run here
+  examples/word_count/app.py   one of the two applications of this demo
   examples/README.md           the other one, and five more
-  docs/tutorial.md             your own first one
+  docs/tutorial.md             write your first application
   .venv/bin/millstream --help  the command line
 """
 
 
 class Demo(NamedTuple):
-    """An application, and where its data comes from."""
+    """An application and the generator of its data."""
 
     app: App
     topics: list[str]
@@ -66,8 +66,8 @@ class Demo(NamedTuple):
 def main() -> int:
     """Runs the demo."""
     parser = argparse.ArgumentParser(description="Two applications on Spark, live.")
-    parser.add_argument("--seconds", type=float, help="end after so many seconds (default: at Ctrl-C)")
-    parser.add_argument("--keep", action="store_true", help="keep the data directory, and say where it is")
+    parser.add_argument("--seconds", type=float, help="stop after this many seconds (default: at Ctrl-C)")
+    parser.add_argument("--keep", action="store_true", help="keep the data directory, and print its path")
     options = parser.parse_args()
     directory = make_directory(kept=options.keep)
     os.environ["MILLSTREAM_DATA"] = directory
@@ -88,7 +88,7 @@ def main() -> int:
 
 
 def make_directory(*, kept: bool) -> str:
-    """Makes a data directory. Those of demos that were killed are removed: their names say which process had them."""
+    """Creates a data directory, and removes those of killed demos: their names contain the id of the process."""
     prefix = "millstream-demo-"
     for old in Path(tempfile.gettempdir()).glob(f"{prefix}[0-9]*-*"):
         try:
@@ -96,14 +96,14 @@ def make_directory(*, kept: bool) -> str:
         except ProcessLookupError:
             shutil.rmtree(old, ignore_errors=True)
         except OSError:
-            pass  # it is somebody else's
+            pass  # the process belongs to another user
     return tempfile.mkdtemp(prefix=f"{prefix}kept-" if kept else f"{prefix}{os.getpid()}-")
 
 
 def run(directory: Path, seconds: float | None) -> None:
-    """Starts generators and applications, and shows what they do until Ctrl-C."""
+    """Starts generators and applications, and shows their results until Ctrl-C."""
     demos = [Demo(words, lines.TOPICS, lines.records, 100), Demo(statistics, trades.TOPICS, trades.records, 50)]
-    began, ended = time.monotonic(), threading.Event()
+    started, ended = time.monotonic(), threading.Event()
     console = Console()
     with open_log(directory) as log, contextlib.ExitStack() as stack:
         for demo in demos:
@@ -114,23 +114,23 @@ def run(directory: Path, seconds: float | None) -> None:
         stack.callback(ended.set)
         for demo in demos:
             demo.app.config = Config({**{key: demo.app.config[key] for key in demo.app.config}, "status": "none"})
-        screen = Screen(log, console, began)
+        screen = Screen(log, console, started)
         with screen:
             for demo in demos:
                 screen.handles.append(stack.enter_context(demo.app.start()))
             try:
-                while seconds is None or time.monotonic() - began < seconds:
+                while seconds is None or time.monotonic() - started < seconds:
                     screen.update()
                     time.sleep(EVERY)
             except KeyboardInterrupt:
-                screen.say("stopping: each application finishes its batch …")
+                screen.show_note("stopping: each application finishes its batch …")
                 for handle in screen.handles:
                     handle.stop()
     console.print(NEXT, highlight=False, soft_wrap=True)
 
 
 def generate(log: Log, demo: Demo, ended: threading.Event) -> None:
-    """Writes what should have happened by now, ten times a second."""
+    """Writes the records that are due, ten times per second."""
     start = int(time.time() * 1000) - HISTORY_MS
     endless = demo.records(random.Random(7), sys.maxsize, start)
     count = 0
@@ -142,14 +142,14 @@ def generate(log: Log, demo: Demo, ended: threading.Event) -> None:
 
 
 class Screen:
-    """What is shown: tables in a terminal, else a line every two seconds."""
+    """The output of the demo: tables in a terminal, else a line every two seconds."""
 
-    def __init__(self, log: Log, console: Console, began: float) -> None:
+    def __init__(self, log: Log, console: Console, started: float) -> None:
         self._log = log
         self._console = console
-        self._began = began
+        self._started = started
         self._live: Live | None = None
-        self._said = 0.0
+        self._printed_at = 0.0
         self._note = "starting Spark"
         self._positions: dict[tuple[str, int], int] = {}
         self._statistics: dict[str, dict[str, Any]] = {}
@@ -169,8 +169,8 @@ class Screen:
             self._live.update(self._page(), refresh=True)
             self._live.stop()
 
-    def say(self, note: str) -> None:
-        """Shows what is waited for."""
+    def show_note(self, note: str) -> None:
+        """Shows a note about the progress."""
         self._note = note
         if self._live is None:
             print(note, flush=True)
@@ -178,20 +178,20 @@ class Screen:
             self._live.update(self._page(), refresh=True)
 
     def update(self) -> None:
-        """Looks at the results and shows them."""
+        """Reads new results and shows them."""
         for handle in self.handles:
             if handle.state.is_over:
                 handle.wait()
         if self._first is None and all(handle.state is State.RUNNING for handle in self.handles):
-            self._note = "Spark runs, the first batches are on their way"
+            self._note = "Spark is running, waiting for the first batches"
         self._read()
         if self._first is None and self._words and self._statistics:
-            self._first = time.monotonic() - self._began
-            self._note = f"first results after {self._first:.0f} s; Ctrl-C ends it"
+            self._first = time.monotonic() - self._started
+            self._note = f"first results after {self._first:.0f} s; Ctrl-C stops it"
         if self._live is not None:
             self._live.update(self._page())
-        elif time.monotonic() - self._said >= 2.0:
-            self._said = time.monotonic()
+        elif time.monotonic() - self._printed_at >= 2.0:
+            self._printed_at = time.monotonic()
             self._print()
 
     def _read(self) -> None:
@@ -203,16 +203,16 @@ class Screen:
             self._ranking = msgspec.json.decode(value)
 
     def _new(self, topic: str) -> Iterator[tuple[str, bytes]]:
-        """The records that have come to a topic since the last look."""
-        known = {found.name for found in self._log.topics()}
-        for partition, end in enumerate(self._log.ends([topic])[topic] if topic in known else []):
+        """Yields the records that were added to a topic since the last call."""
+        existing = {topic.name for topic in self._log.topics()}
+        for partition, end in enumerate(self._log.ends([topic])[topic] if topic in existing else []):
             begin = self._positions.get((topic, partition), 0)
             self._positions[topic, partition] = end
             for row in self._log.read(topic, partition, begin, end).to_pylist():
                 yield row["key"].decode(), row["value"]
 
     def _page(self) -> RenderableType:
-        seconds = time.monotonic() - self._began
+        seconds = time.monotonic() - self._started
         head = Text.assemble(("Millstream", "bold"), f"  {self._note}  ({seconds:.0f} s)")
         lines = [Text(self._line(handle), no_wrap=True, overflow="ellipsis") for handle in self.handles]
         return Group(head, *lines, Columns([self._word_table(), self._statistics_table()], padding=(0, 2)))
@@ -250,12 +250,12 @@ class Screen:
 
     def _print(self) -> None:
         words = sorted(self._words.items(), key=lambda row: -row[1])[:3]
-        shown = ", ".join(f"{word} {count}" for word, count in words)
+        counts = ", ".join(f"{word} {count}" for word, count in words)
         tickers = ", ".join(f"{ticker} {volume}" for ticker, volume in self._ranking[:3])
         lines = "; ".join(" ".join(self._line(handle).split()) for handle in self.handles)
-        print(f"{time.monotonic() - self._began:5.1f} s  {lines}", flush=True)
+        print(f"{time.monotonic() - self._started:5.1f} s  {lines}", flush=True)
         if words or tickers:
-            print(f"         words: {shown}; volumes: {tickers}", flush=True)
+            print(f"         words: {counts}; volumes: {tickers}", flush=True)
 
 
 if __name__ == "__main__":

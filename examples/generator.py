@@ -1,4 +1,4 @@
-"""What the data generators of the examples share: the command line, and writing to the embedded log."""
+"""The command line of the data generators of the examples, and writing to the embedded log."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import msgspec
 from millstream import MillstreamError
 from millstream.log import Log, ProducerRecord, open_log
 
-START = 1_767_225_600_000  # 2026-01-01T00:00:00Z: without --rate, a seed gives the same timestamps, too
+START = 1_767_225_600_000  # 2026-01-01T00:00:00Z: fixed, so that without --rate a seed determines the timestamps, too
 PARTITIONS = 2
 _CHUNK = 1_000
 
 
 class Generated(NamedTuple):
-    """A record for a topic. Text is written as it is, bytes too, everything else as JSON."""
+    """A record for a topic. Text and bytes are written unchanged, other values as JSON."""
 
     topic: str
     key: str | None
@@ -30,23 +30,27 @@ class Generated(NamedTuple):
 
 
 Generator = Callable[[random.Random, int, int], Iterator[Generated]]
-"""Makes so many records, beginning at a time: ``records(rng, count, start)``."""
+"""Yields ``count`` records from a start time on: ``records(rng, count, start)``."""
 
 
 def main(description: str, topics: Sequence[str], records: Generator) -> None:
-    """The command line of a generator."""
+    """Runs a generator as a command."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data", metavar="DIR", help="the data directory (default: $MILLSTREAM_DATA or .millstream)")
-    parser.add_argument("--rate", type=_positive, metavar="N", help="records per second, from now (default: at once)")
-    parser.add_argument("--records", type=_positive, default=1_000, metavar="N", help="how many (default: 1000)")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed gives the same records")
+    parser.add_argument(
+        "--rate", type=_positive, metavar="N", help="records per second, from now on (default: all at once)"
+    )
+    parser.add_argument(
+        "--records", type=_positive, default=1_000, metavar="N", help="number of records (default: 1000)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed produces the same records")
     options = parser.parse_args()
     start = START if options.rate is None else int(time.time() * 1000)
-    made = records(random.Random(options.seed), options.records, start)
+    generated = records(random.Random(options.seed), options.records, start)
     try:
         with open_log(options.data) as log:
             create_topics(log, topics)
-            count = write(log, made) if options.rate is None else _write_at(log, made, options.rate)
+            count = write(log, generated) if options.rate is None else _write_at_rate(log, generated, options.rate)
     except MillstreamError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
@@ -55,13 +59,13 @@ def main(description: str, topics: Sequence[str], records: Generator) -> None:
 
 
 def create_topics(log: Log, topics: Iterable[str], partitions: int = PARTITIONS) -> None:
-    """Makes the topics that are not there yet."""
+    """Creates the topics that do not exist."""
     for topic in topics:
         log.create_topic(topic, partitions, exist_ok=True)
 
 
 def write(log: Log, records: Iterable[Generated]) -> int:
-    """Writes records, many at a time; returns how many."""
+    """Writes records in chunks; returns their number."""
     count = 0
     remaining = iter(records)
     while chunk := list(itertools.islice(remaining, _CHUNK)):
@@ -74,8 +78,8 @@ def write(log: Log, records: Iterable[Generated]) -> int:
     return count
 
 
-def _write_at(log: Log, records: Iterable[Generated], rate: int) -> int:
-    """Writes records one by one, so many in a second; returns how many."""
+def _write_at_rate(log: Log, records: Iterable[Generated], rate: int) -> int:
+    """Writes records one by one, at a rate per second; returns their number."""
     began = time.monotonic()
     count = 0
     for count, record in enumerate(records, start=1):

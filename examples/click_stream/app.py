@@ -1,8 +1,8 @@
-"""Clicks, enriched with who clicked and what they had searched for.
+"""Clicks, enriched with the profile and the searches of the user.
 
-A click is joined with the profile that the user has at that moment; a visitor without a profile is kept, too. Then it
-is joined with the searches of the same user in the five seconds before: a stream with a stream, so both sides are kept
-for as long as a partner may come.
+A click is joined with the current profile of the user; the left join keeps clicks without a profile. Then it is joined
+with the searches of the same user in the preceding five seconds: a stream-stream join, whose stores keep both sides
+while a matching record may arrive.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ Fields = dict[str, Any]
 
 
 def with_profile(click: Fields, profile: Fields | None) -> Fields:
-    known = profile or {}
-    return {**click, "name": known.get("name"), "interests": known.get("interests", [])}
+    fields = profile or {}
+    return {**click, "name": fields.get("name"), "interests": fields.get("interests", [])}
 
 
 def with_search(click: Fields, search: Fields) -> Fields:
@@ -31,8 +31,8 @@ searches = app.stream("searches")
 enriched = clicks.left_join(profiles, with_profile)
 enriched.to("enriched-clicks")
 
-found = enriched.join(searches, with_search, join_window(before="5s", after=0, grace="5s"))
-found.to("clicks-after-search")
+after_search = enriched.join(searches, with_search, join_window(before="5s", after=0, grace="5s"))
+after_search.to("clicks-after-search")
 
 if __name__ == "__main__":
     app.run()

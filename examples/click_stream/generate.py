@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be run as a script
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # makes it runnable as a script
 
 from examples.generator import Generated, main
 
@@ -18,7 +18,7 @@ INTERESTS = ["tea", "boats", "chess", "maps", "bread"]
 
 
 def records(rng: random.Random, count: int, start: int) -> Iterator[Generated]:
-    """One event in half a second; half of the users have a profile at first, and profiles change and are deleted."""
+    """Yields an event every half second. Half of the users start with a profile; profiles change and are deleted."""
     for number in range(count):
         time = start + 500 * number + rng.randrange(400)
         user = rng.choice(USERS)

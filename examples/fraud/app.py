@@ -1,11 +1,11 @@
 """Three signs of a stolen card, and one topic of alerts.
 
 - Many payments: more than five within any minute, counted in sliding windows.
-- Small, then large: a thief tries a card with a trifle, and buys something dear soon after. The processor keeps the
-  trifles in a window store, which forgets them by itself.
-- A device that is not among those that the owner has used: a join with a table.
+- Small, then large: a thief tests a card with a small payment, and makes a large one soon after. The processor stores
+  small payments in a window store, where they expire.
+- A device that the owner has never used: a join with a table.
 
-A burst of payments would give a burst of alerts, so there is one alert for a card and a sign in ten minutes.
+A burst of payments would cause a burst of alerts, so alerts are deduplicated: one per card and sign in ten minutes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Alert = dict[str, Any]
 
 MANY = 5
 SMALL, LARGE = 2, 500
-MEMORY = 10 * 60_000
+SOON = 10 * 60_000
 
 
 class SmallThenLarge(FixedKeyProcessor[str, Payment, Alert]):
-    """Remembers the small payments of a card, and tells of a large one that comes soon after."""
+    """Stores the small payments of a card, and reports a large payment that follows soon."""
 
     def init(self) -> None:
         self.small = self.context.store("small-payments")
@@ -32,7 +32,7 @@ class SmallThenLarge(FixedKeyProcessor[str, Payment, Alert]):
         amount, time = record.value["amount"], record.timestamp
         if amount <= SMALL:
             self.small.put(record.key, amount, time)
-        elif amount >= LARGE and (tries := self.small.fetch(record.key, time - MEMORY, time)):
+        elif amount >= LARGE and (tries := self.small.fetch(record.key, time - SOON, time)):
             alert = {"sign": "small then large", "tries": len(tries), "amount": amount}
             self.context.forward(record.with_value(alert))
 
@@ -41,8 +41,8 @@ def too_many(count: int) -> Alert:
     return {"sign": "many payments", "count": count}
 
 
-def with_device(payment: Payment, known: list[str] | None) -> Payment:
-    return {**payment, "known": known is not None and payment["device"] in known}
+def with_device(payment: Payment, devices: list[str] | None) -> Payment:
+    return {**payment, "known": devices is not None and payment["device"] in devices}
 
 
 def unknown_device(payment: Payment) -> Alert:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be run as a script
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # makes it runnable as a script
 
 from examples.generator import Generated, main
 
@@ -17,7 +17,7 @@ MERCHANTS = ["bakery", "bookshop", "chandler", "tailor"]
 
 
 def records(rng: random.Random, count: int, start: int) -> Iterator[Generated]:
-    """The devices, then payments, two in a second or so; now and then a card is stolen."""
+    """Yields the devices, then about two payments per second; sometimes a card is stolen."""
     yield from [Generated("devices", card, [f"phone-{card}"], start) for card in CARDS[:count]]
     made = len(CARDS)
     time = start
@@ -38,7 +38,7 @@ def payment_of(rng: random.Random, card: str) -> dict[str, object]:
 
 
 def theft(rng: random.Random, card: str) -> list[dict[str, object]]:
-    """A trifle, something dear, or many payments; from another device, or from the stolen one."""
+    """Returns a small and a large payment, or many payments; from another device, or from the stolen one."""
     amounts = rng.choice([[1.0, 899.0], [round(rng.uniform(20, 90), 2) for _ in range(8)]])
     device = rng.choice([f"phone-{card}", "laptop-x"])
     return [{"amount": amount, "device": device, "merchant": rng.choice(MERCHANTS)} for amount in amounts]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be run as a script
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # makes it runnable as a script
 
 from examples.generator import Generated, main
 
@@ -25,7 +25,7 @@ TEXTS = {
 
 
 def records(rng: random.Random, count: int, start: int) -> Iterator[Generated]:
-    """Five lines in a second by host; one in thirty is cut short, one in a hundred is not even text."""
+    """Yields five lines per second; one in thirty is truncated, one in a hundred is not text."""
     for number in range(count):
         time = start + 200 * number
         level = rng.choices(list(TEXTS), weights=[30, 50, 10, 8, 2])[0]

@@ -1,11 +1,11 @@
-"""Machines that should be looked after: one report for each run of a machine, when the run is over.
+"""Machine maintenance: one report for each run of a machine, when the run is over.
 
-Readings of one machine that are no more than half a minute apart are a run: a session. Its report must be final, since
-somebody is sent to the machine: the session is held back until it has closed, ten seconds after it could have gone
-on, so that readings which are a little late are in it. What comes later still goes to a topic of its own.
+Readings of a machine at most half a minute apart form a run: a session. Its report must be final, because it may send a
+technician to the machine: the session is suppressed until it closes, after a grace period of ten seconds for late
+readings. Readings that arrive even later go to a topic of their own.
 
-Windows close when the time of the records has passed them. When all machines are switched off, no more records come:
-``idle`` then lets the time go on by the clock, so that the last runs are reported, too.
+Windows close when stream time passes them. When all machines are switched off, no records arrive: ``idle`` then
+advances stream time by the wall clock, so that the last runs are reported, too.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ def with_reading(reading: Reading, run: Run) -> Run:
     }
 
 
-def both(earlier: Run, later: Run) -> Run:
-    known = [run["hottest"] for run in (earlier, later) if run["hottest"] is not None]
+def merged(earlier: Run, later: Run) -> Run:
+    hottest = [run["hottest"] for run in (earlier, later) if run["hottest"] is not None]
     return {
         "readings": earlier["readings"] + later["readings"],
-        "hottest": max(known, default=None),
+        "hottest": max(hottest, default=None),
         "vibration": earlier["vibration"] + later["vibration"],
     }
 
 
 def report(window: Windowed[str], run: Run) -> Run:
-    """What is said about a run: how long it took, and the average vibration in place of the sum."""
+    """Returns the report of a run: its duration, and the average vibration instead of the sum."""
     return {
         "seconds": (window.end - window.start) / 1000,
         "readings": run["readings"],
@@ -55,7 +55,7 @@ app = App("maintenance")
 readings = app.stream("readings").filter(col("temperature").is_not_null() & col("vibration").is_not_null())
 
 runs = readings.group_by_key().windowed_by(session("30s", grace="10s", idle="1m"))
-live = runs.aggregate(no_readings, with_reading, both, store="runs")
+live = runs.aggregate(no_readings, with_reading, merged, store="runs")
 live.late().to("late-readings")
 
 final = live.suppress(until_window_closes()).map_values(report)

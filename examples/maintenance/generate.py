@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be run as a script
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # makes it runnable as a script
 
 from examples.generator import Generated, main
 
@@ -16,7 +16,7 @@ MACHINES = ["drill", "lathe", "press", "pump", "saw"]
 
 
 def records(rng: random.Random, count: int, start: int) -> Iterator[Generated]:
-    """A reading in a second or so of machines that are switched on and off; some are late, some very late."""
+    """Yields about one reading per second of machines that are switched on and off; some are late, some very late."""
     running: dict[str, tuple[float, float]] = {}
     for number in range(count):
         for machine in MACHINES:

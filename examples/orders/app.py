@@ -1,9 +1,9 @@
-"""Orders with their customers, and what customers do in one go. Keys and values have types of their own.
+"""Orders joined with their customers, and visits of customers. Values are dataclasses.
 
-Orders refer to customers by id. The join follows both sides: a new state of the order and a new address of the customer
-each update the result, and an order that is deleted leaves it. Beside it, orders of one customer that are no more than
-ten minutes apart are one visit: a session, which a late order may make longer, or join with another one. All updates
-of a visit come out at once, so the long grace period costs only state: shops that were offline may report days later.
+Orders refer to customers by id. The foreign-key join updates its result when the state of the order or the address of
+the customer changes, and deletes it with the order. Orders of a customer at most ten minutes apart form a visit: a
+session, which a late order may extend or merge with another one. Updates of a visit are emitted immediately, so the
+long grace period costs only state: shops that were offline may report days later.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def with_order(order: Order, visit: Visit) -> Visit:
     return Visit(visit.orders + 1, visit.amount + order.amount)
 
 
-def both(earlier: Visit, later: Visit) -> Visit:
+def merged(earlier: Visit, later: Visit) -> Visit:
     return Visit(earlier.orders + later.orders, earlier.amount + later.amount)
 
 
@@ -63,7 +63,7 @@ deliveries.to_stream().to("deliveries")
 
 placed = orders.filter(lambda order: order is not None and order.state == "placed")
 visits = placed.group_by(lambda order: order.customer, key=str).windowed_by(session("10m", grace="7d"))
-visits.aggregate(Visit, with_order, both, value=Visit, store="visits").to_stream().to("visits")
+visits.aggregate(Visit, with_order, merged, value=Visit, store="visits").to_stream().to("visits")
 
 if __name__ == "__main__":
     app.run()

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be run as a script
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # makes it runnable as a script
 
 from examples.generator import Generated, main
 
@@ -20,13 +20,13 @@ SECOND = 1_000
 
 
 def records(rng: random.Random, count: int, start: int) -> Iterator[Generated]:
-    """Two events in a minute: orders are placed, paid or cancelled, and customers move."""
+    """Yields two events per minute: orders are placed, paid or cancelled, and customers move."""
     placed: dict[str, dict[str, object]] = {}
     for number in range(count):
         time = start + 30 * SECOND * number + rng.randrange(30 * SECOND)
         customer = rng.choice(CUSTOMERS)
         kind = rng.random()
-        if number < len(CUSTOMERS) - 5:  # some customers are not known at first
+        if number < len(CUSTOMERS) - 5:  # the last customers are added later
             yield Generated("customers", CUSTOMERS[number], address(rng), time)
         elif kind < 0.08:
             yield Generated("customers", customer, address(rng), time)

@@ -1,11 +1,11 @@
-"""Statistics of trades: every second those of the last five, and the ten tickers that were traded most on each day.
+"""Trade statistics: every second those of the last five seconds, and each day the ten tickers with the largest volume.
 
-The first part is an aggregate in hopping windows. A trade is in five of them. Each window comes out once, when it has
-closed, two seconds after its end, so that trades which are a little late are still in it.
+The first part aggregates in hopping windows. Each trade is in five windows. A window is emitted once, when it closes:
+two seconds after its end, the grace period for late trades.
 
-The second part is an aggregate of an aggregate. Volumes of ticker and day make a table; its rows are grouped anew, by
-day. When the volume of a ticker changes, the old one is subtracted from its day and the new one is added. All volumes
-of a day must be kept to do so, and the top ten are taken from them at the end.
+The second part is an aggregate of an aggregate. Volumes by ticker and day form a table, whose rows are grouped by day.
+When the volume of a ticker changes, the old one is subtracted from its day and the new one is added. The aggregate
+keeps all volumes of a day, from which the top ten are selected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def nothing_traded() -> Statistics:
 
 
 def with_trade(trade: Trade, statistics: Statistics) -> Statistics:
-    """The statistics with one trade more."""
+    """Returns the statistics with a trade added."""
     price = trade["price"]
     return {
         "trades": statistics["trades"] + 1,
@@ -39,18 +39,18 @@ def with_trade(trade: Trade, statistics: Statistics) -> Statistics:
     }
 
 
-def least(known: float | None, new: float) -> float:
-    return new if known is None else min(known, new)
+def least(current: float | None, new: float) -> float:
+    return new if current is None else min(current, new)
 
 
 def summary(window: Windowed[str], statistics: Statistics) -> Statistics:
-    """What goes to the topic: when the window began, and the average in place of the sum."""
-    shown = {name: figure for name, figure in statistics.items() if name != "total"}
-    return {"from": window.start, **shown, "average": round(statistics["total"] / statistics["trades"], 4)}
+    """Returns the value for the topic: with the start of the window, and the average instead of the sum."""
+    kept = {name: figure for name, figure in statistics.items() if name != "total"}
+    return {"from": window.start, **kept, "average": round(statistics["total"] / statistics["trades"], 4)}
 
 
 def by_day(window: Windowed[str], volume: int) -> tuple[str, list[Any]]:
-    """A day, as the key, and the volume of a ticker on it."""
+    """Returns the day as the new key, and the volume of a ticker as the value."""
     day = datetime.fromtimestamp(window.start / 1000, UTC).date().isoformat()
     return day, [window.key, volume]
 
@@ -66,7 +66,7 @@ def subtract(row: list[Any], volumes: Volumes) -> Volumes:
 
 
 def ranking(volumes: Volumes) -> list[list[Any]]:
-    """The tickers with the greatest volumes, of equal ones the first in the alphabet."""
+    """Returns the tickers with the largest volumes; ties are in alphabetical order."""
     best = heapq.nsmallest(TOP, volumes.items(), key=lambda row: (-row[1], row[0]))
     return [list(row) for row in best]
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be run as a script
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # makes it runnable as a script
 
 from examples.generator import Generated, main
 
@@ -16,7 +16,7 @@ TICKERS = [first + second for first in "ABCDE" for second in "KLMN"]
 
 
 def records(rng: random.Random, count: int, start: int) -> Iterator[Generated]:
-    """About twenty trades in a second; one in ten is up to two seconds late, one in fifty has no price."""
+    """Yields about twenty trades per second; one in ten is up to two seconds late, one in fifty has no price."""
     prices = {ticker: rng.uniform(20, 200) for ticker in TICKERS}
     for number in range(count):
         ticker = rng.choice(TICKERS)

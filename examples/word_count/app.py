@@ -1,8 +1,8 @@
 """Counts words: the "hello, world" of stream processing.
 
-Lines of text come in, and each is split into words. The stream is grouped by word, which gives it a new key, so the
-words are dealt to the tasks anew; then each word is counted in a store, which can be queried while the application
-runs. Every change of a count goes to the topic ``word-counts``.
+Each line of text is split into words. Grouping by word changes the key, so the records are repartitioned by word. The
+counts are in a store, which can be queried while the application runs. Every change of a count is written to the topic
+``word-counts``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from millstream import App
 
 
 def words_of(line: str | None) -> list[str]:
-    """The words of a line, in lower case; a line without a value has none."""
+    """Returns the words of a line in lower case; none for a null value."""
     return re.findall(r"\w+", line.lower()) if line else []
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be run as a script
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # makes it runnable as a script
 
 from examples.generator import Generated, main
 
@@ -16,7 +16,7 @@ WORDS = ["the", "mill", "wheel", "turns", "as", "long", "as", "water", "runs", "
 
 
 def records(rng: random.Random, count: int, start: int) -> Iterator[Generated]:
-    """Lines of three to eight words, ten in a second, without keys."""
+    """Yields lines of three to eight words, ten per second, without keys."""
     for number in range(count):
         line = " ".join(rng.choices(WORDS, k=rng.randint(3, 8)))
         yield Generated("lines", None, line.capitalize() + ".", start + 100 * number)

@@ -57,7 +57,7 @@ def test_rows_are_listed_by_key_and_time(shop: Run) -> None:
     assert keys("minutes", "--time-to", "59999") == ["south"]
     assert keys("minutes", "--time-from", "1970-01-01T00:01:00Z") == ["north"]
     assert keys("visits", "--from", "north", "--to", "north") == ["north"]
-    assert "there is more" in shop("stores", "scan", "shop", "orders-of-shop", "--limit", "1").err
+    assert "there are more rows" in shop("stores", "scan", "shop", "orders-of-shop", "--limit", "1").err
 
 
 @pytest.mark.parametrize(
