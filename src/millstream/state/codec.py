@@ -1,4 +1,4 @@
-"""Between rows in memory and bytes: the wire formats of changelogs, which are Kafka Streams'."""
+"""The encoding of rows in changelogs, in the formats of Kafka Streams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, Changes, StoreS
 _TIME = Struct(">q")
 
 FOREVER = 1 << 63
-"""The retention of a store without one: greater than any time."""
+"""The retention of a store that keeps its rows for ever: greater than any time."""
 
 
 def same(value: Any) -> Any:
@@ -21,7 +21,7 @@ def same(value: Any) -> Any:
 
 
 def discard() -> Callable[[Any], Any]:
-    """Returns what stands in for the recording of changes in a store that is not logged: a C function, so no frame."""
+    """Returns a function that ignores its argument, for stores that do not record changes: in C, so without a frame."""
     return deque[Any](maxlen=0).append
 
 
@@ -31,7 +31,7 @@ def segment_interval(retention: int) -> int:
 
 
 def expiry_width(retention: int) -> int:
-    """Returns by how much time must grow before rows are dropped again: each row is then looked at a few times only."""
+    """Returns the advance of time after which expired rows are dropped again, so that expiry costs little for a row."""
     return max(retention // 8, 1)
 
 
@@ -41,16 +41,15 @@ def buffer_key(time: int, order: bytes) -> bytes:
 
 
 def split_buffer_key(data: bytes) -> tuple[int, bytes]:
-    """Returns time and order of a changelog key."""
+    """Returns the time and the order bytes of a changelog key."""
     return _TIME.unpack_from(data)[0], data[8:]
 
 
 class Codec:
-    """How the keys and rows that a store keeps become bytes, and come back.
+    """Encodes and decodes the keys and rows that a store holds.
 
-    A store keeps its keys as they are if their serde is hashable, else as bytes, and its values as they are if their
-    serde is immutable, else as bytes. What is kept as bytes needs no further change here (``millstream.state.coded``
-    has made it so).
+    A store holds its keys as objects if their serde is hashable, and its values if their serde is immutable. Others it
+    holds as bytes, which ``millstream.state.coded`` has made, and which are not converted here.
     """
 
     __slots__ = (
@@ -83,22 +82,22 @@ class Codec:
             self.row_in = lambda data, _: value_in(data)
 
     def record(self, key: bytes, row: Any | None, time: int = NO_TIMESTAMP) -> ChangelogRecord:
-        """Returns the changelog record of a row (None: deleted); ``time`` is for a row without its own."""
+        """Returns the changelog record of a row (None: deleted); ``time`` is for a row without a timestamp."""
         if row is None:
             return ChangelogRecord(key, None, time)
         value, timestamp = self.row_out(row)
         return ChangelogRecord(key, value, time if timestamp == NO_TIMESTAMP else timestamp)
 
     def changes(self, keys: list[bytes], rows: Collection[Any], times: int | list[int] = NO_TIMESTAMP) -> Changes:
-        """Returns the changes of many rows (None: deleted); ``times``, one for all or each, if they have none."""
-        known = [times] * len(keys) if isinstance(times, int) else times
+        """Returns the changes of many rows (None: deleted); ``times``, one or many, for rows without a timestamp."""
+        default = [times] * len(keys) if isinstance(times, int) else times
         if not self._timestamped:
-            return Changes(keys, self.values_out(rows), known)
+            return Changes(keys, self.values_out(rows), default)
         try:
             values, timestamps = [row[0] for row in rows], [row[1] for row in rows]
-        except TypeError:  # rows that were deleted are among them
+        except TypeError:  # some rows are deleted
             values = [None if row is None else row[0] for row in rows]
-            timestamps = [time if row is None else row[1] for row, time in zip(rows, known, strict=True)]
+            timestamps = [time if row is None else row[1] for row, time in zip(rows, default, strict=True)]
         return Changes(keys, self.values_out(values), timestamps)
 
     def row(self, record: ChangelogRecord) -> Any | None:

@@ -1,4 +1,4 @@
-"""Orders kept beside the rows of a store: keys by their bytes, and keys by time."""
+"""Indexes of the keys of a store: by their bytes, and by time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _BLOCK = 1024
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """Returns the least bytes greater than everything that starts with a prefix, None if there are none.
+    """Returns the least bytes greater than all bytes that start with a prefix; None if there are none.
 
     >>> after_prefix(b"ab"), after_prefix(b"a" + bytes([255])), after_prefix(bytes([255]))
     (b'ac', b'b', None)
     """
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
 
 
 class SortedKeys:
-    """Keys in the order of their bytes, in blocks, so that adding one among very many does not move them all.
+    """Keys in the order of their bytes, in blocks, so that an insertion moves the keys of one block only.
 
     >>> keys = SortedKeys([(b"b", "b"), (b"a", "a")])
     >>> keys.add_all([(b"c", "c")])
@@ -45,7 +45,7 @@ class SortedKeys:
         self._size = len(pairs)
 
     def add_all(self, pairs: list[_Pair]) -> None:
-        """Adds keys that are not there yet."""
+        """Adds keys that are not in the index."""
         if len(pairs) * 8 < self._size:
             for pair in pairs:
                 self._add(pair)
@@ -66,7 +66,7 @@ class SortedKeys:
         lasts[at] = blocks[at][-1]
 
     def discard(self, key: bytes) -> None:
-        """Removes a key, if it is there."""
+        """Removes a key, if it is in the index."""
         probe = (key,)
         at = bisect_left(self._lasts, probe)
         if at == len(self._blocks):
@@ -89,19 +89,19 @@ class SortedKeys:
             return []
         first = 0 if low is None else bisect_left(self._lasts, (low,))
         last = len(blocks) - 1 if below is None else min(bisect_left(self._lasts, (below,)), len(blocks) - 1)
-        found: list[Any] = []
+        keys: list[Any] = []
         for at in range(first, last + 1):
             block = blocks[at]
             begin = bisect_left(block, (low,)) if low is not None and at == first else 0
             end = bisect_left(block, (below,)) if below is not None and at == last else len(block)
-            found.extend([key for _, key in block[begin:end]])
-        return found
+            keys.extend([key for _, key in block[begin:end]])
+        return keys
 
 
 class TimeIndex:
-    """Which keys have rows in which stretch of time, so that expiry meets only what has expired.
+    """The keys that have rows in each time bucket, so that expiry visits only keys with expired rows.
 
-    With ``width`` 1 it is exact, and ``discard`` keeps it so; else it may name keys that no longer have rows there.
+    With ``width`` 1 it is exact, and ``discard`` keeps it so. Else it may contain keys without rows in the bucket.
     """
 
     __slots__ = ("_buckets", "_order", "_width")
@@ -112,7 +112,7 @@ class TimeIndex:
         self._order: list[int] = []
 
     def add(self, time: int, key: Any) -> None:
-        """Notes that a key has a row at a time."""
+        """Adds a key that has a row at a time."""
         bucket = time // self._width
         keys = self._buckets.get(bucket)
         if keys is not None:
@@ -122,11 +122,11 @@ class TimeIndex:
         order = self._order
         if not order or bucket > order[-1]:
             order.append(bucket)
-        elif order[bisect_left(order, bucket)] != bucket:  # it may be there still, from before a discard
+        elif order[bisect_left(order, bucket)] != bucket:  # `discard` leaves empty buckets in the order
             insort(order, bucket)
 
     def discard(self, time: int, key: Any) -> None:
-        """Notes that a key has no row at a time any more. Only for width 1."""
+        """Removes a key that no longer has a row at a time. Only for width 1."""
         keys = self._buckets.get(time)
         if keys is not None:
             keys.discard(key)
@@ -134,33 +134,33 @@ class TimeIndex:
                 del self._buckets[time]
 
     def forget(self, low: int, high: int, keys: Collection[Any]) -> None:
-        """Notes that keys have no rows from ``low`` to ``high`` any more, as far as whole stretches are concerned."""
+        """Removes keys that no longer have rows from ``low`` to ``high``, from the buckets within that range."""
         order, buckets = self._order, self._buckets
         begin, end = bisect_left(order, -(-low // self._width)), bisect_left(order, (high + 1) // self._width)
         for bucket in order[begin:end]:
-            held = buckets.get(bucket)
-            if held is not None:
-                held.difference_update(keys)
-                if not held:
+            members = buckets.get(bucket)
+            if members is not None:
+                members.difference_update(keys)
+                if not members:
                     del buckets[bucket]
 
     def between(self, low: int, high: int) -> set[Any]:
         """Returns the keys that may have rows from ``low`` to ``high``."""
         order, buckets = self._order, self._buckets
         begin, end = bisect_left(order, low // self._width), bisect_right(order, high // self._width)
-        found: set[Any] = set()
+        keys: set[Any] = set()
         if begin < end:
-            found.update(*[buckets[bucket] for bucket in order[begin:end] if bucket in buckets])
-        return found
+            keys.update(*[buckets[bucket] for bucket in order[begin:end] if bucket in buckets])
+        return keys
 
     def expire(self, limit: int) -> set[Any]:
-        """Forgets all stretches that end at or before a time; returns their keys."""
+        """Removes all buckets that end at or before a time; returns their keys."""
         order = self._order
         end = bisect_left(order, (limit + 1) // self._width)
         if not end:
             return set()
-        gone = order[:end]
+        expired = order[:end]
         del order[:end]
-        found: set[Any] = set()
-        found.update(*[self._buckets.pop(bucket) for bucket in gone if bucket in self._buckets])
-        return found
+        keys: set[Any] = set()
+        keys.update(*[self._buckets.pop(bucket) for bucket in expired if bucket in self._buckets])
+        return keys

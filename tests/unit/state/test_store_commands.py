@@ -1,4 +1,4 @@
-"""The command vectors of processors, run straight against the stores."""
+"""The command vectors of processors, run against the stores directly."""
 
 from __future__ import annotations
 
@@ -27,89 +27,89 @@ def listing(entries: Any) -> list[str]:
     return [f"{key}={value}" for key, value in entries] + ["end"]
 
 
-def run_kv(view: Any, key: str, command: str, *words: str) -> list[str]:
+def run_kv(store: Any, key: str, command: str, *words: str) -> list[str]:
     match command:
         case "put":
-            view.put(key, words[0])
+            store.put(key, words[0])
             return ["ok"]
         case "putnull":
-            view.put(key, None)
+            store.put(key, None)
             return ["ok"]
         case "get" | "delete":
-            return [spell(getattr(view, command)(key))]
+            return [spell(getattr(store, command)(key))]
         case "put_if_absent":
-            return [spell(view.put_if_absent(key, words[0]))]
+            return [spell(store.put_if_absent(key, words[0]))]
         case "prefix":
-            return listing(view.prefix_scan(words[0]))
+            return listing(store.prefix_scan(words[0]))
         case _:
-            return listing(getattr(view, command)(*[word or None for word in words]))
+            return listing(getattr(store, command)(*[word or None for word in words]))
 
 
-def run_window(view: Any, key: str, command: str, *words: str) -> list[str]:
+def run_window(store: Any, key: str, command: str, *words: str) -> list[str]:
     match command:
         case "put" | "putnull":
-            view.put(key, words[1] if words[1:] else None, int(words[0]))
+            store.put(key, words[1] if words[1:] else None, int(words[0]))
             return ["ok"]
         case "get":
-            return [spell(view.fetch(key, int(words[0])))]
+            return [spell(store.fetch(key, int(words[0])))]
         case "fetch" | "backward_fetch":
-            return listing(getattr(view, command)(key, int(words[0]), int(words[1])))
+            return listing(getattr(store, command)(key, int(words[0]), int(words[1])))
         case "fetch_keys":
-            return listing(view.fetch_range(words[0], words[1], int(words[2]), int(words[3])))
+            return listing(store.fetch_range(words[0], words[1], int(words[2]), int(words[3])))
         case _:
-            return listing(getattr(view, command)(*map(int, words)))
+            return listing(getattr(store, command)(*map(int, words)))
 
 
-def run_session(view: Any, key: str, command: str, *words: str) -> list[str]:
+def run_session(store: Any, key: str, command: str, *words: str) -> list[str]:
     times = [int(word) for word in words[:2]]
     match command:
         case "put":
-            view.put(Windowed(key, *times), words[2])
+            store.put(Windowed(key, *times), words[2])
             return ["ok"]
         case "remove":
-            view.remove(Windowed(key, *times))
+            store.remove(Windowed(key, *times))
             return ["ok"]
         case "get":
-            return [spell(view.fetch_session(key, *times))]
+            return [spell(store.fetch_session(key, *times))]
         case "find":
-            return listing(view.find_sessions(key, *times))
+            return listing(store.find_sessions(key, *times))
         case _:
-            return listing(view.fetch(key))
+            return listing(store.fetch(key))
 
 
-def run_versioned(view: Any, key: str, command: str, *words: str) -> list[str]:
+def run_versioned(store: Any, key: str, command: str, *words: str) -> list[str]:
     if command in {"put", "putnull"}:
-        valid_to = view.put(key, words[1] if words[1:] else None, int(words[0]))
+        valid_to = store.put(key, words[1] if words[1:] else None, int(words[0]))
         return [{LATEST: "latest", NOT_PUT: "not put"}.get(valid_to, f"until {valid_to}")]
     if command == "delete":
-        found = view.delete(key, int(words[0]))
+        found = store.delete(key, int(words[0]))
     else:
-        found = view.get(key, as_of=int(words[0]) if words else None)
+        found = store.get(key, as_of=int(words[0]) if words else None)
     return [spell(None) if found is None else f"{found.value}@{found.timestamp}"]
 
 
-def rows(kind: str, view: Any, case: dict[str, Any]) -> list[dict[str, Any]]:
+def rows(kind: str, store: Any, case: dict[str, Any]) -> list[dict[str, Any]]:
     keys = sorted({key for key, _, _ in case["steps"]})
     match kind:
         case "kv":
-            return [{"key": key, "value": value} for key, value in view.all()]
+            return [{"key": key, "value": value} for key, value in store.all()]
         case "window":
-            found = [{"key": at.key, "start": at.start, "value": value} for at, value in view.all()]
+            found = [{"key": at.key, "start": at.start, "value": value} for at, value in store.all()]
             return sorted(found, key=lambda row: (row["key"], row["start"]))
         case "session":
             found = [
                 {"key": at.key, "start": at.start, "end": at.end, "value": v}
                 for key in keys
-                for at, v in view.fetch(key)
+                for at, v in store.fetch(key)
             ]
             return sorted(found, key=lambda row: (row["key"], row["start"], row["end"]))
         case _:
-            return [versions(view, key, case["timestamps"]) for key in keys]
+            return [versions(store, key, case["timestamps"]) for key in keys]
 
 
-def versions(view: Any, key: str, timestamps: list[int]) -> dict[str, Any]:
-    latest = view.get(key)
-    history = [(view.get(key, as_of=time), time) for time in timestamps]
+def versions(store: Any, key: str, timestamps: list[int]) -> dict[str, Any]:
+    latest = store.get(key)
+    history = [(store.get(key, as_of=time), time) for time in timestamps]
     return {
         "key": key,
         "latest": None if latest is None else {"value": latest.value, "ts": latest.timestamp},
@@ -123,7 +123,7 @@ RUN: dict[str, Any] = {"kv": run_kv, "window": run_window, "session": run_sessio
 @pytest.mark.parametrize("serde", [STRING, JSON], ids=["objects", "bytes"])
 @pytest.mark.parametrize("restarted", [False, True], ids=["", "restarted"])
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-def test_commands(case: dict[str, Any], serde: Any, restarted: bool) -> None:
+def test_commands_give_the_results_of_the_vectors(case: dict[str, Any], serde: Any, restarted: bool) -> None:
     kind: Any = KINDS[case["kind"]]
     spec = StoreSpec("st", kind, STRING, serde, retention_ms=case["retention_ms"], window_size_ms=case["size_ms"])
     store = open_store(spec)

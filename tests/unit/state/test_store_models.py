@@ -1,4 +1,4 @@
-"""Random operations on each kind of store, beside a list that is searched from end to end."""
+"""Random operations on each kind of store, compared with a list that is searched linearly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SERDES = pytest.mark.parametrize(("key", "value"), [(STRING, STRING), (STRING, J
 
 def operations(**kinds: Any) -> Any:
     one = st.one_of([st.tuples(st.just(name), arguments) for name, arguments in kinds.items()])
-    return st.lists(one, max_size=10) | st.lists(one, min_size=40, max_size=60)  # most lists would be short, else
+    return st.lists(one, max_size=10) | st.lists(one, min_size=40, max_size=60)  # else most lists would be short
 
 
 def compacted(log: Iterable[ChangelogRecord]) -> list[ChangelogRecord]:
@@ -37,7 +37,7 @@ def compacted(log: Iterable[ChangelogRecord]) -> list[ChangelogRecord]:
 
 
 def rebuilt(spec: StoreSpec, log: list[ChangelogRecord]) -> list[Any]:
-    """The store from its whole changelog, and from what compaction leaves of it."""
+    """Returns stores restored from the whole changelog, and from the compacted one."""
     stores = [open_store(spec), open_store(spec)]
     stores[0].restore(log)
     if spec.kind == "versioned":
@@ -57,7 +57,7 @@ def octets(key: str, serde: Any = STRING) -> bytes:
 
 @SERDES
 @given(ops=operations(put=st.tuples(KEYS, VALUES), read=st.tuples(), log=st.tuples()))
-def test_key_value_store(key: Any, value: Any, ops: list[Any]) -> None:
+def test_a_key_value_store_agrees_with_a_list(key: Any, value: Any, ops: list[Any]) -> None:
     spec = StoreSpec("s", "key-value", key, value)
     store: Any = open_store(spec)
     model: dict[str, str] = {}
@@ -191,7 +191,7 @@ def run_windows(spec: StoreSpec, ops: list[Any], row: Callable[[Any], Any]) -> N
 @pytest.mark.parametrize("probed", [0, 32], ids=["indexed", "probed"])
 @SERDES
 @given(ops=WINDOW_OPS, retention=RETENTIONS, held=st.booleans(), timestamped=st.booleans())
-def test_window_store(
+def test_a_window_store_agrees_with_a_list(
     key: Any, value: Any, probed: int, ops: list[Any], retention: int, held: bool, timestamped: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -202,7 +202,9 @@ def test_window_store(
 
 @SERDES
 @given(ops=WINDOW_OPS, retention=RETENTIONS)
-def test_window_store_with_duplicates(key: Any, value: Any, ops: list[Any], retention: int) -> None:
+def test_a_window_store_with_duplicates_agrees_with_a_list(
+    key: Any, value: Any, ops: list[Any], retention: int
+) -> None:
     spec = StoreSpec("s", "window", key, value, retention_ms=retention, duplicates=True)
     run_windows(spec, ops, lambda v: v)
 
@@ -278,7 +280,7 @@ SESSIONS = st.tuples(KEYS, TIMES, st.integers(0, 3)).map(lambda session: (sessio
     retention=RETENTIONS,
     held=st.booleans(),
 )
-def test_session_store(key: Any, value: Any, ops: list[Any], retention: int, held: bool) -> None:
+def test_a_session_store_agrees_with_a_list(key: Any, value: Any, ops: list[Any], retention: int, held: bool) -> None:
     spec = StoreSpec("s", "session", key, value, retention_ms=retention, held=held)
     store: Any = open_store(spec)
     model = SessionModel(spec)
@@ -321,7 +323,7 @@ class VersionedModel:
         self.time = max(self.time, timestamp)
         versions = self.versions.setdefault(key, {})
         latest = max(versions, default=-1)
-        end = self.ends.get(key, -1)  # the last time at which a version was noted to end; a tombstone is such an end
+        end = self.ends.get(key, -1)  # the last time at which a version ends; a tombstone is such an end
         if versions.get(latest) is None:
             if value is None:
                 self.ends[key] = max(end, timestamp)
@@ -330,7 +332,7 @@ class VersionedModel:
         elif end <= timestamp < latest:
             self.ends[key] = latest
         elif value is None and end != timestamp == latest:
-            del versions[timestamp]  # nothing remains of a version that ends as it begins, after nothing
+            del versions[timestamp]  # a first version that ends where it begins is removed
             return LATEST
         versions[timestamp] = value
         return min((time for time in versions if time > timestamp), default=LATEST)
@@ -365,7 +367,7 @@ VERSION_TIMES = st.integers(0, 15)
     ),
     retention=RETENTIONS,
 )
-def test_versioned_store(key: Any, value: Any, ops: list[Any], retention: int) -> None:
+def test_a_versioned_store_agrees_with_a_list(key: Any, value: Any, ops: list[Any], retention: int) -> None:
     spec = StoreSpec("s", "versioned", key, value, retention_ms=retention)
     store: Any = open_store(spec)
     model = VersionedModel(retention)
@@ -397,7 +399,7 @@ ENTRIES = st.tuples(st.integers(0, 5), st.sampled_from([b"", b"a", b"b"]))
         put=st.tuples(ENTRIES, VALUES.filter(bool)), remove=ENTRIES, pop=st.tuples(), read=st.tuples(), log=st.tuples()
     )
 )
-def test_buffer_store(value: Any, ops: list[Any]) -> None:
+def test_a_buffer_agrees_with_a_list(value: Any, ops: list[Any]) -> None:
     spec = StoreSpec("s", "buffer", STRING, value)
     store: Any = open_store(spec)
     model: dict[tuple[int, bytes], Any] = {}

@@ -1,4 +1,4 @@
-"""What stores promise beyond the models: bytes on the wire, isolation from users' values, memory that is given back."""
+"""Properties of stores beyond the models: changelog bytes, isolation from users' values, expiry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def long(number: int) -> bytes:
 # --- wire formats ---------------------------------------------------------------------------------------------------
 
 
-def test_changes_hold_the_last_state_in_order_of_the_first_change() -> None:
+def test_changes_contain_the_last_row_in_order_of_the_first_change() -> None:
     store: Any = open_store(spec("key-value"))
     store.put("b", "1")
     store.put("a", "2")
@@ -39,7 +39,7 @@ def test_changes_hold_the_last_state_in_order_of_the_first_change() -> None:
 
 
 @pytest.mark.parametrize("serde", [STRING, JSON])
-def test_a_timestamped_row_is_the_plain_value_with_its_timestamp(serde: Any) -> None:
+def test_the_record_of_a_timestamped_row_has_its_value_and_timestamp(serde: Any) -> None:
     store: Any = open_store(spec("key-value", serde, timestamped=True))
     store.put("a", ("x", 17))
     assert store.changes() == [(b"a", serde.serialize("x"), 17)]
@@ -148,7 +148,7 @@ def test_a_function_that_changes_a_value_does_not_change_the_store() -> None:
     assert all(value == {"n": [1]} for value in read())
 
 
-def test_immutable_values_are_kept_as_they_are() -> None:
+def test_immutable_values_are_held_as_objects() -> None:
     row = ("x" * 100, 5)
     store: Any = open_store(spec("key-value", timestamped=True))
     store.put("a", row)
@@ -204,7 +204,7 @@ def deleted(names: list[str], number: int) -> list[str]:
 
 
 @pytest.mark.parametrize("options", [{}, {"duplicates": True}, {"held": True}], ids=str)
-def test_a_window_store_gives_back_what_it_no_longer_shows(options: dict[str, bool]) -> None:
+def test_a_window_store_drops_expired_rows(options: dict[str, bool]) -> None:
     store: Any = open_store(spec("window", retention_ms=80, **options))
     for time in range(10_000):
         store.put(f"k{time}", time, "x")
@@ -216,7 +216,7 @@ def test_a_window_store_gives_back_what_it_no_longer_shows(options: dict[str, bo
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_a_session_store_gives_back_what_it_no_longer_shows(held: bool) -> None:
+def test_a_session_store_drops_expired_rows(held: bool) -> None:
     store: Any = open_store(spec("session", retention_ms=80, held=held))
     for time in range(10_000):
         store.put(f"k{time}", time - 2, time, "x")
@@ -226,7 +226,7 @@ def test_a_session_store_gives_back_what_it_no_longer_shows(held: bool) -> None:
     assert len(store._index._order) <= 100
 
 
-def test_a_versioned_store_gives_back_history_and_tombstones_of_idle_keys() -> None:
+def test_a_versioned_store_drops_history_and_tombstones_of_idle_keys() -> None:
     store: Any = open_store(spec("versioned", retention_ms=80))
     for time in range(0, 10_000, 2):
         store.put(f"k{time}", "x", time)
@@ -235,7 +235,7 @@ def test_a_versioned_store_gives_back_history_and_tombstones_of_idle_keys() -> N
     assert len(store._rows) <= 60
 
 
-def test_a_buffer_gives_back_what_was_removed() -> None:
+def test_a_buffer_drops_removed_items() -> None:
     store: Any = open_store(spec("buffer"))
     store.put(0, b"", "x")
     for time in range(1, 10_000):
@@ -245,7 +245,7 @@ def test_a_buffer_gives_back_what_was_removed() -> None:
     assert store.pop_first() == (0, b"", "x")
 
 
-def test_a_held_store_keeps_hidden_rows_until_they_are_released() -> None:
+def test_a_held_store_keeps_expired_rows_until_they_are_released() -> None:
     store: Any = open_store(spec("window", retention_ms=10, held=True))
     store.put("b", 0, "x")
     store.put("a", 0, "y")
@@ -276,7 +276,7 @@ def test_a_held_session_store_finds_sessions_that_share_their_end() -> None:
 # --- time -----------------------------------------------------------------------------------------------------------
 
 
-def test_removing_moves_the_time_of_a_session_store() -> None:
+def test_removing_advances_the_time_of_a_session_store() -> None:
     store: Any = open_store(spec("session", retention_ms=10))
     store.put("a", 0, 5, "x")
     store.remove("b", 0, 15)
@@ -284,7 +284,7 @@ def test_removing_moves_the_time_of_a_session_store() -> None:
     assert store.fetch("a") == []
 
 
-def test_a_null_does_not_move_the_time_of_a_store_with_duplicates() -> None:
+def test_a_null_does_not_advance_the_time_of_a_store_with_duplicates() -> None:
     store: Any = open_store(spec("window", retention_ms=10, duplicates=True))
     store.put("a", 5, "x")
     store.put("a", 50, None)
@@ -307,7 +307,7 @@ def test_time_can_be_set(kind: Any, serde: Any) -> None:
         assert len(store) == 0
 
 
-def test_without_retention_nothing_is_forgotten() -> None:
+def test_without_retention_rows_do_not_expire() -> None:
     store: Any = open_store(spec("window"))
     store.put("a", 0, "x")
     store.put("a", 2**62, "y")
@@ -320,14 +320,14 @@ def test_without_retention_nothing_is_forgotten() -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("list", {}, "there are no 'list' stores"),
+        ("list", {}, "unknown kind 'list'"),
         ("session", {"duplicates": True}, "only a window store"),
         ("window", {"duplicates": True, "held": True}, "only a window store"),
         ("window", {"retention_ms": -1}, "retention is negative"),
         ("versioned", {"timestamped": True}, "cannot be timestamped"),
     ],
 )
-def test_specifications_that_contradict_themselves(kind: Any, options: dict[str, Any], message: str) -> None:
+def test_contradictory_specifications_are_refused(kind: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(StateError, match=message):
         open_store(spec(kind, **options))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sized
 from typing import Any
 
-from millstream.state.absent import Absent
 from millstream.state.codec import FOREVER, Codec, expiry_width, segment_interval
+from millstream.state.loading import RowLoader
 from millstream.state.spec import ChangelogRecord, StoreSpec
 
 NEVER = 1 << 64
@@ -18,14 +18,14 @@ class MemoryStore:
 
     Attributes:
         spec: The specification of the store.
-        absent: Loads rows that are not in memory; None if all rows are.
+        loader: Loads rows that are not in memory; None if all rows are.
     """
 
-    __slots__ = ("_codec", "_logged", "absent", "spec")
+    __slots__ = ("_codec", "_logged", "loader", "spec")
 
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         self.spec = spec
-        self.absent: Absent | None = None
+        self.loader: RowLoader | None = None
         self._codec = codec
         self._logged = spec.logged
 
@@ -88,7 +88,7 @@ class TimedStore(MemoryStore):
     def __len__(self) -> int:
         entries: Iterable[Sized] = self._rows.values()
         rows = sum(map(len, entries))
-        return rows if self.absent is None else rows + self.absent.rows
+        return rows if self.loader is None else rows + self.loader.rows
 
     @property
     def time(self) -> int:

@@ -1,4 +1,4 @@
-"""Counting many keys at once, in rows of a count and the greatest time."""
+"""Counting of many keys at once, in rows of (count, greatest time)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Counts(NamedTuple):
-    """The counts and the greatest times after each of the keys that were counted; whether all of these differ."""
+    """The count and the greatest time after each key; whether all keys are distinct."""
 
     counts: list[int]
     times: list[int]
@@ -15,7 +15,7 @@ class Counts(NamedTuple):
 
 
 def count(rows: dict[Any, Any], keys: Sequence[Any], times: Sequence[int]) -> Counts:
-    """Adds one to the rows of keys, for each time that a key is there.
+    """Adds one to the count of a key for each of its occurrences.
 
     >>> rows = {"a": (5, 100)}
     >>> count(rows, ["a", "b", "a"], [30, 40, 150])
@@ -25,12 +25,12 @@ def count(rows: dict[Any, Any], keys: Sequence[Any], times: Sequence[int]) -> Co
     """
     if len(set(keys)) < len(keys):
         return _one_by_one(rows, keys, times)
-    found = list(map(rows.get, keys))
-    if not any(found):
+    before = list(map(rows.get, keys))
+    if not any(before):
         counts, latest = [1] * len(keys), list(times)
     else:
-        counts = [1 if row is None else row[0] + 1 for row in found]
-        latest = [time if row is None or row[1] < time else row[1] for row, time in zip(found, times, strict=True)]
+        counts = [1 if row is None else row[0] + 1 for row in before]
+        latest = [time if row is None or row[1] < time else row[1] for row, time in zip(before, times, strict=True)]
     rows.update(zip(keys, zip(counts, latest, strict=True), strict=True))
     return Counts(counts, latest, True)
 
@@ -44,8 +44,8 @@ def _one_by_one(rows: dict[Any, Any], keys: Sequence[Any], times: Sequence[int])
         if row is None:
             row = (1, time)
         else:
-            number, before = row
-            row = (number + 1, before if before > time else time)  # noqa: FURB136  (max() would take twice as long)
+            number, latest_time = row
+            row = (number + 1, latest_time if latest_time > time else time)  # noqa: FURB136  (max() would take twice as long)
         rows[key] = row
         counts.append(row[0])
         latest.append(row[1])

@@ -56,8 +56,8 @@ class MemoryDuplicatesStore(SortedRowsStore):
     def fetch(self, key: Any, from_: int, to: int, reverse: bool = False) -> list[tuple[int, Any]]:
         if from_ <= self._horizon:
             from_ = self._horizon + 1
-        if self.absent is not None:
-            self.absent.load_key(key, from_, to)
+        if self.loader is not None:
+            self.loader.load_key(key, from_, to)
         rows = self._rows.get(key)
         if rows is None:
             return []

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from millstream.state.absent import parts
 from millstream.state.codec import Codec, discard
+from millstream.state.loading import chunks
 from millstream.state.memory.base import MemoryStore
 from millstream.state.memory.counting import count
 from millstream.state.ordered import SortedKeys, after_prefix
@@ -57,7 +57,7 @@ class MemoryKeyValueStore(MemoryStore):
         self.put = putter(self._rows, self._delete, self._mark)
 
     def __len__(self) -> int:
-        return len(self._rows) if self.absent is None else len(self._rows) + self.absent.rows
+        return len(self._rows) if self.loader is None else len(self._rows) + self.loader.rows
 
     def _delete(self, key: Any) -> None:
         if self._rows.pop(key, None) is not None and self._index is not None:
@@ -72,19 +72,19 @@ class MemoryKeyValueStore(MemoryStore):
         counts: list[int] = []
         latest: list[int] = []
         rows = self._rows
-        for part in parts(len(keys), self.absent):
-            batch = keys[part]
-            if self.absent is not None and any(key not in rows for key in batch):
-                self.absent.load_keys(batch, 0, 0)  # all at once: loading one page may evict another
-            counted = count(rows, batch, times[part])
+        for chunk in chunks(len(keys), self.loader):
+            batch = keys[chunk]
+            if self.loader is not None and any(key not in rows for key in batch):
+                self.loader.load_keys(batch, 0, 0)  # all at once: loading one page may evict another
+            counted = count(rows, batch, times[chunk])
             deque(map(self._mark, batch), maxlen=0)
             counts += counted.counts
             latest += counted.times
         return counts, latest
 
     def range(self, low: Any = None, high: Any = None, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
-        if self.absent is not None:
-            self.absent.load_between(0, 0)
+        if self.loader is not None:
+            self.loader.load_between(0, 0)
         key_out = self._codec.key_out
         keys = self._ordered().between(
             None if low is None else key_out(low), None if high is None else key_out(high) + b"\0"
@@ -95,8 +95,8 @@ class MemoryKeyValueStore(MemoryStore):
         return iter([(key, rows[key]) for key in keys])
 
     def prefix(self, prefix: bytes, /) -> Iterator[tuple[Any, Any]]:
-        if self.absent is not None:
-            self.absent.load_prefix(prefix)
+        if self.loader is not None:
+            self.loader.load_prefix(prefix)
         rows = self._rows
         return iter([(key, rows[key]) for key in self._ordered().between(prefix, after_prefix(prefix))])
 

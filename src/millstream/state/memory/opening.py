@@ -1,4 +1,4 @@
-"""Opens stores: the one place that knows which class a specification stands for."""
+"""Opens stores in memory, by the kind in their specification."""
 
 from __future__ import annotations
 
@@ -42,15 +42,14 @@ def open_store(spec: StoreSpec, kind: None = None) -> AnyStore: ...
 def open_store(spec: StoreSpec, kind: str | None = None) -> AnyStore:
     """Opens an empty store in memory.
 
-    All that can be decided from the specification is decided here: with hashable keys and immutable values the store
-    holds them as they are; else there is a layer in front of it that turns them into bytes and back.
+    The store holds hashable keys and immutable values as objects; others as bytes, with a layer that converts them.
 
     Args:
-        spec: What to make the store from.
-        kind: The kind that the caller needs, if it is known; the type of the result follows from it.
+        spec: The specification of the store.
+        kind: The kind that the caller requires, which determines the type of the result.
 
     Raises:
-        StateError: The specification contradicts itself, or is not of that kind.
+        StateError: The specification is contradictory, or of another kind.
 
     >>> from millstream.serde import LONG, STRING
     >>> store = open_store(StoreSpec("counts", "key-value", STRING, LONG), "key-value")
@@ -71,13 +70,13 @@ def open_store(spec: StoreSpec, kind: str | None = None) -> AnyStore:
 
 
 def check_spec(spec: StoreSpec) -> None:
-    """Checks that there can be such a store.
+    """Checks a specification.
 
     Raises:
-        StateError: There cannot.
+        StateError: It is contradictory.
     """
     if spec.kind not in _CLASSES:
-        raise StateError(f"store {spec.name!r}: there are no {spec.kind!r} stores", hint=f"one of {list(_CLASSES)}")
+        raise StateError(f"store {spec.name!r}: unknown kind {spec.kind!r}", hint=f"one of {list(_CLASSES)}")
     if spec.duplicates and (spec.kind != "window" or spec.held):
         raise StateError(f"store {spec.name!r}: only a window store that is not held can keep duplicates")
     if spec.retention_ms is not None and spec.retention_ms < 0:

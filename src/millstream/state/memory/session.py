@@ -33,8 +33,8 @@ class MemorySessionStore(SortedRowsStore):
     def get(self, key: Any, start: int, end: int, /) -> Any:
         if end <= self._horizon:
             return None
-        if self.absent is not None:
-            self.absent.load_key(key, end, end)
+        if self.loader is not None:
+            self.loader.load_key(key, end, end)
         rows = self._rows.get(key)
         if rows is None:
             return None
@@ -89,8 +89,8 @@ class MemorySessionStore(SortedRowsStore):
     def find(self, key: Any, earliest_end: int, latest_start: int, reverse: bool = False) -> list[tuple[int, int, Any]]:
         if earliest_end <= self._horizon:
             earliest_end = self._horizon + 1
-        if self.absent is not None:
-            self.absent.load_key(key, earliest_end, self._time)
+        if self.loader is not None:
+            self.loader.load_key(key, earliest_end, self._time)
         rows = self._rows.get(key)
         if rows is None:
             return []
@@ -124,8 +124,8 @@ class MemorySessionStore(SortedRowsStore):
         return self._ending(max(low, self._floor) + 1, high)
 
     def _ending(self, from_: int, to: int) -> list[tuple[Any, int, int, Any]]:
-        if self.absent is not None:
-            self.absent.load_between(from_, to)
+        if self.loader is not None:
+            self.loader.load_between(from_, to)
         entries: list[tuple[int, int, bytes, Any, Any]] = []
         for key in self._index.between(from_, to):
             name = self._codec.key_out(key)

@@ -48,8 +48,8 @@ class SortedRowsStore(TimedStore):
         least = b"" if low is None else key_out(low)
         greatest = None if high is None else key_out(high)
         from_ = max(from_, self._horizon + 1)
-        if self.absent is not None:
-            self.absent.load_between(from_, to)
+        if self.loader is not None:
+            self.loader.load_between(from_, to)
         entries: list[tuple[int, bytes, int, int, Any, Any]] = []
         for key in self._index.between(from_, to):
             name = key_out(key)

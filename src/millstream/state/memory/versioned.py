@@ -6,9 +6,9 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
-from millstream.state.absent import Absent
 from millstream.state.api import LATEST, NOT_PUT
 from millstream.state.codec import Codec, discard
+from millstream.state.loading import RowLoader
 from millstream.state.memory.base import TimedStore
 from millstream.state.ordered import TimeIndex
 from millstream.state.spec import ChangelogRecord, StoreSpec
@@ -59,8 +59,8 @@ class MemoryVersionedStore(TimedStore):
         if timestamp > self._time:
             self._set_time(timestamp)
         versions = self._rows.get(key)
-        if versions is None and self.absent is not None:
-            versions = self._load(self.absent, key)
+        if versions is None and self.loader is not None:
+            versions = self._load(self.loader, key)
         if versions is None:
             self._rows[key] = [(timestamp, value)]
             if value is None:
@@ -127,8 +127,8 @@ class MemoryVersionedStore(TimedStore):
 
     def get(self, key: Any, /) -> tuple[Any, int] | None:
         versions = self._rows.get(key)
-        if versions is None and self.absent is not None:
-            versions = self._load(self.absent, key)
+        if versions is None and self.loader is not None:
+            versions = self._load(self.loader, key)
         if versions is None:
             return None
         timestamp, value = versions[-1]
@@ -136,8 +136,8 @@ class MemoryVersionedStore(TimedStore):
 
     def get_as_of(self, key: Any, as_of: int, /) -> tuple[Any, int] | None:
         versions = self._rows.get(key)
-        if versions is None and self.absent is not None:
-            versions = self._load(self.absent, key)
+        if versions is None and self.loader is not None:
+            versions = self._load(self.loader, key)
         if versions is None:
             return None
         timestamp, value = versions[-1]
@@ -150,15 +150,15 @@ class MemoryVersionedStore(TimedStore):
 
     def valid_to(self, key: Any, timestamp: int, /) -> int | None:
         versions = self._rows.get(key)
-        if versions is None and self.absent is not None:
-            versions = self._load(self.absent, key)
+        if versions is None and self.loader is not None:
+            versions = self._load(self.loader, key)
         if versions is None:
             return None
         place = bisect_left(versions, (timestamp + 1,))
         return versions[place][0] if place < len(versions) else None
 
-    def _load(self, absent: Absent, key: Any) -> list[tuple[int, Any]] | None:
-        absent.load_key(key, 0, 0)
+    def _load(self, loader: RowLoader, key: Any) -> list[tuple[int, Any]] | None:
+        loader.load_key(key, 0, 0)
         return self._rows.get(key)
 
     def changes(self) -> list[ChangelogRecord]:

@@ -8,8 +8,8 @@ from operator import add
 from typing import Any, NamedTuple
 
 from millstream.serde.key_layouts import split_store_window_key, store_window_key
-from millstream.state.absent import parts
 from millstream.state.codec import Codec
+from millstream.state.loading import chunks
 from millstream.state.memory.base import TimedStore
 from millstream.state.memory.counting import Counts, count
 from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
@@ -70,9 +70,9 @@ class MemoryWindowStore(TimedStore):
             row = rows.get(key)
             if row is not None:
                 return row
-        if self.absent is None:
+        if self.loader is None:
             return None
-        self.absent.load_key(key, start, start)
+        self.loader.load_key(key, start, start)
         return self._rows.get(start, {}).get(key)
 
     def put(self, key: Any, start: int, row: Any, /) -> None:
@@ -126,16 +126,16 @@ class MemoryWindowStore(TimedStore):
             self._set_time(start)
         counts: list[int] = []
         latest: list[int] = []
-        for part in parts(len(keys), self.absent):
-            counted = self._count(keys[part], start, times[part], None if names is None else names[part])
+        for chunk in chunks(len(keys), self.loader):
+            counted = self._count(keys[chunk], start, times[chunk], None if names is None else names[chunk])
             counts += counted.counts
             latest += counted.times
         return counts, latest
 
     def _count(self, keys: Sequence[Any], start: int, times: Sequence[int], names: Sequence[bytes] | None) -> Counts:
         rows = self._rows_of(start)
-        if self.absent is not None and any(key not in rows for key in keys):
-            self.absent.load_keys(keys, start, start)  # all at once: loading one page may evict another
+        if self.loader is not None and any(key not in rows for key in keys):
+            self.loader.load_keys(keys, start, start)  # all at once: loading one page may evict another
             rows = self._rows_of(start)  # eviction drops a window with its last row
         if self._index is not None:
             for key in dict.fromkeys(keys):
@@ -204,8 +204,8 @@ class MemoryWindowStore(TimedStore):
     def fetch(self, key: Any, from_: int, to: int, reverse: bool = False) -> list[tuple[int, Any]]:
         if from_ <= self._horizon:
             from_ = self._horizon + 1
-        if self.absent is not None:
-            self.absent.load_key(key, from_, to)
+        if self.loader is not None:
+            self.loader.load_key(key, from_, to)
         rows = self._rows
         index = self._index
         if index is None:
@@ -242,8 +242,8 @@ class MemoryWindowStore(TimedStore):
         least = b"" if low is None else key_out(low)
         greatest = None if high is None else key_out(high)
         from_ = max(from_, self._horizon + 1)
-        if self.absent is not None:
-            self.absent.load_between(from_, to)
+        if self.loader is not None:
+            self.loader.load_between(from_, to)
         names: dict[Any, bytes] = {}
         entries: list[tuple[int, bytes, int, Any, Any]] = []
         starts = self._starts
@@ -260,8 +260,8 @@ class MemoryWindowStore(TimedStore):
 
     def rows_between(self, low: int, high: int, /) -> list[tuple[Any, int, Any]]:
         low = max(low, self._floor)
-        if self.absent is not None:
-            self.absent.load_between(low + 1, high)
+        if self.loader is not None:
+            self.loader.load_between(low + 1, high)
         starts, key_out = self._starts, self._codec.key_out
         entries: list[tuple[Any, int, Any]] = []
         for start in starts[bisect_right(starts, low) : bisect_right(starts, high)]:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from millstream.state.codec import buffer_key, split_buffer_key
 from millstream.state.memory.buffer import MemoryBufferStore
-from millstream.state.paged.format import Row
+from millstream.state.paged.format import PageRow
 from millstream.state.paged.rows import merged
-from millstream.state.paged.store import MemoryCost, PagedStore, PageRows
+from millstream.state.paged.store import MemoryCost, PageContent, PagedStore
 from millstream.state.spec import NO_TIMESTAMP
 
 
@@ -25,13 +25,13 @@ class PagedBufferStore(PagedStore, MemoryBufferStore):
     def _marks(self) -> Iterable[Any]:
         return self._dirty
 
-    def collect(self, members: list[Any], _low: int, _high: int, /) -> PageRows:
+    def collect(self, members: list[Any], _low: int, _high: int, /) -> PageContent:
         value_out, items = self._codec.value_out, self._items
         marks = [entry for entry in dict.fromkeys(members) if entry in items]
-        rows: list[Row] = [(buffer_key(*entry), value_out(items[entry]), NO_TIMESTAMP) for entry in marks]
-        return PageRows(marks, marks, rows)
+        rows: list[PageRow] = [(buffer_key(*entry), value_out(items[entry]), NO_TIMESTAMP) for entry in marks]
+        return PageContent(marks, marks, rows)
 
-    def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
+    def insert(self, rows: list[PageRow], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         members: list[Any] = []
         for data, value, _ in merged(rows, overlay):
             entry = split_buffer_key(data)

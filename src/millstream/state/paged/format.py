@@ -1,4 +1,4 @@
-"""The bytes of the remote map: its keys, and the values under them, each with a version in its first byte."""
+"""The bytes in the remote map: its keys, and its values, whose first byte is the version of their format."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ FORMAT = 1
 """The version of manifests and pages."""
 
 LOG_FORMAT = 2
-"""The version of log segments: the changes of a store by column. Version 1 had them by row, and is read, too."""
+"""The version of log segments: the changes of a store, by column."""
 
 MANIFEST_KEY = b"m"
+"""The key of the manifest."""
 
 PIECE = 512 * 1024
-"""The most bytes of a log segment under one key."""
+"""The maximal bytes of a log segment under one key."""
 
-Row: TypeAlias = tuple[Any, ...]
-"""A row of a page: key, value and timestamp as in a changelog record, or what its kind of store has instead."""
+PageRow: TypeAlias = tuple[Any, ...]
+"""A row of a page: key, value and timestamp as in a changelog record; in a versioned store, all versions of a key."""
 
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -37,10 +38,10 @@ _PIECES = Struct(">BH")
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class SegmentEntry(msgspec.Struct, array_like=True, frozen=True):
-    """A time segment of a store: how many buckets it has, and what is in its pages (not: in the log).
+class SegmentManifest(msgspec.Struct, array_like=True, frozen=True):
+    """A time segment of a store: its number of buckets, and the rows and bytes of its pages, without the log.
 
-    ``since`` is the first sequence number whose log records count for it: one of the same number may have been dropped.
+    ``since`` is the first log segment that applies to it. Earlier ones belong to a dropped segment of the same number.
     """
 
     number: int
@@ -50,8 +51,8 @@ class SegmentEntry(msgspec.Struct, array_like=True, frozen=True):
     since: int
 
 
-class StoreEntry(msgspec.Struct, array_like=True, frozen=True):
-    """A store. ``width`` is that of its time segments; ``counter`` numbers the rows of a store with duplicates."""
+class StoreManifest(msgspec.Struct, array_like=True, frozen=True):
+    """A store. ``width`` is that of its time segments; ``counter`` the last sequence number of its rows."""
 
     id: int
     name: str
@@ -59,31 +60,30 @@ class StoreEntry(msgspec.Struct, array_like=True, frozen=True):
     width: int
     time: int
     counter: int
-    segments: list[SegmentEntry]
+    segments: list[SegmentManifest]
 
 
 class Manifest(msgspec.Struct, array_like=True, frozen=True):
-    """What there is.
+    """The contents of the remote map.
 
     Attributes:
-        sequence: The number of the last batch that changed something.
-        low: The first log segment that is still needed.
+        sequence: The sequence number of the last log segment.
+        low: The first log segment that is needed.
         stores: The stores.
-        doomed: Pages that are to be deleted, as (store, segment, number of buckets).
-        extra: What the caller keeps here.
+        obsolete: Pages that are to be deleted, as (store, segment, number of buckets).
+        extra: Data of the caller.
     """
 
     sequence: int = 0
     low: int = 1
-    stores: list[StoreEntry] = []
-    doomed: list[tuple[int, int, int]] = []
+    stores: list[StoreManifest] = []
+    obsolete: list[tuple[int, int, int]] = []
     extra: bytes = b""
 
 
 _manifest = msgspec.msgpack.Decoder(Manifest).decode
-_page = msgspec.msgpack.Decoder(tuple[int, list[Row]]).decode
-_log_by_column = msgspec.msgpack.Decoder(list[tuple[int, Changes]]).decode
-_log_by_row = msgspec.msgpack.Decoder(list[tuple[int, list[ChangelogRecord]]]).decode
+_page = msgspec.msgpack.Decoder(tuple[int, list[PageRow]]).decode
+_log = msgspec.msgpack.Decoder(list[tuple[int, Changes]]).decode
 
 
 def log_key(sequence: int, piece: int) -> bytes:
@@ -105,27 +105,27 @@ def decode_manifest(data: bytes) -> Manifest:
     """Reads the manifest.
 
     Raises:
-        StateError: It is not one that this version can read.
+        StateError: It is damaged or has another format.
     """
     return _decoded(_manifest, data, "the manifest")
 
 
-def encode_page(sequence: int, rows: list[Row]) -> bytes:
-    """Returns the bytes of a page that holds all changes up to a sequence number."""
+def encode_page(sequence: int, rows: list[PageRow]) -> bytes:
+    """Returns the bytes of a page that contains all changes up to a sequence number."""
     return _VERSION + _encode((sequence, rows))
 
 
-def decode_page(data: bytes | None, what: str) -> tuple[int, list[Row]]:
+def decode_page(data: bytes | None, what: str) -> tuple[int, list[PageRow]]:
     """Reads a page: its sequence number and its rows.
 
     Raises:
-        StateError: It is missing, or not one that this version can read.
+        StateError: It is missing, damaged or has another format.
     """
     return _decoded(_page, data, what)
 
 
 def encode_log(sequence: int, changes: Sequence[tuple[int, Changes]]) -> list[tuple[bytes, bytes]]:
-    """Returns the keys and values of a log segment: the changes of one batch, by store."""
+    """Returns the keys and values of a log segment: the changes of one commit, by store."""
     data = _encode(changes)
     room = PIECE - _PIECES.size
     starts = range(0, len(data), room)
@@ -134,44 +134,48 @@ def encode_log(sequence: int, changes: Sequence[tuple[int, Changes]]) -> list[tu
 
 
 def count_pieces(data: bytes | None, sequence: int) -> int:
-    """Returns how many pieces a log segment has, of which this is the first.
+    """Returns the number of pieces of a log segment, from the first one.
 
     Raises:
-        StateError: It is missing, or not one that this version can read.
+        StateError: It is missing, damaged or has another format.
     """
-    return int(_PIECES.unpack_from(_checked(data, f"segment {sequence} of the log", LOG_FORMAT))[1])
+    return int(_PIECES.unpack_from(_checked(data, _log_segment(sequence), LOG_FORMAT))[1])
 
 
 def decode_log(pieces: Iterable[bytes | None], sequence: int) -> list[tuple[int, list[ChangelogRecord]]]:
     """Reads a log segment from all of its pieces.
 
     Raises:
-        StateError: One is missing, or not one that this version can read.
+        StateError: A piece is missing, damaged or has another format.
     """
-    what = f"segment {sequence} of the log"
+    what = _log_segment(sequence)
     checked = [_checked(piece, what, LOG_FORMAT) for piece in pieces]
     data = b"".join([checked[0][:1], *(piece[_PIECES.size :] for piece in checked)])
-    return _decoded(_log if data[0] == LOG_FORMAT else _log_by_row, data, what, LOG_FORMAT)
+
+    def decode(data: memoryview) -> list[tuple[int, list[ChangelogRecord]]]:
+        return [(store, changes.records()) for store, changes in _log(data)]
+
+    return _decoded(decode, data, what, LOG_FORMAT)
 
 
-def _log(data: memoryview) -> list[tuple[int, list[ChangelogRecord]]]:
-    return [(store, changes.records()) for store, changes in _log_by_column(data)]
+def _log_segment(sequence: int) -> str:
+    return f"segment {sequence} of the log"
 
 
-def _checked(data: bytes | None, what: str, latest: int = FORMAT) -> bytes:
+def _checked(data: bytes | None, what: str, version: int = FORMAT) -> bytes:
     if not data:
         raise StateError(f"the state of the task is damaged: {what} is missing")
-    if not 1 <= data[0] <= latest:
+    if data[0] != version:
         raise StateError(
-            f"the state of the task has {what} in format {data[0]}; this version of Millstream reads format {latest}",
-            hint="run the application with the version that wrote its state, or with a later one",
+            f"the state of the task has {what} in format {data[0]}; this version of Millstream reads format {version}",
+            hint="run the application with the version that wrote its state, or reset it",
         )
     return data
 
 
-def _decoded(decode: Callable[[memoryview], T], data: bytes | None, what: str, latest: int = FORMAT) -> T:
-    checked = _checked(data, what, latest)
+def _decoded(decode: Callable[[memoryview], T], data: bytes | None, what: str, version: int = FORMAT) -> T:
+    checked = _checked(data, what, version)
     try:
         return decode(memoryview(checked)[1:])
-    except ValueError as error:  # msgspec's own errors are, too
+    except ValueError as error:  # the base of msgspec's errors
         raise StateError(f"the state of the task is damaged: {what} cannot be read: {error}") from error

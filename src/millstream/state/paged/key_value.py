@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from millstream.state.codec import Codec
 from millstream.state.memory.key_value import MemoryKeyValueStore
-from millstream.state.paged.format import Numbers, Row
+from millstream.state.paged.format import Numbers, PageRow
 from millstream.state.paged.rows import encoded, merged, no_times, present_rows
-from millstream.state.paged.store import MarkedChanges, MemoryCost, PagedStore, PageRows
+from millstream.state.paged.store import MarkedChanges, MemoryCost, PageContent, PagedStore
 from millstream.state.spec import StoreSpec
 
 
@@ -35,10 +35,10 @@ class LoadingRows(dict[Any, Any]):
         self._store = store
 
     def __missing__(self, key: Any) -> Any:
-        absent = self._store.absent
-        if absent is None:
+        loader = self._store.loader
+        if loader is None:
             return None
-        absent.load_key(key, 0, 0)
+        loader.load_key(key, 0, 0)
         return self.get(key)
 
 
@@ -62,11 +62,11 @@ class PagedKeyValueStore(PagedStore, MemoryKeyValueStore):
     def places(self, keys: list[bytes], /) -> tuple[Numbers, list[bytes]]:
         return no_times(keys), [group_of(key) for key in keys] if self.spec.grouped else keys
 
-    def collect(self, members: list[Any], _low: int, _high: int, /) -> PageRows:
+    def collect(self, members: list[Any], _low: int, _high: int, /) -> PageContent:
         marks, rows = present_rows(self._rows, members)
-        return PageRows(marks, marks, encoded(self._codec, self._codec.keys_out(marks), rows))
+        return PageContent(marks, marks, encoded(self._codec, self._codec.keys_out(marks), rows))
 
-    def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
+    def insert(self, rows: list[PageRow], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         key_in, row_in, held, changed = self._codec.key_in, self._codec.row_in, self._rows, self._changed()
         members: list[Any] = []
         for data, value, timestamp in merged(rows, overlay):

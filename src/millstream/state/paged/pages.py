@@ -1,4 +1,4 @@
-"""Pages, and the time segments that they are in: linear hashing."""
+"""Pages, and the time segments that contain them. The pages of a segment are the buckets of a linear hash table."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from millstream.state.paged.format import Numbers, SegmentEntry, page_key
+from millstream.state.paged.format import Numbers, SegmentManifest, page_key
 
 if TYPE_CHECKING:
     from millstream.state.paged.pager import Pager
 
 
 def bucket_of(value: int, buckets: int) -> int:
-    """Returns the bucket of a hash value among so many.
+    """Returns the bucket of a hash value, by linear hashing.
 
-    When there is one bucket more, only the values of one bucket move, and only to the new one.
+    With one bucket more, only values of one bucket move, and only to the new one.
 
     >>> [bucket_of(7, buckets) for buckets in range(1, 10)]
     [0, 1, 1, 3, 3, 3, 3, 7, 7]
@@ -27,17 +27,17 @@ def bucket_of(value: int, buckets: int) -> int:
 
 
 class Page:
-    """The rows of one bucket: in memory if it has ``members``, else in the remote map, and what the log has since.
+    """The rows of one bucket: in memory if it has ``members``, else in the remote map and the overlay.
 
     Attributes:
-        members: What finds the rows of the page in the store, duplicates among them; None if they are not in memory.
-        overlay: Changes that are not in the remote page, of a page that is not in memory.
+        members: Find the rows of the page in the store, with repetitions; None if the rows are not in memory.
+        overlay: The changes since the remote page was written, if the page is not in memory.
         stored: The bytes of the remote page, as far as known.
         stored_rows: The rows of the remote page.
-        pending: The bytes that the log has got since.
-        records: The records that the log has got since.
-        dirty: The first log segment that the page still needs; 0 if the remote page has it all.
-        charge: What the page is counted for in the estimate of memory.
+        pending: The bytes of the changes in the log since the remote page was written.
+        records: The number of these changes.
+        dirty: The first log segment that the page needs; 0 if the page is clean.
+        charge: The estimated memory of the page.
     """
 
     __slots__ = (
@@ -58,30 +58,30 @@ class Page:
 
     @property
     def key(self) -> bytes:
-        """Its key in the remote map."""
+        """The key of the page in the remote map."""
         return page_key(self.segment.pager.id, self.segment.number, self.bucket)
 
 
 class Segment:
-    """The pages of a stretch of time, in buckets by the hash of their key.
+    """The pages of a time range, in buckets by the hash of the key.
 
-    As long as no page of it is written, those that are not here have no rows: they count as in memory.
+    Until its first page is written, pages that are not in ``pages`` are empty and count as in memory.
 
     Attributes:
-        pages: Those that are in memory or have an overlay.
-        resident: How many are in memory.
-        pending: The bytes that the log has for its pages.
-        dealt: What was pending when its rows were last dealt to more buckets without being written.
+        pages: The pages that are in memory or have an overlay.
+        resident: The number of pages in memory.
+        pending: The bytes of the changes in the log for its pages.
+        checked: The value of ``pending`` when the number of buckets was last checked, while no page is written.
         low: The first time of the segment.
         high: The last time of the segment.
     """
 
     __slots__ = (
-        "buckets", "bytes", "dealt", "high", "low", "mask", "number", "pager", "pages", "pending", "resident", "rows",
+        "buckets", "bytes", "checked", "high", "low", "mask", "number", "pager", "pages", "pending", "resident", "rows",
         "since",
     )  # fmt: skip
 
-    def __init__(self, pager: Pager, entry: SegmentEntry) -> None:
+    def __init__(self, pager: Pager, entry: SegmentManifest) -> None:
         self.pager = pager
         self.number = entry.number
         self.rows = entry.rows
@@ -92,7 +92,7 @@ class Segment:
         self.pages: dict[int, Page] = {}
         self.resident = 0 if entry.bytes else entry.buckets
         self.pending = 0
-        self.dealt = 0
+        self.checked = 0
         self.resize(entry.buckets)
 
     def resize(self, buckets: int) -> None:
@@ -100,9 +100,9 @@ class Segment:
         self.buckets = buckets
         self.mask = (1 << (buckets - 1).bit_length()) - 1
 
-    def entry(self) -> SegmentEntry:
-        """What the manifest says of it."""
-        return SegmentEntry(self.number, self.buckets, self.rows, self.bytes, self.since)
+    def manifest(self) -> SegmentManifest:
+        """Returns the entry of the segment in the manifest."""
+        return SegmentManifest(self.number, self.buckets, self.rows, self.bytes, self.since)
 
     def buckets_of(self, values: Numbers) -> Numbers:
         """Returns the buckets of hash values."""
@@ -124,7 +124,7 @@ class Segment:
         return page
 
     def moved_by(self, buckets: int) -> Collection[int]:
-        """Returns the buckets, of those there are, whose rows have another place if there are so many."""
+        """Returns the buckets some of whose rows move if the number of buckets changes to this one."""
         now = self.buckets
         if buckets > now:
             return {bucket_of(bucket, now) for bucket in range(now, buckets)}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from millstream.state.codec import Codec
-from millstream.state.paged.format import Numbers, Row
+from millstream.state.paged.format import Numbers, PageRow
 
 
 def times_in(keys: list[bytes], end: int) -> Numbers:
@@ -22,7 +22,7 @@ def no_times(keys: list[bytes]) -> Numbers:
     return np.zeros(len(keys), np.int64)
 
 
-def encoded(codec: Codec, keys: list[bytes], rows: Collection[Any]) -> list[Row]:
+def encoded(codec: Codec, keys: list[bytes], rows: Collection[Any]) -> list[PageRow]:
     """Returns the rows of a page from changelog keys and rows of a store."""
     return list(zip(*codec.changes(keys, rows), strict=True)) if rows else []
 
@@ -37,7 +37,7 @@ def present_rows(rows: dict[Any, Any], keys: Iterable[Any]) -> tuple[list[Any], 
     return distinct, values
 
 
-def merged(rows: list[Row], overlay: dict[Any, Any] | None) -> list[Row]:
+def merged(rows: list[PageRow], overlay: dict[Any, Any] | None) -> list[PageRow]:
     """Returns the rows of a page with an overlay of absolute changes applied."""
     if not overlay:
         return rows

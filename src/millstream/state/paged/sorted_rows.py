@@ -10,9 +10,9 @@ from millstream.serde.key_layouts import session_key, split_session_key, split_s
 from millstream.state.memory.duplicates import MemoryDuplicatesStore
 from millstream.state.memory.session import MemorySessionStore
 from millstream.state.memory.sorted_rows import SortedRowsStore
-from millstream.state.paged.format import Numbers, Row
+from millstream.state.paged.format import Numbers, PageRow
 from millstream.state.paged.rows import encoded, merged, times_in
-from millstream.state.paged.store import MemoryCost, PagedStore, PageRows
+from millstream.state.paged.store import MemoryCost, PageContent, PagedStore
 
 
 class PagedSortedRowsStore(PagedStore, SortedRowsStore):
@@ -46,7 +46,7 @@ class PagedSortedRowsStore(PagedStore, SortedRowsStore):
     def extend(self, members: list[Any], marks: Sequence[Any], _times: Any, /) -> None:
         members += [mark[0] for mark in marks]
 
-    def collect(self, members: list[Any], low: int, high: int, /) -> PageRows:
+    def collect(self, members: list[Any], low: int, high: int, /) -> PageContent:
         key_out, join_key = self._codec.key_out, self.join_key
         low = max(low, self._floor + 1)
         marks: list[Any] = []
@@ -58,9 +58,9 @@ class PagedSortedRowsStore(PagedStore, SortedRowsStore):
                 marks.append((key, time, rank))
                 keys.append(join_key(name, time, rank))
                 rows.append(row)
-        return PageRows(self.members(marks, ()), marks, encoded(self._codec, keys, rows))
+        return PageContent(self.members(marks, ()), marks, encoded(self._codec, keys, rows))
 
-    def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
+    def insert(self, rows: list[PageRow], overlay: dict[Any, Any] | None, _sequence: int, /) -> list[Any]:
         key_in, row_in, split_key, changed = self._codec.key_in, self._codec.row_in, self.split_key, self._changed()
         marks: list[Any] = []
         for data, value, timestamp in merged(rows, overlay):

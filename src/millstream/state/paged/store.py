@@ -11,7 +11,7 @@ import numpy as np
 from millstream.errors import StateError
 from millstream.state.codec import Codec
 from millstream.state.memory.base import MemoryStore
-from millstream.state.paged.format import Numbers, Row
+from millstream.state.paged.format import Numbers, PageRow
 from millstream.state.paged.rows import no_times
 from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 
@@ -43,12 +43,12 @@ class MarkedChanges(NamedTuple):
     changes: Changes
 
 
-class PageRows(NamedTuple):
+class PageContent(NamedTuple):
     """The rows of a page, the mark of each, and the members that find exactly these rows."""
 
     members: Any
     marks: list[Any]
-    rows: list[Row]
+    rows: list[PageRow]
 
 
 class PagedStore(MemoryStore):
@@ -146,15 +146,15 @@ class PagedStore(MemoryStore):
         """Adds members to a page, which may have them already."""
         members += marks
 
-    def collect(self, members: Any, low: int, high: int, /) -> PageRows:
+    def collect(self, members: Any, low: int, high: int, /) -> PageContent:
         """Returns the rows of a page."""
         raise NotImplementedError
 
-    def count(self, rows: list[Row], /) -> int:
+    def count(self, rows: list[PageRow], /) -> int:
         """Returns the number of store rows that rows of a page stand for."""
         return len(rows)
 
-    def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, sequence: int, /) -> Any:
+    def insert(self, rows: list[PageRow], overlay: dict[Any, Any] | None, sequence: int, /) -> Any:
         """Loads the rows of a page, except those that have changed since; returns the members.
 
         Args:

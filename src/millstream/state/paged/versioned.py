@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from millstream.state.memory.base import NEVER
 from millstream.state.memory.versioned import MemoryVersionedStore
-from millstream.state.paged.format import Row
-from millstream.state.paged.store import MemoryCost, PagedStore, PageRows
+from millstream.state.paged.format import PageRow
+from millstream.state.paged.store import MemoryCost, PageContent, PagedStore
 
 
 class PagedVersionedStore(PagedStore, MemoryVersionedStore):
@@ -26,22 +26,22 @@ class PagedVersionedStore(PagedStore, MemoryVersionedStore):
     def _marks(self) -> Iterable[Any]:
         return (change[0] for change in self._log)
 
-    def collect(self, members: list[Any], _low: int, _high: int, /) -> PageRows:
+    def collect(self, members: list[Any], _low: int, _high: int, /) -> PageContent:
         key_out, value_out, ended = self._codec.key_out, self._codec.value_out, self._ended
         marks: list[Any] = []
-        rows: list[Row] = []
+        rows: list[PageRow] = []
         for key in dict.fromkeys(members):
             versions = self._rows.get(key)
             if versions is not None:
                 marks.append(key)
                 kept = [(timestamp, None if value is None else value_out(value)) for timestamp, value in versions]
                 rows.append((key_out(key), key in ended, kept))
-        return PageRows(marks, marks, rows)
+        return PageContent(marks, marks, rows)
 
-    def count(self, rows: list[Row], /) -> int:
+    def count(self, rows: list[PageRow], /) -> int:
         return sum(len(versions) for _, _, versions in rows)
 
-    def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, sequence: int, /) -> list[Any]:
+    def insert(self, rows: list[PageRow], overlay: dict[Any, Any] | None, sequence: int, /) -> list[Any]:
         key_in, value_in, held = self._codec.key_in, self._codec.value_in, self._rows
         later = [(key_in(r[0]), r[1], r[2]) for (number, _), r in (overlay or {}).items() if number > sequence]
         later = [change for change in later if change[0] not in held]
@@ -64,14 +64,14 @@ class PagedVersionedStore(PagedStore, MemoryVersionedStore):
     def _replay(self, changes: list[tuple[Any, bytes | None, int]]) -> None:
         """Repeats puts of the log, also of versions that are older than the horizon by now."""
         value_in = self._codec.value_in
-        absent, horizon = self.absent, self._horizon
-        self.absent, self._horizon = None, -NEVER
+        loader, horizon = self.loader, self._horizon
+        self.loader, self._horizon = None, -NEVER
         self._record_changes(False)
         try:
             for key, value, timestamp in changes:
                 self.put(key, None if value is None else value_in(value), timestamp)
         finally:
-            self.absent, self._horizon = absent, horizon
+            self.loader, self._horizon = loader, horizon
             self._record_changes(True)
 
     def evict(self, members: list[Any], _low: int, _high: int, /) -> None:

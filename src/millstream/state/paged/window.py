@@ -10,9 +10,9 @@ import numpy as np
 
 from millstream.serde.key_layouts import split_store_window_key, store_window_key
 from millstream.state.memory.window import MemoryWindowStore
-from millstream.state.paged.format import Numbers, Row
+from millstream.state.paged.format import Numbers, PageRow
 from millstream.state.paged.rows import encoded, merged, present_rows, times_in
-from millstream.state.paged.store import MarkedChanges, MemoryCost, PagedStore, PageRows, joined
+from millstream.state.paged.store import MarkedChanges, MemoryCost, PageContent, PagedStore, joined
 
 
 class PagedWindowStore(PagedStore, MemoryWindowStore):
@@ -50,10 +50,10 @@ class PagedWindowStore(PagedStore, MemoryWindowStore):
         for key, start in zip(marks, starts.tolist(), strict=True):
             members.setdefault(start, []).append(key)
 
-    def collect(self, members: dict[int, list[Any]], _low: int, _high: int, /) -> PageRows:
+    def collect(self, members: dict[int, list[Any]], _low: int, _high: int, /) -> PageContent:
         codec = self._codec
         present: dict[int, list[Any]] = {}
-        collected: list[Row] = []
+        collected: list[PageRow] = []
         for start, keys in members.items():
             held = self._rows.get(start)
             if held is None or start <= self._floor:
@@ -62,9 +62,9 @@ class PagedWindowStore(PagedStore, MemoryWindowStore):
             suffix = store_window_key(b"", start)
             collected += encoded(codec, [name + suffix for name in codec.keys_out(own)], rows)
             present[start] = own
-        return PageRows(present, [key for keys in present.values() for key in keys], collected)
+        return PageContent(present, [key for keys in present.values() for key in keys], collected)
 
-    def insert(self, rows: list[Row], overlay: dict[Any, Any] | None, _sequence: int, /) -> dict[int, list[Any]]:
+    def insert(self, rows: list[PageRow], overlay: dict[Any, Any] | None, _sequence: int, /) -> dict[int, list[Any]]:
         key_in, row_in, changed, index = self._codec.key_in, self._codec.row_in, self._changed(), self._index
         members: dict[int, list[Any]] = {}
         for data, value, timestamp in merged(rows, overlay):

@@ -1,4 +1,4 @@
-"""A remote map in a dict, and states on it: with rows, and of one store beside the same store in memory."""
+"""A remote map in a dict, and paged stores on it, compared with the same stores in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millstream.state.spec import ChangelogRecord, StoreSpec
 
 
 class Remote:
-    """A flat map that counts what is read and written."""
+    """A flat map that records reads and writes."""
 
     def __init__(self) -> None:
         self.map: dict[bytes, bytes] = {}
@@ -45,7 +45,7 @@ class Remote:
         return sum(key[:1] == kind for key in self.map)
 
     def state(self, **options: Any) -> PagedState:
-        """A state from what the map has."""
+        """Returns a state from the contents of the map."""
         state = PagedState(self.fetch, **{"memory_limit": 10**9, **options})
         state.load(self.map.get(MANIFEST_KEY))
         return state
@@ -56,7 +56,7 @@ def plain(result: Any) -> Any:
 
 
 class Twins:
-    """A paged store and the one in memory: whatever is called on both must give the same."""
+    """A paged store and one in memory. Each call on both must return the same result."""
 
     def __init__(self, spec: StoreSpec, **options: Any) -> None:
         self.spec = spec
@@ -81,12 +81,12 @@ class Twins:
         return self.read(name, *arguments)
 
     def read(self, name: str, *arguments: Any) -> Any:
-        found = plain(getattr(self.paged, name)(*arguments))
-        assert found == plain(getattr(self.memory, name)(*arguments)), (name, arguments)
-        return found
+        result = plain(getattr(self.paged, name)(*arguments))
+        assert result == plain(getattr(self.memory, name)(*arguments)), (name, arguments)
+        return result
 
     def commit(self) -> list[ChangelogRecord]:
-        """Ends a batch, which both stores must say the same of; returns what has changed in it."""
+        """Ends a batch, in which both stores must report the same changes; returns them."""
         for name, arguments in self._since:
             if name == "release":
                 self._released = max(arguments[0], -(10**9) if self._released is None else self._released)
@@ -98,7 +98,7 @@ class Twins:
         return expected
 
     def crash(self) -> None:
-        """Loses what is in memory; the batch is run again on what the remote map has."""
+        """Discards the rows in memory and runs the batch again on the contents of the remote map."""
         self._load()
         for name, arguments in self._since:
             plain(getattr(self.paged, name)(*arguments))
@@ -130,7 +130,7 @@ def rows_of(store: Any) -> Any:
 
 
 def filled(remote: Remote, specs: list[StoreSpec], count: int = 500, **options: Any) -> PagedState:
-    """Stores of so many rows each, in five batches."""
+    """Returns stores with this number of rows each, written in five batches."""
     state = remote.state(**options)
     stores = [state.open(spec) for spec in specs]
     for first in range(0, count, count // 5):

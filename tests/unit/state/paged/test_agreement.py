@@ -1,4 +1,4 @@
-"""Random operations, commits and crashes: a paged store gives what the same store in memory gives, always."""
+"""A paged store returns the same results as a store in memory, over random operations, commits and crashes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ MANY = 10**9
 def operations(**kinds: Any) -> Any:
     usual = {"commit": st.tuples(), "crash": st.tuples(), "check": st.tuples()}
     kinds = {**kinds, **usual}
-    each = {name: st.tuples(st.just(name), arguments) for name, arguments in kinds.items()}
-    one = st.one_of([*each.values(), each["put"], each["put"], each["commit"]])
-    return st.lists(one, max_size=12) | st.lists(one, min_size=40, max_size=80)
+    calls = {name: st.tuples(st.just(name), arguments) for name, arguments in kinds.items()}
+    call = st.one_of([*calls.values(), calls["put"], calls["put"], calls["commit"]])
+    return st.lists(call, max_size=12) | st.lists(call, min_size=40, max_size=80)
 
 
 def run(twins: Twins, ops: list[Any], check: Any) -> None:
@@ -96,7 +96,7 @@ def test_window_stores_agree(
 @pytest.mark.parametrize("named", [False, True])
 @given(data=st.data(), options=OPTIONS)
 def test_counts_agree_with_single_puts(named: bool, data: Any, options: Any) -> None:
-    """Many keys at once, among puts and removals: what comes of it, and what the changelog has, is the same."""
+    """Counting many keys at once, among puts and removals, gives the same rows and changes as single puts."""
     spec = StoreSpec("s", "window", STRING, LONG, True, 20_000, 10)
     single: Any = open_store(spec)
     twins = Twins(spec, **options)
@@ -108,14 +108,14 @@ def test_counts_agree_with_single_puts(named: bool, data: Any, options: Any) -> 
     for name, arguments in [*data.draw(ops), ("check", ()), ("commit", ()), ("crash", ()), ("check", ())]:
         if name == "count":
             keys, start, time = arguments
-            if start <= twins.memory.time - 20_000:  # nobody counts what is past the retention
+            if start <= twins.memory.time - 20_000:  # expired windows are not counted
                 continue
             times = [(time + 7 * place) % 40 for place in range(len(keys))]
             names = [key.encode() for key in keys] if named else None
             expected = []
-            for key, each in zip(keys, times, strict=True):
+            for key, timestamp in zip(keys, times, strict=True):
                 count, before = single.get(key, start) or (0, 0)
-                single.put(key, start, (count + 1, max(before, each)))
+                single.put(key, start, (count + 1, max(before, timestamp)))
                 expected.append(single.get(key, start))
             assert list(zip(*twins.call("count_all", keys, start, times, names), strict=True)) == expected
         elif name == "check":

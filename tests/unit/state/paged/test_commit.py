@@ -1,4 +1,4 @@
-"""What a commit writes, and what comes back after a restart."""
+"""The writes of a commit, and the stores after a restart."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from millstream.serde import BYTES, JSON, LONG, STRING, Serde
 from millstream.state.paged import MANIFEST_KEY, PagedState
 from millstream.state.spec import StoreSpec
 
-# --- what a commit writes ---------------------------------------------------------------------------------------------
+# --- writes of a commit -----------------------------------------------------------------------------------------------
 
 
 def test_a_new_task_has_no_extra_and_the_last_extra_comes_back() -> None:
@@ -69,15 +69,15 @@ def test_a_batch_writes_one_log_segment_of_the_rows_it_changed() -> None:
     assert sum(len(value) for _, value in writes.puts) < 200
 
 
-def test_changes_are_those_of_all_stores_and_come_once() -> None:
+def test_changes_of_all_stores_are_reported_once() -> None:
     state = Remote().state()
     rows: Any = state.open(ROWS)
     unlogged: Any = state.open(StoreSpec("unlogged", "key-value", STRING, LONG, logged=False))
     state.open(WINDOWS)
     rows.put("a", 1)
     unlogged.put("b", 2)
-    found = state.changes()
-    assert {name: [record.key for record in records] for name, records in found.items()} == {
+    changes = state.changes()
+    assert {name: [record.key for record in records] for name, records in changes.items()} == {
         "rows": [b"a"],
         "unlogged": [b"b"],
     }
@@ -86,7 +86,7 @@ def test_changes_are_those_of_all_stores_and_come_once() -> None:
 
 @pytest.mark.parametrize("logged", [True, False])
 @pytest.mark.parametrize("spec", ALL, ids=lambda spec: spec.name)
-def test_a_store_has_its_rows_again_whoever_asked_for_its_changes(spec: StoreSpec, logged: bool) -> None:
+def test_rows_survive_a_restart_also_if_their_changes_were_reported(spec: StoreSpec, logged: bool) -> None:
     remote = Remote()
     state = remote.state()
     own = StoreSpec(
@@ -101,7 +101,7 @@ def test_a_store_has_its_rows_again_whoever_asked_for_its_changes(spec: StoreSpe
 
 
 @pytest.mark.parametrize("spec", ALL, ids=lambda spec: spec.name)
-def test_rows_restored_from_a_changelog_stay_but_are_no_changes(spec: StoreSpec) -> None:
+def test_rows_restored_from_a_changelog_are_committed_but_not_reported_as_changes(spec: StoreSpec) -> None:
     source = Remote().state()
     store: Any = source.open(spec)
     for n in range(50):
@@ -116,7 +116,7 @@ def test_rows_restored_from_a_changelog_stay_but_are_no_changes(spec: StoreSpec)
     assert rows_of(remote.state().open(spec)) == rows_of(store)
 
 
-def test_large_segments_are_cut_into_pieces() -> None:
+def test_large_log_segments_are_cut_into_pieces() -> None:
     remote = Remote()
     spec = StoreSpec("rows", "key-value", STRING, BYTES)
     state = remote.state(page_bytes=10**9)
@@ -131,11 +131,11 @@ def test_large_segments_are_cut_into_pieces() -> None:
     assert [again.get(f"key{n}") for n in range(10)] == [bytes([n]) * 200_000 for n in range(10)]
 
 
-# --- what is restored -------------------------------------------------------------------------------------------------
+# --- after a restart --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("spec", [WINDOWS, PAIRS, SESSIONS, VERSIONS], ids=lambda spec: spec.name)
-def test_time_is_restored_also_when_its_row_is_gone(spec: StoreSpec) -> None:
+def test_the_time_of_a_store_survives_the_row_that_set_it(spec: StoreSpec) -> None:
     remote = Remote()
     state = remote.state(log_limit=0)
     store: Any = state.open(spec)
@@ -149,7 +149,7 @@ def test_time_is_restored_also_when_its_row_is_gone(spec: StoreSpec) -> None:
     assert again.time == store.time >= 1_000
 
 
-def test_duplicates_go_on_being_numbered() -> None:
+def test_sequence_numbers_of_duplicates_continue_after_a_restart() -> None:
     remote = Remote()
     state = remote.state(log_limit=0)
     store: Any = state.open(PAIRS)
@@ -163,13 +163,13 @@ def test_duplicates_go_on_being_numbered() -> None:
     assert store.fetch("a", 0, 10) == [(5, 1), (5, 2), (5, 3)]
 
 
-@pytest.mark.parametrize("limit", [0, 10**9], ids=["folded", "logged"])
-@pytest.mark.parametrize("memory", [0, 10**9], ids=["by page", "at once"])
+@pytest.mark.parametrize("limit", [0, 10**9], ids=["in pages", "in the log"])
+@pytest.mark.parametrize("memory", [0, 10**9], ids=["loaded by page", "loaded at once"])
 @pytest.mark.parametrize(
     "puts",
     [
         [(1, 20), (2, 10), (None, 20), (3, 15), (None, 10), (4, 20), (None, 20), (5, 12)],
-        [(1, 20), (None, 10), (None, 20), (5, 15)],  # what ends at 20 is noted beside the versions
+        [(1, 20), (None, 10), (None, 20), (5, 15)],  # a version ends at 20
     ],
 )
 def test_versions_behave_the_same_after_each_restart(
@@ -184,12 +184,12 @@ def test_versions_behave_the_same_after_each_restart(
             twins.read("get_as_of", "a", as_of)
 
 
-def test_versions_in_a_page_are_not_put_again_from_the_log() -> None:
+def test_versions_in_a_page_are_not_replayed_from_the_log() -> None:
     remote = Remote()
     state = remote.state(page_bytes=100, log_limit=0)
     state.open(ROWS)
     versions: Any = state.open(VERSIONS)
-    versions.put("b", 1, 1)  # so that there is a page, which is written before its turn when it grows
+    versions.put("b", 1, 1)  # a page exists, so it is written back early when it grows
     remote.apply(state.commit(b""))
     assert remote.count(b"p") == 1
     state = remote.state(page_bytes=100)
@@ -199,7 +199,7 @@ def test_versions_in_a_page_are_not_put_again_from_the_log() -> None:
     for value, timestamp in [(1, 20), (None, 20), (3, 15)]:
         versions.put("a", value, timestamp)
         remote.apply(state.commit(b""))
-    for n in range(60):  # so many that the page of the versions is written
+    for n in range(60):  # enough for the page of the versions to be written back
         versions.put(f"key{n}", n, 30)
     remote.apply(state.commit(b""))
     assert remote.count(b"l") == 4
@@ -210,8 +210,8 @@ def test_versions_in_a_page_are_not_put_again_from_the_log() -> None:
     assert again.get("a") == (3, 15)
 
 
-def test_versions_that_are_gone_need_the_whole_log_even_if_their_page_has_no_rows() -> None:
-    """Of a version and a tombstone of the same time, nothing is left; of the tombstone alone, it would be."""
+def test_a_page_without_versions_still_needs_the_log_of_the_deleted_ones() -> None:
+    """A tombstone removes a version of the same time. Replayed without that version, it would stay."""
     remote = Remote()
     spec = StoreSpec("versions", "versioned", STRING, STRING, retention_ms=40_000)
     odd = crc32(b"key") & 1
@@ -224,7 +224,7 @@ def test_versions_that_are_gone_need_the_whole_log_even_if_their_page_has_no_row
     versions.put("key", None, 20)
     rows.put("a", 1)
     remote.apply(state.commit(b""))
-    for other in others:  # in another page, once there are two
+    for other in others:  # in the other page, once there are two
         versions.put(other, "y" * 5_000, 10)
     remote.apply(state.commit(b""))
     state = remote.state(page_bytes=1000)
@@ -234,7 +234,7 @@ def test_versions_that_are_gone_need_the_whole_log_even_if_their_page_has_no_row
     assert versions.get("key") == again.get("key") == ("z", 10)
 
 
-def test_a_buffer_stays_in_memory_whatever_pages_it_has() -> None:
+def test_a_buffer_of_many_pages_stays_in_memory() -> None:
     remote = Remote()
     state = remote.state(page_bytes=60, log_limit=0, memory_limit=0)
     buffer: Any = state.open(BUFFER)
@@ -247,7 +247,7 @@ def test_a_buffer_stays_in_memory_whatever_pages_it_has() -> None:
     assert len(again) == 300
 
 
-def test_the_log_stays_as_long_as_any_store_needs_it_whichever_is_opened_first() -> None:
+def test_the_log_is_kept_while_a_store_needs_it_in_any_order_of_opening() -> None:
     remote = Remote()
     state = remote.state()
     rows: Any = state.open(ROWS)
@@ -284,7 +284,7 @@ WRITES_WITHOUT_READING = [
 
 @pytest.mark.parametrize("between", ["read", "changes", "commit"])
 @pytest.mark.parametrize(("spec", "puts", "reads"), WRITES_WITHOUT_READING, ids=lambda case: getattr(case, "name", ""))
-def test_a_page_that_is_read_later_does_not_undo_what_was_put(
+def test_a_page_that_is_loaded_later_does_not_undo_puts(
     spec: StoreSpec, puts: list[Any], reads: list[Any], between: str
 ) -> None:
     twins = Twins(spec, memory_limit=0)
@@ -307,27 +307,31 @@ def test_a_page_that_is_read_later_does_not_undo_what_was_put(
         twins.read(name, *arguments)
 
 
-# --- what goes wrong --------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("kind", "what", "known"), [(b"m", "the manifest", 1), (b"l", "segment . of the log", 2), (b"p", "page . of", 1)]
 )
-def test_an_unknown_format_is_an_error(kind: bytes, what: str, known: int) -> None:
+@pytest.mark.parametrize("version", [0, 99])
+def test_another_format_is_refused(kind: bytes, what: str, known: int, version: int) -> None:
     remote = Remote()
     filled(remote, [ROWS], memory_limit=20_000, page_bytes=500)
-    remote.map = {key: b"\x63" + data[1:] if key[:1] == kind else data for key, data in remote.map.items()}
+    other = bytes([version])
+    remote.map = {key: other + data[1:] if key[:1] == kind else data for key, data in remote.map.items()}
 
     def read() -> None:
         store: Any = remote.state().open(ROWS)
         store.get("key1")
 
-    with pytest.raises(StateError, match=f"{what}.* in format 99; this version of Millstream reads format {known}"):
+    with pytest.raises(
+        StateError, match=f"{what}.* in format {version}; this version of Millstream reads format {known}"
+    ):
         read()
 
 
 @pytest.mark.parametrize(("kind", "what"), [(b"l", "segment . of the log is missing"), (b"p", "page .* is missing")])
-def test_what_is_missing_is_an_error(kind: bytes, what: str) -> None:
+def test_a_missing_page_or_log_segment_is_an_error(kind: bytes, what: str) -> None:
     remote = Remote()
     filled(remote, [ROWS], memory_limit=20_000, page_bytes=500)
     remote.map = {key: data for key, data in remote.map.items() if key[:1] != kind}
@@ -340,7 +344,7 @@ def test_what_is_missing_is_an_error(kind: bytes, what: str) -> None:
         read()
 
 
-def test_what_cannot_be_read_is_an_error() -> None:
+def test_an_unreadable_manifest_is_an_error() -> None:
     remote = Remote()
     filled(remote, [ROWS])
     remote.map[MANIFEST_KEY] = remote.map[MANIFEST_KEY][:-1]
@@ -348,7 +352,7 @@ def test_what_cannot_be_read_is_an_error() -> None:
         remote.state()
 
 
-def test_a_log_that_does_not_fit_together_is_an_error() -> None:
+def test_a_log_segment_with_columns_of_different_lengths_is_an_error() -> None:
     remote = Remote()
     filled(remote, [ROWS], log_limit=10**9)
     data = msgspec.msgpack.encode([(0, ([b"key1"], [], []))])
@@ -358,19 +362,7 @@ def test_a_log_that_does_not_fit_together_is_an_error() -> None:
         remote.state()
 
 
-def test_a_log_of_the_first_format_is_read() -> None:
-    remote = Remote()
-    filled(remote, ALL, log_limit=10**9)
-    expected = [rows_of(remote.state().open(spec)) for spec in ALL]
-    logs = {key: data for key, data in remote.map.items() if key[:1] == b"l"}
-    assert logs
-    for key, data in logs.items():
-        by_row = [(store, list(zip(*columns, strict=True))) for store, columns in msgspec.msgpack.decode(data[3:])]
-        remote.map[key] = b"\x01" + data[1:3] + msgspec.msgpack.encode(by_row)
-    assert [rows_of(remote.state().open(spec)) for spec in ALL] == expected
-
-
-def test_an_error_of_fetch_goes_through() -> None:
+def test_an_error_of_fetch_is_raised_to_the_caller() -> None:
     remote = Remote()
     filled(remote, [ROWS], 20_000, log_limit=0)
     store: Any = remote.state(memory_limit=300_000).open(ROWS)
@@ -381,7 +373,7 @@ def test_an_error_of_fetch_goes_through() -> None:
     assert store.get("key1") == 1
 
 
-def test_values_that_can_change_are_kept_as_bytes() -> None:
+def test_mutable_values_are_held_as_bytes() -> None:
     twins = Twins(StoreSpec("s", "key-value", JSON, JSON), memory_limit=0)
     value = {"n": 1}
     twins.call("put", ["a"], value)
@@ -426,8 +418,8 @@ def test_values_are_not_compared() -> None:
     assert loaded.get("a").x == 1
 
 
-def test_rows_of_large_stores_are_not_counted_in_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some stores look at all keys for that: what a batch takes must not depend on how many there are."""
+def test_rows_of_large_stores_are_not_counted_with_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some stores iterate over all keys for it, and the cost of a batch must not depend on their number."""
     state = Remote().state()
     store = state.open(SESSIONS)
     counts: list[int] = []

@@ -1,4 +1,4 @@
-"""What is read and written, and that the remote map does not grow without bound."""
+"""Reads and writes, and the size of the remote map."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from millstream.serde import BYTES, LONG, STRING
 from millstream.state.paged import MANIFEST_KEY
 from millstream.state.spec import StoreSpec
 
-# --- what it costs ----------------------------------------------------------------------------------------------------
+# --- reads and writes -------------------------------------------------------------------------------------------------
 
 
 def cost_of_hot_keys(size: int) -> tuple[int, int]:
-    """Keys and bytes written in 50 batches of the same few rows, beside so many others."""
+    """Keys and bytes written in 50 batches that change the same few rows of a store of this size."""
     remote = Remote()
     state = remote.state(log_limit=400_000)
     store: Any = state.open(ROWS)
@@ -42,13 +42,13 @@ def cost_of_hot_keys(size: int) -> tuple[int, int]:
     return keys, octets
 
 
-def test_what_a_batch_writes_does_not_grow_with_the_state() -> None:
+def test_the_writes_of_a_batch_do_not_grow_with_the_state() -> None:
     small, large = cost_of_hot_keys(20_000), cost_of_hot_keys(100_000)
     assert large[0] <= small[0] + 20
     assert large[1] <= small[1] * 1.5
 
 
-def test_a_look_up_reads_one_page_and_only_once() -> None:
+def test_a_look_up_reads_one_page_once() -> None:
     remote = Remote()
     filled(remote, [ROWS], 20_000, log_limit=0)
     state = remote.state(memory_limit=300_000)
@@ -61,7 +61,7 @@ def test_a_look_up_reads_one_page_and_only_once() -> None:
     assert len(remote.fetched) == 2
 
 
-def test_a_small_state_comes_at_once() -> None:
+def test_a_small_state_is_loaded_at_once() -> None:
     remote = Remote()
     filled(remote, [ROWS], 20_000, log_limit=0)
     store: Any = remote.state().open(ROWS)
@@ -104,7 +104,7 @@ def test_rows_are_read_in_few_requests() -> None:
     assert remote.fetches == 1
 
 
-def test_windows_that_come_and_go_between_two_writes_of_pages_are_written_to_the_log_alone() -> None:
+def test_windows_that_expire_before_write_back_are_written_to_the_log_only() -> None:
     remote = Remote()
     state = remote.state()
     store: Any = state.open(WINDOWS)
@@ -120,10 +120,10 @@ def test_windows_that_come_and_go_between_two_writes_of_pages_are_written_to_the
 
 
 @pytest.mark.parametrize("memory", [10**9, 0])
-def test_a_window_begins_with_as_many_pages_as_the_one_before_and_is_written_with_as_many_as_it_needs(
+def test_a_window_begins_with_the_pages_of_the_one_before_and_is_written_with_those_it_needs(
     memory: int,
 ) -> None:
-    """The rows of a page are written when its turn comes; until then they are in the log, and the page is empty."""
+    """Until a page is written back its rows are in the log, and the page is empty."""
     remote = Remote()
     state = remote.state(page_bytes=400, log_limit=60_000, memory_limit=memory)
     store: Any = state.open(WINDOWS)
@@ -140,7 +140,7 @@ def test_a_window_begins_with_as_many_pages_as_the_one_before_and_is_written_wit
         remote.apply(state.commit(b""))
     again = remote.state(page_bytes=400, memory_limit=memory).open(WINDOWS)
     assert [sum(1 for _ in again.fetch_all(at * 10_000, at * 10_000)) for at in range(4)] == sizes
-    for _ in range(40):  # until all is in pages
+    for _ in range(40):  # until all rows are in pages
         store.put("key0", 30_000, 0)
         remote.apply(state.commit(b"x" * 4_000))
     pages = [key for key in remote.map if key[:1] == b"p"]
@@ -151,11 +151,11 @@ def test_a_window_begins_with_as_many_pages_as_the_one_before_and_is_written_wit
     assert [sum(1 for _ in again.fetch_all(at * 10_000, at * 10_000)) for at in range(4)] == sizes
 
 
-def test_no_page_becomes_large_before_it_is_written() -> None:
+def test_no_page_becomes_large_before_write_back() -> None:
     remote = Remote()
     state = remote.state(page_bytes=2_000, log_limit=200_000)
     store: Any = state.open(ROWS)
-    for batch in range(20):  # few rows, which the log has again and again
+    for batch in range(20):  # few rows, many times in the log
         for n in range(100):
             store.put(f"key{n}", batch)
         remote.apply(state.commit(b""))
@@ -169,7 +169,7 @@ def test_no_page_becomes_large_before_it_is_written() -> None:
     assert max(pages) < 6_000
 
 
-def test_few_rows_have_few_pages_even_after_many() -> None:
+def test_few_rows_have_few_pages_also_after_many_rows() -> None:
     remote = Remote()
     state = remote.state(page_bytes=400, log_limit=2_000_000)
     store: Any = state.open(WINDOWS)
@@ -184,11 +184,11 @@ def test_few_rows_have_few_pages_even_after_many() -> None:
     assert 0 < remote.count(b"p") < 300
 
 
-# --- the remote map does not grow -------------------------------------------------------------------------------------
+# --- the size of the remote map ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("spec", [WINDOWS, PAIRS, SESSIONS], ids=lambda spec: spec.name)
-def test_expired_pages_go_without_being_read(spec: StoreSpec) -> None:
+def test_expired_pages_are_deleted_without_being_read(spec: StoreSpec) -> None:
     remote = Remote()
     state = remote.state(log_limit=50_000, page_bytes=400)
     store: Any = state.open(spec)
@@ -208,7 +208,7 @@ def test_expired_pages_go_without_being_read(spec: StoreSpec) -> None:
 
 
 @pytest.mark.parametrize("spec", [WINDOWS, SESSIONS], ids=lambda spec: spec.name)
-def test_held_rows_go_only_when_they_are_released(spec: StoreSpec) -> None:
+def test_held_rows_are_dropped_only_when_released(spec: StoreSpec) -> None:
     own = StoreSpec(spec.name, spec.kind, STRING, LONG, retention_ms=8_000, held=True)
     remote = Remote()
     state = remote.state(log_limit=0)
@@ -226,7 +226,7 @@ def test_held_rows_go_only_when_they_are_released(spec: StoreSpec) -> None:
     assert remote.count(b"p") < pages
 
 
-def test_a_segment_that_comes_back_is_not_deleted_with_the_one_before() -> None:
+def test_a_new_segment_is_not_deleted_with_the_expired_one_of_its_number() -> None:
     spec = StoreSpec("windows", "window", STRING, LONG, retention_ms=8_000, held=True)
     remote = Remote()
     state = remote.state(log_limit=0, page_bytes=60)
@@ -239,7 +239,7 @@ def test_a_segment_that_comes_back_is_not_deleted_with_the_one_before() -> None:
     remote.apply(state.commit(b""))
     assert remote.count(b"p") > 50  # not all are deleted yet
     state = remote.state(log_limit=0, page_bytes=60)
-    store = state.open(spec)  # and nothing is released
+    store = state.open(spec)  # nothing is released
     store.put("key1", 5, -1)
     for batch in range(10):
         remote.apply(state.commit(b"%d" % batch))
@@ -248,7 +248,7 @@ def test_a_segment_that_comes_back_is_not_deleted_with_the_one_before() -> None:
     assert again.rows_between(-1, 100_000) == [("key1", 5, -1), ("late", 100_000, 1)]
 
 
-def test_pages_become_fewer_with_their_rows() -> None:
+def test_pages_become_fewer_with_the_rows() -> None:
     remote = Remote()
     state = filled(remote, [ROWS], 5_000, log_limit=20_000, page_bytes=500)
     store: Any = state.open(ROWS)
@@ -275,7 +275,7 @@ def change(store: Any, n: int, value: int | None) -> None:
 
 
 @pytest.mark.parametrize("spec", [ROWS, WINDOWS, PAIRS, SESSIONS], ids=lambda spec: spec.name)
-def test_pages_that_nobody_uses_are_written_without_coming_into_memory(spec: StoreSpec) -> None:
+def test_unused_pages_are_written_back_without_being_loaded(spec: StoreSpec) -> None:
     remote = Remote()
     few: dict[str, Any] = {"page_bytes": 500, "memory_limit": 50_000}
     filled(remote, [spec], 2_000, log_limit=0, **few)
@@ -293,9 +293,9 @@ def test_pages_that_nobody_uses_are_written_without_coming_into_memory(spec: Sto
         change(store, 1_999, 1_999)
         remote.apply(state.commit(b"%d" % batch))
     figures = state.figures()
-    assert figures["pages-folded"] > 50
+    assert figures["pages-written"] > 50
     assert figures["pages-dirty"] <= 1
-    assert figures["pages-resident"] <= figures["pages"] // 3  # those that were split
+    assert figures["pages-resident"] <= figures["pages"] // 3  # split pages are in memory
     again = remote.state().open(spec)
     assert list(dict.fromkeys(rows_of(again))) == list(dict.fromkeys(expected))
 
@@ -312,7 +312,7 @@ def test_the_log_stays_within_its_limit() -> None:
     assert remote.count(b"l") > 2
 
 
-def test_the_pages_of_a_store_that_is_no_more_go_a_few_at_a_time() -> None:
+def test_the_pages_of_a_dropped_store_are_deleted_a_few_at_a_time() -> None:
     remote = Remote()
     filled(remote, [ROWS, WINDOWS], 3_000, page_bytes=200, log_limit=0)
     state = remote.state(page_bytes=200)
@@ -322,7 +322,7 @@ def test_the_pages_of_a_store_that_is_no_more_go_a_few_at_a_time() -> None:
     for batch in range(20):
         remote.apply(state.commit(b"%d" % batch))
         deletes.append(len(remote.last.deletes))
-        if batch == 2:  # what is left is not forgotten
+        if batch == 2:  # the rest is deleted after a restart
             state = remote.state(page_bytes=200)
             store = state.open(WINDOWS)
     assert deletes[0] > 0
@@ -339,7 +339,7 @@ WINDOW_COUNTS = StoreSpec("counts", "window", STRING, LONG, timestamped=True, re
 
 
 @pytest.mark.parametrize("spec", [COUNTS, WINDOW_COUNTS], ids=lambda spec: spec.kind)
-def test_many_keys_are_counted_with_few_requests_whatever_fits_into_memory(spec: StoreSpec) -> None:
+def test_many_keys_are_counted_with_few_requests_and_little_memory(spec: StoreSpec) -> None:
     twins = Twins(spec, page_bytes=500, memory_limit=100_000, log_limit=20_000)
     start = () if spec is COUNTS else (1_000,)
     for batch in range(6):

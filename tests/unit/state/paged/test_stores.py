@@ -1,4 +1,4 @@
-"""Stores come and go, and fit into memory."""
+"""Added and dropped stores, and the page cache."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from millstream.errors import StateError
 from millstream.serde import LONG, STRING
 from millstream.state.spec import StoreSpec
 
-# --- stores come and go -----------------------------------------------------------------------------------------------
+# --- added and dropped stores -----------------------------------------------------------------------------------------
 
 
 def test_a_store_of_another_kind_starts_empty() -> None:
@@ -54,7 +54,7 @@ def test_a_store_that_comes_back_starts_empty() -> None:
     assert list(again.range()) == [("a", 1)]
 
 
-def test_a_new_store_with_the_number_of_an_old_one_does_not_take_its_log() -> None:
+def test_a_new_store_with_the_id_of_a_dropped_one_does_not_replay_its_log() -> None:
     remote = Remote()
     filled(remote, [WINDOWS, ROWS])
     state = remote.state()
@@ -70,18 +70,18 @@ def test_a_new_store_with_the_number_of_an_old_one_does_not_take_its_log() -> No
     assert list(again.range()) == [("a", 1)]
 
 
-def test_open_gives_the_same_store_again() -> None:
+def test_an_open_store_is_opened_once() -> None:
     state = Remote().state()
     assert state.open(ROWS) is state.open(ROWS)
 
 
-def test_a_store_that_was_given_up_cannot_be_opened() -> None:
+def test_a_dropped_store_cannot_be_opened() -> None:
     remote = Remote()
     filled(remote, [ROWS])
     state = remote.state()
     state.commit(b"")
-    state.open(WINDOWS)  # a new one can
-    with pytest.raises(StateError, match="'rows' was opened after the first batch had ended"):
+    state.open(WINDOWS)  # a new one is opened
+    with pytest.raises(StateError, match="'rows' was opened after the first batch, which has deleted its rows"):
         state.open(ROWS)
 
 
@@ -94,20 +94,20 @@ def test_a_specification_is_checked() -> None:
 
 
 @pytest.mark.parametrize("spec", [ROWS, WINDOWS, PAIRS, SESSIONS, VERSIONS], ids=lambda spec: spec.name)
-def test_a_state_larger_than_memory_works(spec: StoreSpec) -> None:
+def test_a_state_larger_than_memory_is_evicted_and_loaded(spec: StoreSpec) -> None:
     remote = Remote()
     state = filled(remote, [spec], 500, memory_limit=20_000, page_bytes=500)
     assert state.memory <= 20_000
     figures = state.figures()
     assert 0 < figures["pages-resident"] < figures["pages"]
-    assert 400 <= figures["rows"] <= 600  # those that are not in memory are estimated
+    assert 400 <= figures["rows"] <= 600  # rows that are not in memory are estimated
     everything: Any = Remote()
     assert rows_of(state.open(spec)) == rows_of(filled(everything, [spec], 500).open(spec))
     state.commit(b"read")
     assert state.memory <= 20_000
 
 
-def test_memory_stays_bounded_while_a_batch_looks_rows_up() -> None:
+def test_memory_is_bounded_while_a_batch_reads() -> None:
     remote = Remote()
     filled(remote, [ROWS], 20_000, log_limit=0)
     state = remote.state(memory_limit=300_000)
@@ -117,7 +117,7 @@ def test_memory_stays_bounded_while_a_batch_looks_rows_up() -> None:
         assert state.memory < 500_000
 
 
-def test_rows_that_the_batch_has_changed_survive_look_ups_of_others() -> None:
+def test_changed_rows_are_not_evicted_by_reads_of_others() -> None:
     twins = Twins(ROWS, memory_limit=5_000, page_bytes=500)
     for n in range(500):
         twins.call("put", f"key{n}", n)
@@ -133,7 +133,7 @@ def test_rows_that_the_batch_has_changed_survive_look_ups_of_others() -> None:
     twins.read("range")
 
 
-def test_the_rows_of_a_buffer_stay_in_memory() -> None:
+def test_a_buffer_is_never_evicted() -> None:
     remote = Remote()
     filled(remote, [BUFFER], 500, memory_limit=0, page_bytes=500)
     state = remote.state(memory_limit=0)

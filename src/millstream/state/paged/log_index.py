@@ -1,4 +1,4 @@
-"""The log segments that the remote map has."""
+"""The log segments in the remote map."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections import deque
 
 from millstream.state.paged.format import log_key
 
-_SEGMENT = 4096
-"""What a segment weighs beyond its bytes: many small ones are slow to read back."""
+_OVERHEAD = 4096
+"""The weight of a log segment beyond its bytes: many small ones are slow to read."""
 
 
-class Log:
-    """The log segments that are needed still, by sequence number.
+class LogIndex:
+    """The log segments that are still needed, by sequence number.
 
     Attributes:
-        weight: What they weigh together.
+        weight: The sum of their weights.
     """
 
     def __init__(self) -> None:
@@ -23,17 +23,17 @@ class Log:
 
     @staticmethod
     def weight_of(pieces: list[tuple[bytes, bytes]]) -> int:
-        """Returns what a segment weighs."""
-        return _SEGMENT + sum(len(data) for _, data in pieces)
+        """Returns the weight of a log segment."""
+        return _OVERHEAD + sum(len(data) for _, data in pieces)
 
     def add(self, sequence: int, pieces: list[tuple[bytes, bytes]]) -> None:
-        """Notes a segment."""
+        """Adds a log segment."""
         weight = self.weight_of(pieces)
         self._segments.append((sequence, len(pieces), weight))
         self.weight += weight
 
-    def must_go(self, limit: int) -> int:
-        """Returns the sequence number up to which segments must go for the rest to weigh no more than a limit."""
+    def excess(self, limit: int) -> int:
+        """Returns the sequence number up to which log segments must go for the rest to be within a limit."""
         weight, last = self.weight, 0
         for sequence, _, own in self._segments:
             if weight <= limit:
@@ -43,7 +43,7 @@ class Log:
         return last
 
     def drop_below(self, low: int) -> list[bytes]:
-        """Forgets the segments below a sequence number, and returns their keys."""
+        """Removes the log segments below a sequence number, and returns their keys."""
         keys: list[bytes] = []
         segments = self._segments
         while segments and segments[0][0] < low:
