@@ -380,9 +380,21 @@ def _signatures(
     name: str, function: typing.Any, *, decorator: str = "", skip_first: bool | None = None
 ) -> Iterator[str]:
     skip = bool(decorator) if skip_first is None else skip_first
+    options: dict[str, None] = {}
     for each in typing.get_overloads(function) or [function]:
         is_async = "async " if inspect.iscoroutinefunction(each) else ""
-        yield decorator + signature(name, each, prefix=f"{is_async}def ", skip_first=skip)
+        text = signature(name, each, prefix=f"{is_async}def ", skip_first=skip)
+        options.update(dict.fromkeys(re.findall(r"Unpack\[(\w+)\]", text)))
+        yield decorator + text
+    for typed_dict in options:
+        yield _options(typed_dict, inspect.unwrap(function).__globals__[typed_dict])
+
+
+def _options(name: str, typed_dict: type) -> str:
+    """A comment that lists the keyword arguments of a typed dict, which signatures name only."""
+    fields = [f"{field}: {_annotation(type_)}" for field, type_ in typed_dict.__annotations__.items()]
+    line = f"# {name}: {', '.join(fields)}"
+    return line if len(line) <= MAX_SIGNATURE else "\n".join([f"# {name}:", *(f"#     {field}" for field in fields)])
 
 
 def _code(*lines: str) -> str:

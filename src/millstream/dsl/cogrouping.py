@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.core.callsite import caller
 from millstream.core.frozen import Frozen
-from millstream.dsl.grouping import ADD, AggregateNode, RecordGrouping, store_name
+from millstream.dsl.grouping import ADD, AggregateNode, NewAggregate, RecordGrouping, store_name
 from millstream.dsl.internals import JOINER, declared_serde
 from millstream.dsl.options import Materialized
 from millstream.dsl.windowing import WindowedGrouping, check_window
@@ -75,7 +75,7 @@ class Cogrouping(Frozen):
             part = builder.name(None, f"part-{len(nodes) + 1}", base=label)
             aggregation = Aggregation("aggregate", init=init, add=add, merge=merge)
             owner = nodes[0] if nodes else None
-            node = grouping.node(part, parent, aggregation, options, rows, serde, owner)
+            node = grouping.node(NewAggregate(part, parent, aggregation, options, rows, serde, owner))
             nodes.append(builder.add(node, lineage=lineage))
         merged = builder.add(Cogroup(name=label, at=caller(), inputs=tuple(nodes)), lineage=lineage)
         aggregates = tuple(parent.then(node) for parent, node in zip(inputs, nodes, strict=True))

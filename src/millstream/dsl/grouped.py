@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from millstream.dsl import cogrouped, windowed
 from millstream.dsl.aggregations import ReadyAggregations, ReadyTableAggregations
@@ -11,7 +11,7 @@ from millstream.dsl.catalogue import add_calls, check_calls
 from millstream.dsl.cogrouping import Cogrouping
 from millstream.dsl.grouping import ADD, REDUCE, StreamGrouping
 from millstream.dsl.internals import declared_serde
-from millstream.dsl.options import Materialized
+from millstream.dsl.options import Materialized, ValueStoreOptions
 from millstream.dsl.suggesting import suggesting_methods
 from millstream.dsl.windowing import WindowedGrouping
 from millstream.plan.aggregates import Aggregation
@@ -80,42 +80,22 @@ class GroupedStream(
 
     @overload
     def aggregate(
-        self,
-        initializer: Callable[[], A],
-        aggregator: Callable[[V, A], A | None],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, initializer: Callable[[], A], aggregator: Callable[[V, A], A | None], **options: Unpack[ValueStoreOptions]
     ) -> Table[K, A]: ...
     @overload
     def aggregate(
         self,
         initializer: Callable[[], A],
         aggregator: Callable[[K, V, A], A | None],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        **options: Unpack[ValueStoreOptions],
     ) -> Table[K, A]: ...
     @overload
     def aggregate(
-        self,
-        initializer: Callable[[], A] | Expr,
-        aggregator: Expr,
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, initializer: Callable[[], A] | Expr, aggregator: Expr, **options: Unpack[ValueStoreOptions]
     ) -> Table[K, Any]: ...
     @overload
     def aggregate(
-        self,
-        initializer: Mapping[str, AggregateCall],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, initializer: Mapping[str, AggregateCall], **options: Unpack[ValueStoreOptions]
     ) -> Table[K, Any]: ...
     @overload
     def aggregate(
@@ -216,10 +196,7 @@ class GroupedTable(ReadyTableAggregations[K, V]):
         initializer: Callable[[], A],
         adder: Callable[[V, A], A],
         subtractor: Callable[[V, A], A],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        **options: Unpack[ValueStoreOptions],
     ) -> Table[K, A]: ...
     @overload
     def aggregate(
@@ -227,10 +204,7 @@ class GroupedTable(ReadyTableAggregations[K, V]):
         initializer: Callable[[], A],
         adder: Callable[[K, V, A], A],
         subtractor: Callable[[K, V, A], A],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        **options: Unpack[ValueStoreOptions],
     ) -> Table[K, A]: ...
     @overload
     def aggregate(
@@ -238,19 +212,11 @@ class GroupedTable(ReadyTableAggregations[K, V]):
         initializer: Callable[[], A] | Expr,
         adder: Callable[..., Any] | Expr,
         subtractor: Callable[..., Any] | Expr,
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        **options: Unpack[ValueStoreOptions],
     ) -> Table[K, Any]: ...
     @overload
     def aggregate(
-        self,
-        initializer: Mapping[str, AggregateCall],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, initializer: Mapping[str, AggregateCall], **options: Unpack[ValueStoreOptions]
     ) -> Table[K, Any]: ...
     @overload
     def aggregate(

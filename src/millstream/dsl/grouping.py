@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from millstream.core.callsite import caller
+from millstream.core.frozen import Frozen
 from millstream.dsl import table as tables
 from millstream.dsl.catalogue import add_calls, check_calls
 from millstream.dsl.internals import JOINER, KEY_VALUE, NodeOutput, declared_serde
@@ -33,6 +34,32 @@ AggregateNode = Aggregate | TableAggregate | WindowAggregate
 
 ADD = (*KEY_VALUE, "agg")
 REDUCE = ("agg", "value")
+
+
+class NewAggregate(Frozen):
+    """An aggregation that is added to the topology.
+
+    Attributes:
+        label: Name of the node.
+        parent: Its input.
+        aggregation: The functions.
+        options: How the result is kept.
+        store: Name of the store, if the options have none.
+        value: Serde of the aggregate.
+        shared: The node whose store it uses, in a cogroup.
+    """
+
+    label: str
+    parent: NodeOutput
+    aggregation: Aggregation
+    options: Materialized
+    store: str
+    value: Serde[Any]
+    shared: AggregateNode | None = None
+
+    def key_value_store(self) -> StoreSpec:
+        """Returns the store of an aggregation without windows."""
+        return key_value(self.options, self.store, self.parent.key_serde, self.value)
 
 
 class Grouping(Generic[TableT]):
@@ -95,7 +122,7 @@ class Grouping(Generic[TableT]):
         label = self.builder.name(name, kind, self.output.node)
         parent = self.partitioned(options.name if options.name is not None else name, stem)
         rows = store_name(self.builder, options, name, stem)
-        node = self.node(label, parent, aggregation, options, rows, self.builder.serde(value, "value"))
+        node = self.node(NewAggregate(label, parent, aggregation, options, rows, self.builder.serde(value, "value")))
         self.builder.add(node, lineage=options.name if options.name is not None else stem)
         return self.table(node, node.store, (parent.then(node),))
 
@@ -103,27 +130,8 @@ class Grouping(Generic[TableT]):
         """Adds the repartition, if one is needed."""
         raise NotImplementedError
 
-    def node(
-        self,
-        label: str,
-        parent: NodeOutput,
-        aggregation: Aggregation,
-        options: Materialized,
-        store: str,
-        value: Serde[Any],
-        shared: Node | None = None,
-    ) -> AggregateNode:
-        """Returns the node of an aggregation.
-
-        Args:
-            label: Name of the node.
-            parent: Its input.
-            aggregation: The functions.
-            options: How the result is kept.
-            store: Name of the store, if the options have none.
-            value: Serde of the aggregate.
-            shared: The node whose store it uses, in a cogroup.
-        """
+    def node(self, new: NewAggregate) -> AggregateNode:
+        """Returns the node of an aggregation."""
         raise NotImplementedError
 
     def table(self, node: Node, store: StoreSpec, aggregates: tuple[NodeOutput, ...]) -> TableT:
@@ -195,20 +203,15 @@ class RecordGrouping(Grouping[TableT]):
 class StreamGrouping(RecordGrouping["Table[Any, Any]"]):
     """The records of a stream by key."""
 
-    def node(
-        self,
-        label: str,
-        parent: NodeOutput,
-        aggregation: Aggregation,
-        options: Materialized,
-        store: str,
-        value: Serde[Any],
-        shared: Node | None = None,
-    ) -> Aggregate:
+    def node(self, new: NewAggregate) -> Aggregate:
         """Returns the node of an aggregation."""
-        spec = key_value(options, store, parent.key_serde, value)
         return Aggregate(
-            name=label, at=caller(), parent=parent.node, aggregation=aggregation, store=spec, shared=shared
+            name=new.label,
+            at=caller(),
+            parent=new.parent.node,
+            aggregation=new.aggregation,
+            store=new.key_value_store(),
+            shared=new.shared,
         )
 
     def table(self, node: Node, store: StoreSpec, aggregates: tuple[NodeOutput, ...]) -> Table[Any, Any]:
@@ -228,19 +231,15 @@ class TableGrouping(Grouping["Table[Any, Any]"]):
         key, value = self.output.key_serde, change(self.output.value_serde)
         return self.output.then(self.builder.repartition(self.output.node, name, key, value, changes=True))
 
-    def node(
-        self,
-        label: str,
-        parent: NodeOutput,
-        aggregation: Aggregation,
-        options: Materialized,
-        store: str,
-        value: Serde[Any],
-        shared: Node | None = None,
-    ) -> TableAggregate:
+    def node(self, new: NewAggregate) -> TableAggregate:
         """Returns the node of an aggregation."""
-        spec = key_value(options, store, parent.key_serde, value)
-        return TableAggregate(name=label, at=caller(), parent=parent.node, aggregation=aggregation, store=spec)
+        return TableAggregate(
+            name=new.label,
+            at=caller(),
+            parent=new.parent.node,
+            aggregation=new.aggregation,
+            store=new.key_value_store(),
+        )
 
     def table(self, node: Node, store: StoreSpec, aggregates: tuple[NodeOutput, ...]) -> Table[Any, Any]:
         """Returns the table of an aggregation."""

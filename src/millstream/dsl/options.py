@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from millstream.core.durations import Duration, show_ms, to_ms
 from millstream.core.frozen import Value
 from millstream.core.names import check_name
 from millstream.dsl.suggesting import suggesting
 from millstream.errors import TopologyError
+
+if TYPE_CHECKING:
+    from millstream.expr import Expr
 
 
 class Materialized(Value):
@@ -48,6 +52,50 @@ class Materialized(Value):
         if store is None or isinstance(store, str):
             return Materialized(store)
         raise TopologyError(f"store: expected a name or Materialized(…), got {store!r}", hint='write store="counts"')
+
+
+class StoreOptions(TypedDict, total=False):
+    """Options of an operator whose result may be kept in a store."""
+
+    store: str | Materialized | None
+    name: str | None
+
+
+class ValueStoreOptions(StoreOptions, total=False):
+    """The same of an operator that makes new values."""
+
+    value: Any
+
+
+class TableJoinOptions(ValueStoreOptions, total=False):
+    """Options of a join of tables."""
+
+    on: Callable[..., Any] | Expr | None
+
+
+class StreamStreamOptions(TypedDict, total=False):
+    """Options of a join of streams."""
+
+    value: Any
+    name: str | None
+    left_value: Any
+    right_value: Any
+
+
+class StreamTableOptions(TypedDict, total=False):
+    """Options of a join of a stream with a table."""
+
+    value: Any
+    name: str | None
+    grace: Duration | None
+
+
+class StreamGlobalTableOptions(TypedDict, total=False):
+    """Options of a join of a stream with a global table."""
+
+    value: Any
+    name: str | None
+    on: Callable[..., Any] | Expr | None
 
 
 class Suppressed(Value):

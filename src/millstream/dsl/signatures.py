@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
 
 from millstream.core.records import Headers
 
 if TYPE_CHECKING:
     from millstream.core.records import Windowed
-    from millstream.dsl.options import Materialized
+    from millstream.dsl.options import StoreOptions, ValueStoreOptions
     from millstream.dsl.table import Table, WindowedTable
     from millstream.expr import Expr
     from millstream.serde import Serde
@@ -42,67 +42,33 @@ class Picks(Protocol[K, V]):
     """``sum`` and its like of a grouped stream: the values of the table are those that were picked."""
 
     @overload
-    def __call__(
-        self, of: None = None, *, store: str | Materialized | None = None, name: str | None = None
-    ) -> Table[K, V]: ...
+    def __call__(self, of: None = None, **options: Unpack[StoreOptions]) -> Table[K, V]: ...
+    @overload
+    def __call__(self, of: Callable[[V], R], **options: Unpack[StoreOptions]) -> Table[K, R]: ...
+    @overload
+    def __call__(self, of: Callable[[K, V], R], **options: Unpack[StoreOptions]) -> Table[K, R]: ...
     @overload
     def __call__(
-        self, of: Callable[[V], R], *, store: str | Materialized | None = None, name: str | None = None
+        self, of: Callable[..., Any] | Expr | None = None, *, value: type[R] | Serde[R], **options: Unpack[StoreOptions]
     ) -> Table[K, R]: ...
     @overload
-    def __call__(
-        self, of: Callable[[K, V], R], *, store: str | Materialized | None = None, name: str | None = None
-    ) -> Table[K, R]: ...
-    @overload
-    def __call__(
-        self,
-        of: Callable[..., Any] | Expr | None = None,
-        *,
-        value: type[R] | Serde[R],
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> Table[K, R]: ...
-    @overload
-    def __call__(
-        self,
-        of: Expr | None = None,
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> Table[K, Any]: ...
+    def __call__(self, of: Expr | None = None, **options: Unpack[ValueStoreOptions]) -> Table[K, Any]: ...
 
 
 class WindowPicks(Protocol[K, V]):
     """The same of a windowed stream."""
 
     @overload
-    def __call__(
-        self, of: None = None, *, store: str | Materialized | None = None, name: str | None = None
-    ) -> WindowedTable[Windowed[K], V]: ...
+    def __call__(self, of: None = None, **options: Unpack[StoreOptions]) -> WindowedTable[Windowed[K], V]: ...
+    @overload
+    def __call__(self, of: Callable[[V], R], **options: Unpack[StoreOptions]) -> WindowedTable[Windowed[K], R]: ...
+    @overload
+    def __call__(self, of: Callable[[K, V], R], **options: Unpack[StoreOptions]) -> WindowedTable[Windowed[K], R]: ...
     @overload
     def __call__(
-        self, of: Callable[[V], R], *, store: str | Materialized | None = None, name: str | None = None
+        self, of: Callable[..., Any] | Expr | None = None, *, value: type[R] | Serde[R], **options: Unpack[StoreOptions]
     ) -> WindowedTable[Windowed[K], R]: ...
     @overload
     def __call__(
-        self, of: Callable[[K, V], R], *, store: str | Materialized | None = None, name: str | None = None
-    ) -> WindowedTable[Windowed[K], R]: ...
-    @overload
-    def __call__(
-        self,
-        of: Callable[..., Any] | Expr | None = None,
-        *,
-        value: type[R] | Serde[R],
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> WindowedTable[Windowed[K], R]: ...
-    @overload
-    def __call__(
-        self,
-        of: Expr | None = None,
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, of: Expr | None = None, **options: Unpack[ValueStoreOptions]
     ) -> WindowedTable[Windowed[K], Any]: ...

@@ -72,7 +72,7 @@ def windowed(
         value=serde_for(options.value, "value") if options.value is not None else value,
         timestamped=not session,
         retention_ms=retention,
-        window_size_ms=window_length(window),
+        window_size_ms=_window_length(window),
         inclusive=isinstance(window, SlidingWindow),
         held=emit_on_close,
         logged=options.logging,
@@ -127,7 +127,7 @@ def store_of_processors(
     )
 
 
-def window_length(window: Window) -> int | None:
+def _window_length(window: Window) -> int | None:
     """End minus start of a window, if all have the same."""
     if isinstance(window, TimeWindow):
         return window.size

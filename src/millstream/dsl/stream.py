@@ -34,7 +34,6 @@ V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 VO = TypeVar("VO")
-KO = TypeVar("KO")
 
 
 @suggesting_methods

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from millstream.core.callsite import caller
-from millstream.core.durations import Duration, show_ms, to_ms
+from millstream.core.durations import show_ms, to_ms
 from millstream.dsl import stream as streams, table as tables
 from millstream.dsl.internals import Dataset, NodeOutput, internals_of
-from millstream.dsl.suggesting import suggesting_methods
-from millstream.errors import TopologyError, suggestion
+from millstream.dsl.options import StreamGlobalTableOptions, StreamStreamOptions, StreamTableOptions
+from millstream.dsl.suggesting import check_options, suggesting_methods
+from millstream.errors import TopologyError
 from millstream.expr import Expr
 from millstream.plan.joins import JoinKind, StreamGlobalJoin, StreamStreamJoin, StreamTableJoin
 from millstream.plan.sources import GlobalTable as GlobalTableNode
@@ -39,11 +40,7 @@ class JoinOperators(Dataset[K, V]):
         other: Stream[K, VO],
         joiner: Callable[[V, VO], V2],
         window: JoinWindow,
-        *,
-        value: Any = None,
-        name: str | None = None,
-        left_value: Any = None,
-        right_value: Any = None,
+        **options: Unpack[StreamStreamOptions],
     ) -> JoinedStream[K, V2]: ...
     @overload
     def join(
@@ -51,51 +48,23 @@ class JoinOperators(Dataset[K, V]):
         other: Stream[K, VO],
         joiner: Callable[[K, V, VO], V2],
         window: JoinWindow,
-        *,
-        value: Any = None,
-        name: str | None = None,
-        left_value: Any = None,
-        right_value: Any = None,
+        **options: Unpack[StreamStreamOptions],
     ) -> JoinedStream[K, V2]: ...
     @overload
     def join(
-        self,
-        other: Table[K, VO],
-        joiner: Callable[[V, VO], V2],
-        *,
-        value: Any = None,
-        name: str | None = None,
-        grace: Duration | None = None,
+        self, other: Table[K, VO], joiner: Callable[[V, VO], V2], **options: Unpack[StreamTableOptions]
     ) -> JoinedStream[K, V2]: ...
     @overload
     def join(
-        self,
-        other: Table[K, VO],
-        joiner: Callable[[K, V, VO], V2],
-        *,
-        value: Any = None,
-        name: str | None = None,
-        grace: Duration | None = None,
+        self, other: Table[K, VO], joiner: Callable[[K, V, VO], V2], **options: Unpack[StreamTableOptions]
     ) -> JoinedStream[K, V2]: ...
     @overload
     def join(
-        self,
-        other: GlobalTable[Any, VO],
-        joiner: Callable[[V, VO], V2],
-        *,
-        value: Any = None,
-        name: str | None = None,
-        on: Callable[..., Any] | Expr | None = None,
+        self, other: GlobalTable[Any, VO], joiner: Callable[[V, VO], V2], **options: Unpack[StreamGlobalTableOptions]
     ) -> Stream[K, V2]: ...
     @overload
     def join(
-        self,
-        other: GlobalTable[Any, VO],
-        joiner: Callable[[K, V, VO], V2],
-        *,
-        value: Any = None,
-        name: str | None = None,
-        on: Callable[..., Any] | Expr | None = None,
+        self, other: GlobalTable[Any, VO], joiner: Callable[[K, V, VO], V2], **options: Unpack[StreamGlobalTableOptions]
     ) -> Stream[K, V2]: ...
     @overload
     def join(
@@ -124,11 +93,7 @@ class JoinOperators(Dataset[K, V]):
         other: Stream[K, VO],
         joiner: Callable[[V, VO | None], V2],
         window: JoinWindow,
-        *,
-        value: Any = None,
-        name: str | None = None,
-        left_value: Any = None,
-        right_value: Any = None,
+        **options: Unpack[StreamStreamOptions],
     ) -> JoinedStream[K, V2]: ...
     @overload
     def left_join(
@@ -136,51 +101,29 @@ class JoinOperators(Dataset[K, V]):
         other: Stream[K, VO],
         joiner: Callable[[K, V, VO | None], V2],
         window: JoinWindow,
-        *,
-        value: Any = None,
-        name: str | None = None,
-        left_value: Any = None,
-        right_value: Any = None,
+        **options: Unpack[StreamStreamOptions],
     ) -> JoinedStream[K, V2]: ...
     @overload
     def left_join(
-        self,
-        other: Table[K, VO],
-        joiner: Callable[[V, VO | None], V2],
-        *,
-        value: Any = None,
-        name: str | None = None,
-        grace: Duration | None = None,
+        self, other: Table[K, VO], joiner: Callable[[V, VO | None], V2], **options: Unpack[StreamTableOptions]
     ) -> JoinedStream[K, V2]: ...
     @overload
     def left_join(
-        self,
-        other: Table[K, VO],
-        joiner: Callable[[K, V, VO | None], V2],
-        *,
-        value: Any = None,
-        name: str | None = None,
-        grace: Duration | None = None,
+        self, other: Table[K, VO], joiner: Callable[[K, V, VO | None], V2], **options: Unpack[StreamTableOptions]
     ) -> JoinedStream[K, V2]: ...
     @overload
     def left_join(
         self,
         other: GlobalTable[Any, VO],
         joiner: Callable[[V, VO | None], V2],
-        *,
-        value: Any = None,
-        name: str | None = None,
-        on: Callable[..., Any] | Expr | None = None,
+        **options: Unpack[StreamGlobalTableOptions],
     ) -> Stream[K, V2]: ...
     @overload
     def left_join(
         self,
         other: GlobalTable[Any, VO],
         joiner: Callable[[K, V, VO | None], V2],
-        *,
-        value: Any = None,
-        name: str | None = None,
-        on: Callable[..., Any] | Expr | None = None,
+        **options: Unpack[StreamGlobalTableOptions],
     ) -> Stream[K, V2]: ...
     @overload
     def left_join(
@@ -199,11 +142,7 @@ class JoinOperators(Dataset[K, V]):
         other: Stream[K, VO],
         joiner: Callable[[V | None, VO | None], V2],
         window: JoinWindow,
-        *,
-        value: Any = None,
-        name: str | None = None,
-        left_value: Any = None,
-        right_value: Any = None,
+        **options: Unpack[StreamStreamOptions],
     ) -> JoinedStream[K, V2]: ...
     @overload
     def outer_join(
@@ -211,11 +150,7 @@ class JoinOperators(Dataset[K, V]):
         other: Stream[K, VO],
         joiner: Callable[[K, V | None, VO | None], V2],
         window: JoinWindow,
-        *,
-        value: Any = None,
-        name: str | None = None,
-        left_value: Any = None,
-        right_value: Any = None,
+        **options: Unpack[StreamStreamOptions],
     ) -> JoinedStream[K, V2]: ...
     @overload
     def outer_join(
@@ -237,28 +172,21 @@ def join(
                 f"{call}: two streams are joined within a window of time, got {window!r}",
                 hint='add join_window("5s") after the joiner',
             )
-        _allow(call, options, "value", "name", "left_value", "right_value")
+        check_options(call, options, StreamStreamOptions)
         right = internals_of(other)
         left.builder.check_same_keys(call, left.key, right.key)
         return _stream_stream(left, right, how, joiner, window, **options)
     if window is not None:
         raise TopologyError(f"{call}: only a join of two streams takes a window", hint="leave the window out")
     if isinstance(other, tables.Table):
-        _allow(call, options, "value", "name", "grace")
+        check_options(call, options, StreamTableOptions)
         right = internals_of(other)
         left.builder.check_same_keys(call, left.key, right.key)
         return _stream_table(left, right, how, joiner, **options)
     if isinstance(other, tables.GlobalTable):
-        _allow(call, options, "value", "name", "on")
+        check_options(call, options, StreamGlobalTableOptions)
         return _stream_global(left, internals_of(other), how, joiner, **options)
     raise TopologyError(f"{call}: expected a stream, a table or a global table, got {other!r}")
-
-
-def _allow(call: str, options: dict[str, Any], *known: str) -> None:
-    for option in options:
-        if option not in known:
-            hint = suggestion(option, known) or f"it takes: {', '.join(known)}"
-            raise TopologyError(f"{call}: unknown option {option!r}", hint=hint)
 
 
 def _stream_stream(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from millstream.core.callsite import caller
 from millstream.core.names import check_name
 from millstream.dsl import grouped, grouping, stream as streams
 from millstream.dsl.internals import Dataset, NodeOutput, declared_serde
-from millstream.dsl.options import Materialized, Suppressed
+from millstream.dsl.options import Materialized, StoreOptions, Suppressed, ValueStoreOptions
 from millstream.dsl.stores import key_value
 from millstream.dsl.suggesting import suggesting_methods
 from millstream.dsl.suppression import suppress
@@ -44,17 +44,11 @@ class Table(TableJoinOperators[K, V]):
         return _store_name(self._internals)
 
     @overload
-    def filter(
-        self, predicate: Callable[[V], object], *, store: str | Materialized | None = None, name: str | None = None
-    ) -> Table[K, V]: ...
+    def filter(self, predicate: Callable[[V], object], **options: Unpack[StoreOptions]) -> Table[K, V]: ...
     @overload
-    def filter(
-        self, predicate: Callable[[K, V], object], *, store: str | Materialized | None = None, name: str | None = None
-    ) -> Table[K, V]: ...
+    def filter(self, predicate: Callable[[K, V], object], **options: Unpack[StoreOptions]) -> Table[K, V]: ...
     @overload
-    def filter(
-        self, predicate: Expr, *, store: str | Materialized | None = None, name: str | None = None
-    ) -> Table[K, V]: ...
+    def filter(self, predicate: Expr, **options: Unpack[StoreOptions]) -> Table[K, V]: ...
     def filter(
         self, predicate: Any, *, store: str | Materialized | None = None, name: str | None = None
     ) -> Table[K, V]:
@@ -70,17 +64,11 @@ class Table(TableJoinOperators[K, V]):
         return self._filter("filter", predicate, store, name, negate=False)
 
     @overload
-    def filter_not(
-        self, predicate: Callable[[V], object], *, store: str | Materialized | None = None, name: str | None = None
-    ) -> Table[K, V]: ...
+    def filter_not(self, predicate: Callable[[V], object], **options: Unpack[StoreOptions]) -> Table[K, V]: ...
     @overload
-    def filter_not(
-        self, predicate: Callable[[K, V], object], *, store: str | Materialized | None = None, name: str | None = None
-    ) -> Table[K, V]: ...
+    def filter_not(self, predicate: Callable[[K, V], object], **options: Unpack[StoreOptions]) -> Table[K, V]: ...
     @overload
-    def filter_not(
-        self, predicate: Expr, *, store: str | Materialized | None = None, name: str | None = None
-    ) -> Table[K, V]: ...
+    def filter_not(self, predicate: Expr, **options: Unpack[StoreOptions]) -> Table[K, V]: ...
     def filter_not(
         self, predicate: Any, *, store: str | Materialized | None = None, name: str | None = None
     ) -> Table[K, V]:
@@ -94,27 +82,11 @@ class Table(TableJoinOperators[K, V]):
         )
 
     @overload
-    def map_values(
-        self,
-        function: Callable[[V], V2],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> Table[K, V2]: ...
+    def map_values(self, function: Callable[[V], V2], **options: Unpack[ValueStoreOptions]) -> Table[K, V2]: ...
     @overload
-    def map_values(
-        self,
-        function: Callable[[K, V], V2],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> Table[K, V2]: ...
+    def map_values(self, function: Callable[[K, V], V2], **options: Unpack[ValueStoreOptions]) -> Table[K, V2]: ...
     @overload
-    def map_values(
-        self, function: Expr, *, value: Any = None, store: str | Materialized | None = None, name: str | None = None
-    ) -> Table[K, Any]: ...
+    def map_values(self, function: Expr, **options: Unpack[ValueStoreOptions]) -> Table[K, Any]: ...
     def map_values(
         self, function: Any, *, value: Any = None, store: str | Materialized | None = None, name: str | None = None
     ) -> Table[K, Any]:
@@ -125,26 +97,14 @@ class Table(TableJoinOperators[K, V]):
 
     @overload
     def transform_values(
-        self,
-        function: Callable[[V | None], V2],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, function: Callable[[V | None], V2], **options: Unpack[ValueStoreOptions]
     ) -> Table[K, V2]: ...
     @overload
     def transform_values(
-        self,
-        function: Callable[[K, V | None], V2],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, function: Callable[[K, V | None], V2], **options: Unpack[ValueStoreOptions]
     ) -> Table[K, V2]: ...
     @overload
-    def transform_values(
-        self, function: Expr, *, value: Any = None, store: str | Materialized | None = None, name: str | None = None
-    ) -> Table[K, Any]: ...
+    def transform_values(self, function: Expr, **options: Unpack[ValueStoreOptions]) -> Table[K, Any]: ...
     def transform_values(
         self, function: Any, *, value: Any = None, store: str | Materialized | None = None, name: str | None = None
     ) -> Table[K, Any]:

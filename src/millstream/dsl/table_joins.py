@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from millstream.core.callsite import caller
 from millstream.dsl import table as tables
 from millstream.dsl.internals import Dataset, NodeOutput, internals_of
-from millstream.dsl.options import Materialized
+from millstream.dsl.options import Materialized, TableJoinOptions, ValueStoreOptions
 from millstream.dsl.stores import key_value
 from millstream.dsl.suggesting import suggesting_methods
 from millstream.errors import TopologyError
@@ -39,37 +39,14 @@ class TableJoinOperators(Dataset[K, V]):
 
     @overload
     def join(
-        self,
-        other: Table[Any, VO],
-        joiner: Callable[[V, VO], V2],
-        *,
-        on: Callable[..., Any] | Expr | None = None,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, other: Table[Any, VO], joiner: Callable[[V, VO], V2], **options: Unpack[TableJoinOptions]
     ) -> Table[K, V2]: ...
     @overload
     def join(
-        self,
-        other: Table[Any, VO],
-        joiner: Callable[[K, V, VO], V2],
-        *,
-        on: Callable[..., Any] | Expr | None = None,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, other: Table[Any, VO], joiner: Callable[[K, V, VO], V2], **options: Unpack[TableJoinOptions]
     ) -> Table[K, V2]: ...
     @overload
-    def join(
-        self,
-        other: Table[Any, VO],
-        joiner: Expr,
-        *,
-        on: Callable[..., Any] | Expr | None = None,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> Table[K, Any]: ...
+    def join(self, other: Table[Any, VO], joiner: Expr, **options: Unpack[TableJoinOptions]) -> Table[K, Any]: ...
     def join(
         self,
         other: Any,
@@ -95,37 +72,14 @@ class TableJoinOperators(Dataset[K, V]):
 
     @overload
     def left_join(
-        self,
-        other: Table[Any, VO],
-        joiner: Callable[[V, VO | None], V2],
-        *,
-        on: Callable[..., Any] | Expr | None = None,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, other: Table[Any, VO], joiner: Callable[[V, VO | None], V2], **options: Unpack[TableJoinOptions]
     ) -> Table[K, V2]: ...
     @overload
     def left_join(
-        self,
-        other: Table[Any, VO],
-        joiner: Callable[[K, V, VO | None], V2],
-        *,
-        on: Callable[..., Any] | Expr | None = None,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, other: Table[Any, VO], joiner: Callable[[K, V, VO | None], V2], **options: Unpack[TableJoinOptions]
     ) -> Table[K, V2]: ...
     @overload
-    def left_join(
-        self,
-        other: Table[Any, VO],
-        joiner: Expr,
-        *,
-        on: Callable[..., Any] | Expr | None = None,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> Table[K, Any]: ...
+    def left_join(self, other: Table[Any, VO], joiner: Expr, **options: Unpack[TableJoinOptions]) -> Table[K, Any]: ...
     def left_join(
         self,
         other: Any,
@@ -141,34 +95,14 @@ class TableJoinOperators(Dataset[K, V]):
 
     @overload
     def outer_join(
-        self,
-        other: Table[K, VO],
-        joiner: Callable[[V | None, VO | None], V2],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, other: Table[K, VO], joiner: Callable[[V | None, VO | None], V2], **options: Unpack[ValueStoreOptions]
     ) -> Table[K, V2]: ...
     @overload
     def outer_join(
-        self,
-        other: Table[K, VO],
-        joiner: Callable[[K, V | None, VO | None], V2],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, other: Table[K, VO], joiner: Callable[[K, V | None, VO | None], V2], **options: Unpack[ValueStoreOptions]
     ) -> Table[K, V2]: ...
     @overload
-    def outer_join(
-        self,
-        other: Table[K, VO],
-        joiner: Expr,
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> Table[K, Any]: ...
+    def outer_join(self, other: Table[K, VO], joiner: Expr, **options: Unpack[ValueStoreOptions]) -> Table[K, Any]: ...
     def outer_join(
         self,
         other: Any,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from millstream.dsl.aggregations import ReadyAggregations
-from millstream.dsl.options import Materialized
+from millstream.dsl.options import Materialized, ValueStoreOptions
 from millstream.dsl.suggesting import suggesting_methods
 from millstream.dsl.windowing import WindowedGrouping
 
@@ -73,10 +73,7 @@ class WindowedStream(
         initializer: Callable[[], A],
         aggregator: Callable[[V, A], A | None],
         merger: Callable[[A, A], A] | Callable[[K, A, A], A] | None = None,
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        **options: Unpack[ValueStoreOptions],
     ) -> WindowedTable[Windowed[K], A]: ...
     @overload
     def aggregate(
@@ -84,10 +81,7 @@ class WindowedStream(
         initializer: Callable[[], A],
         aggregator: Callable[[K, V, A], A | None],
         merger: Callable[[A, A], A] | Callable[[K, A, A], A] | None = None,
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        **options: Unpack[ValueStoreOptions],
     ) -> WindowedTable[Windowed[K], A]: ...
     @overload
     def aggregate(
@@ -95,19 +89,11 @@ class WindowedStream(
         initializer: Callable[[], A] | Expr,
         aggregator: Expr,
         merger: Callable[..., Any] | Expr | None = None,
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        **options: Unpack[ValueStoreOptions],
     ) -> WindowedTable[Windowed[K], Any]: ...
     @overload
     def aggregate(
-        self,
-        initializer: Mapping[str, AggregateCall],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, initializer: Mapping[str, AggregateCall], **options: Unpack[ValueStoreOptions]
     ) -> WindowedTable[Windowed[K], Any]: ...
     @overload
     def aggregate(

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from millstream.core.callsite import caller
 from millstream.core.durations import END_OF_TIME
 from millstream.dsl import table as tables
-from millstream.dsl.grouping import Grouping, RecordGrouping
+from millstream.dsl.grouping import Grouping, NewAggregate, RecordGrouping
 from millstream.dsl.internals import NodeOutput
-from millstream.dsl.options import Materialized
 from millstream.dsl.stores import windowed
 from millstream.errors import TopologyError
-from millstream.plan.aggregates import Aggregation, WindowAggregate
+from millstream.plan.aggregates import WindowAggregate
 from millstream.plan.node import Node
 from millstream.plan.windows import SessionWindow, SlidingWindow, UnlimitedWindow, Window
 from millstream.serde import Serde, session_windowed, time_windowed
@@ -39,27 +38,19 @@ class WindowedGrouping(RecordGrouping["WindowedTable[Any, Any]"]):
         """Returns the output, repartitioned as that of the grouping without windows."""
         return self._grouping.partitioned(topic, stem)
 
-    def node(
-        self,
-        label: str,
-        parent: NodeOutput,
-        aggregation: Aggregation,
-        options: Materialized,
-        store: str,
-        value: Serde[Any],
-        shared: Node | None = None,
-    ) -> WindowAggregate:
+    def node(self, new: NewAggregate) -> WindowAggregate:
         """Returns the node of an aggregation."""
         on_close = self._emit == "close"
+        key = new.parent.key_serde
         return WindowAggregate(
-            name=label,
+            name=new.label,
             at=caller(),
-            parent=parent.node,
-            aggregation=aggregation,
+            parent=new.parent.node,
+            aggregation=new.aggregation,
             window=self.window,
-            store=windowed(options, store, parent.key_serde, value, self.window, emit_on_close=on_close),
+            store=windowed(new.options, new.store, key, new.value, self.window, emit_on_close=on_close),
             emit_on_close=on_close,
-            shared=shared,
+            shared=new.shared,
         )
 
     def table(self, node: Node, store: StoreSpec, aggregates: tuple[NodeOutput, ...]) -> WindowedTable[Any, Any]:
