@@ -123,7 +123,7 @@ _ON_DEMAND = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loads the test driver, and with it the engine, only when somebody asks for it."""
+    """Imports engine, runtime and test driver on first use, to keep ``import millstream`` short."""
     if name in _ON_DEMAND:
         import importlib  # noqa: PLC0415
 

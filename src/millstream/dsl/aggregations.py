@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
-TI = TypeVar("TI")  # tables of numbers, of floats and of lists
+TI = TypeVar("TI")  # tables of integers, floats and lists
 TF = TypeVar("TF")
 TL = TypeVar("TL")
 Selector = Callable[..., Any]
@@ -27,10 +27,10 @@ Selector = Callable[..., Any]
 
 @suggesting_methods
 class ReadyAggregations(DslObject[RecordGrouping[Any]], Generic[K, V, T, TI, TF, TL]):
-    """Ready aggregations of grouped and windowed streams. Values that are None are skipped.
+    """Ready aggregations of grouped and windowed streams, which skip None.
 
-    ``of`` picks what is aggregated: a function of the value, or of key and value, or an expression; without it, the
-    value itself.
+    ``of`` returns the aggregated value: a function of the value or of key and value, or an expression. Default: the
+    value of the record.
     """
 
     def sum(
@@ -41,7 +41,7 @@ class ReadyAggregations(DslObject[RecordGrouping[Any]], Generic[K, V, T, TI, TF,
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> T:
-        """The sum.
+        """Sums the values of each group.
 
         >>> from millstream import App, TestDriver, col
         >>> app = App("revenue")
@@ -64,7 +64,7 @@ class ReadyAggregations(DslObject[RecordGrouping[Any]], Generic[K, V, T, TI, TF,
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> T:
-        """The least value."""
+        """Computes the least value of each group."""
         table: T = add_call(self._internals, aggregates.min_(of), value, store, name)
         return table
 
@@ -76,7 +76,7 @@ class ReadyAggregations(DslObject[RecordGrouping[Any]], Generic[K, V, T, TI, TF,
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> T:
-        """The greatest value."""
+        """Computes the greatest value of each group."""
         table: T = add_call(self._internals, aggregates.max_(of), value, store, name)
         return table
 
@@ -87,7 +87,7 @@ class ReadyAggregations(DslObject[RecordGrouping[Any]], Generic[K, V, T, TI, TF,
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> TF:
-        """The average. The store keeps sum and count; the table has their quotient."""
+        """Averages the values of each group. The store contains sum and count, the table their quotient."""
         table: TF = add_call(self._internals, aggregates.avg(of), None, store, name)
         return table
 
@@ -100,12 +100,12 @@ class ReadyAggregations(DslObject[RecordGrouping[Any]], Generic[K, V, T, TI, TF,
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> TL:
-        """The k greatest values, greatest first; of equal values the earlier one comes first.
+        """Lists the k greatest values of each group, greatest first. Of equal values, the earlier is first.
 
         Args:
-            k: How many.
-            of: What is aggregated.
-            by: What they are compared by; without it, they themselves.
+            k: Number of values.
+            of: Returns the aggregated value.
+            by: Returns the value to compare by. Default: the aggregated value.
             store: Name of the store, or `Materialized`.
             name: Name of the operator.
         """
@@ -121,12 +121,12 @@ class ReadyAggregations(DslObject[RecordGrouping[Any]], Generic[K, V, T, TI, TF,
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> TL:
-        """All values in a list, in the order in which the records were processed.
+        """Collects the values of each group into a list, in processing order.
 
         Args:
-            of: What is collected.
-            limit: Keep only this many values, the first ones.
-            distinct: Keep equal values once.
+            of: Returns the collected value.
+            limit: Collect only the first values, up to this number.
+            distinct: Collect equal values once.
             store: Name of the store, or `Materialized`.
             name: Name of the operator.
         """
@@ -140,7 +140,7 @@ class ReadyAggregations(DslObject[RecordGrouping[Any]], Generic[K, V, T, TI, TF,
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> TI:
-        """The number of different values. It is exact: the store keeps each of them."""
+        """Counts the distinct values of each group exactly: the store contains all of them."""
         table: TI = add_call(self._internals, aggregates.count_distinct(of), None, store, name)
         return table
 
@@ -152,7 +152,7 @@ class ReadyAggregations(DslObject[RecordGrouping[Any]], Generic[K, V, T, TI, TF,
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> T:
-        """The value of the record that was processed first."""
+        """Selects the first value of each group, in processing order."""
         table: T = add_call(self._internals, aggregates.first(of), value, store, name)
         return table
 
@@ -164,16 +164,16 @@ class ReadyAggregations(DslObject[RecordGrouping[Any]], Generic[K, V, T, TI, TF,
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> T:
-        """The value of the record that was processed last."""
+        """Selects the last value of each group, in processing order."""
         table: T = add_call(self._internals, aggregates.last(of), value, store, name)
         return table
 
 
 @suggesting_methods
 class ReadyTableAggregations(DslObject[TableGrouping], Generic[K, V]):
-    """Ready aggregations of the rows of a table, which follow every change of a row. None is skipped.
+    """Ready aggregations of the rows of a table, which are updated by each change of a row and skip None.
 
-    ``of`` picks what is aggregated from the row's value; without it, the value itself.
+    ``of`` returns the aggregated value, given the value of the row. Default: the value of the row.
     """
 
     def sum(
@@ -184,7 +184,7 @@ class ReadyTableAggregations(DslObject[TableGrouping], Generic[K, V]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> Table[K, Any]:
-        """The sum over the rows of each group."""
+        """Sums the rows of each group."""
         table: Table[K, Any] = add_call(self._internals, aggregates.sum_(of), value, store, name)
         return table
 
@@ -195,9 +195,9 @@ class ReadyTableAggregations(DslObject[TableGrouping], Generic[K, V]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> Table[K, float]:
-        """The average over the rows of each group; None of a group that has become empty.
+        """Averages the rows of each group; None for a group that has become empty.
 
-        The store keeps sum and count; the table has their quotient.
+        The store contains sum and count, the table their quotient.
         """
         table: Table[K, float] = add_call(self._internals, aggregates.avg(of), None, store, name)
         return table
@@ -209,6 +209,6 @@ class ReadyTableAggregations(DslObject[TableGrouping], Generic[K, V]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> Table[K, list[Any]]:
-        """The values of the rows of each group, in a list."""
+        """Collects the values of the rows of each group into a list."""
         table: Table[K, list[Any]] = add_call(self._internals, aggregates.collect(of), None, store, name)
         return table

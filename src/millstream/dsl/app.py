@@ -1,4 +1,4 @@
-"""The application: where a topology begins."""
+"""The application: the entry point for building and running a topology."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 Typed = type[K] | Serde[K]
-"""What tells a serde: a type, or the serde itself."""
+"""A type, from which the serde is derived, or the serde itself."""
 
 
 @suggesting_methods
@@ -40,10 +40,10 @@ class App(DslObject[Inputs]):
     """An application: a topology of streams and tables, and its configuration.
 
     Args:
-        application_id: Its name, which also begins the names of its internal topics.
+        application_id: Name of the application, and prefix of its internal topics.
         config: Configuration by Kafka's keys.
-        **options: The same with underscores, ``topology_optimization="all"``. Keys of Spark and of Kafka's clients,
-            which have a prefix, are given in ``config``.
+        **options: Configuration with underscores for dots: ``topology_optimization="all"``. Keys with a prefix, for
+            Spark and for Kafka's clients, go into ``config``.
 
     >>> from millstream import App, TestDriver
     >>> app = App("word-count")
@@ -72,14 +72,14 @@ class App(DslObject[Inputs]):
         return f"App({self.id!r})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the topology as a picture."""
+        """Renders the topology as a picture, for notebooks."""
         from html import escape  # noqa: PLC0415  (only a notebook needs it)
 
         try:
-            shown = self.describe("svg")
+            body = self.describe("svg")
         except MillstreamError as error:
-            shown = f"<pre>{escape(str(error))}</pre>"
-        return f"<div><div><b>{escape(repr(self))}</b></div>{shown}</div>"
+            body = f"<pre>{escape(str(error))}</pre>"
+        return f"<div><div><b>{escape(repr(self))}</b></div>{body}</div>"
 
     @overload
     def stream(
@@ -98,21 +98,22 @@ class App(DslObject[Inputs]):
     def stream(
         self, *topics: str, key: Any = None, value: Any = None, **options: Unpack[StreamOptions]
     ) -> Stream[Any, Any]:
-        """Reads one topic, several, or all whose names match a pattern, as a stream.
+        """Reads one or more topics, or all topics whose names match a pattern, as a stream.
 
         Args:
             *topics: Names of the topics.
             key: Serde of the keys: a type (``str``, ``int``, a dataclass, …) or a `Serde`.
             value: Serde of the values.
-            pattern: Regular expression for the names of the topics, instead of naming them.
-            timestamp: Where the time of a record comes from: by default the record's own timestamp; ``"wall_clock"``;
-                the name of a field of the value, holding milliseconds; or a function of the value, of key and
-                value, or of key, value, record timestamp and partition time, giving milliseconds.
-            on_invalid_timestamp: What happens to a record whose own timestamp is negative: ``"fail"``, ``"skip"``, or
-                ``"partition_time"``: the greatest timestamp seen in its partition. A function or field that gives
-                None or a negative number drops the record (and counts it).
-            offset_reset: Where an application begins to read, if not where ``auto.offset.reset`` says:
-                ``"earliest"``, ``"latest"``, ``"none"`` or ``"by_duration:1h"``.
+            pattern: Regular expression that matches the whole names of the topics, in place of ``topics``.
+            timestamp: The source of event time. Default: the timestamp of the record. ``"wall_clock"``: the wall
+                clock. Any other string: a field of the value, in milliseconds. A function or expression: it returns
+                milliseconds, and takes the value, or key and value, or key, value, record timestamp and partition
+                time. If the field or function yields None or a negative number, the record is dropped (and counted).
+            on_invalid_timestamp: How a negative record timestamp is handled: ``"fail"`` stops the application,
+                ``"skip"`` drops the record (and counts it), ``"partition_time"`` uses the greatest timestamp seen in
+                the partition.
+            offset_reset: Where the first start of the application begins to read: ``"earliest"``, ``"latest"``,
+                ``"none"`` or ``"by_duration:1h"``. Default: ``auto.offset.reset``.
             name: Name of the operator.
         """
         check_options("stream", options, StreamOptions, "key", "value")
@@ -133,14 +134,14 @@ class App(DslObject[Inputs]):
     def table(
         self, topic: str, *, key: Any = None, value: Any = None, **options: Unpack[TableOptions]
     ) -> Table[Any, Any]:
-        """Reads a topic as a table: the last value of each key; a null value deletes the row.
+        """Reads a topic as a table: the latest value of each key. A record with a null value deletes the row.
 
         Args:
             topic: Name of the topic.
             key: Serde of the keys.
             value: Serde of the values.
-            store: Name of the store, or `Materialized`, with ``history=…`` for a versioned table. Without a name, rows
-                are kept only if something looks them up.
+            store: Name of the store, or `Materialized`, with ``history=…`` for a versioned table. Without a name, the
+                table is materialized only if an operator looks up its rows.
             ttl: A row that was not updated for this long in stream time is deleted.
             timestamp: As for `stream`.
             on_invalid_timestamp: As for `stream`.
@@ -178,9 +179,9 @@ class App(DslObject[Inputs]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> GlobalTable[Any, Any]:
-        """Reads a topic as a table that is whole in every task, for joins by any key.
+        """Reads a topic as a table of which every task has a full copy, so that a stream can join it by any key.
 
-        It costs memory in every task, and is for tables that are small and change slowly.
+        The copies take memory in every task: use it for small tables that change slowly.
         """
         return GlobalTable(self._internals.global_table(topic, key, value, store, name))
 
@@ -197,7 +198,7 @@ class App(DslObject[Inputs]):
         logging: bool = True,
         view: bool = True,
     ) -> None:
-        """Adds a store for processors, which use it by name.
+        """Adds a store, which processors use by name: `Stream.process`.
 
         Args:
             name: Name of the store.
@@ -205,11 +206,11 @@ class App(DslObject[Inputs]):
                 ``session`` or ``versioned``.
             key: Serde of the keys.
             value: Serde of the values.
-            retention: How long rows of window, session and versioned stores are kept.
-            window_size: How long the windows of a window store are.
-            duplicates: A window store keeps several rows of one key and time.
+            retention: How long window, session and versioned stores retain their rows.
+            window_size: Size of the windows of a window store.
+            duplicates: Whether a window store retains several rows of one key and time.
             logging: Whether the store has a changelog.
-            view: Whether it can be queried from outside.
+            view: Whether the store can be queried from outside.
         """
         builder = self._internals.builder
         spec = store_of_processors(
@@ -226,12 +227,12 @@ class App(DslObject[Inputs]):
         builder.add(Store(name=builder.name(None, "store", base=name), at=caller(), store=spec))
 
     def plan(self) -> Plan:
-        """The topology as a plan, before any optimisation."""
+        """Returns the topology as a plan, before optimisation."""
         return self._internals.builder.plan()
 
     def topology(self) -> Topology:
-        """The topology as it runs: optimised as configured, and cut into sub-topologies."""
-        from millstream.optimize import optimize  # noqa: PLC0415  (only a topology that runs needs the rest)
+        """Returns the topology as it runs: optimised as configured, and cut into sub-topologies."""
+        from millstream.optimize import optimize  # noqa: PLC0415  (imported on demand, to keep the import of the package short)
         from millstream.stages import cut  # noqa: PLC0415
 
         return cut(optimize(self.plan(), self.config["topology.optimization"]))
@@ -240,17 +241,17 @@ class App(DslObject[Inputs]):
         """Describes the topology as it runs.
 
         Args:
-            format: ``text`` (Kafka Streams' own form, for people and existing visualisers), ``mermaid``, ``svg`` or
+            format: ``text`` (the format of Kafka Streams, which existing visualisers read), ``mermaid``, ``svg`` or
                 ``json``.
         """
-        from millstream.stages.describe import describe  # noqa: PLC0415  (not every application is described)
+        from millstream.stages.describe import describe  # noqa: PLC0415  (as above)
 
         return describe(self.topology(), format)
 
     def fingerprint(self) -> str:
-        """A short digest of all that the state of the application depends on, of the topology as it runs.
+        """Returns a short digest of everything in the topology that the state of the application depends on.
 
-        The same topology always has the same, whatever its functions are called and on whichever lines they are.
+        Equal topologies have equal fingerprints. Names and line numbers of functions are not part of it.
         """
         from millstream.plan.fingerprint import fingerprint  # noqa: PLC0415
 
@@ -260,17 +261,17 @@ class App(DslObject[Inputs]):
         """Starts the application on Spark, in the background.
 
         Args:
-            until_caught_up: Process what is in the topics now, then end.
+            until_caught_up: Process the records that are in the topics now, then stop.
             on_state_change: Called with the new and the old state at each change, from CREATED to STARTING on.
 
         Returns:
-            A handle: its state, its figures, its stores, and how to stop it.
+            A handle that stops the application and gives access to its state, metrics and stores.
 
         Raises:
-            SetupError: It cannot start: there is no Java, another instance is running, a topic is missing, the topology
-                cannot go on with the state that there is.
+            SetupError: The application cannot start: Java is missing, another instance is running, a topic is missing,
+                or the topology is incompatible with the stored state.
         """
-        from millstream.runtime import facade  # noqa: PLC0415  (only an application that runs needs it)
+        from millstream.runtime import facade  # noqa: PLC0415  (as above)
 
         return facade.start(
             self.topology(), self.config, until_caught_up=until_caught_up, on_state_change=on_state_change
@@ -283,29 +284,29 @@ class App(DslObject[Inputs]):
     @overload
     def store(self, name: str, *, timestamped: bool = False) -> Any: ...
     def store(self, name: str | Table[Any, Any] | GlobalTable[Any, Any], *, timestamped: bool = False) -> Any:
-        """Opens a named store for reading, whether the application runs, in this process or another, or not.
+        """Opens a named store for queries. The application may run in this process, in another one, or not at all.
 
-        What is read is what the store was at the end of the last batch.
+        Queries read the state of the last committed batch.
 
         Args:
-            name: The name of the store; or its table, with which type checkers know the types of keys and values.
-            timestamped: Show the timestamps that are kept with the values, too.
+            name: The name of the store; or its table, from which type checkers infer the types of keys and values.
+            timestamped: Also return the timestamps that are stored with the values.
 
         Raises:
-            UnknownStoreError: There is no such store, or no batch that writes to it has been committed yet.
+            UnknownStoreError: The store does not exist, or no batch that writes to it was committed yet.
         """
         from millstream.runtime import facade  # noqa: PLC0415  (as above)
 
         return facade.open_store(self.topology(), self.config, name_of(name), timestamped=timestamped)
 
     def run(self, *, until_caught_up: bool = False, on_state_change: Listener | None = None) -> None:
-        """Runs the application on Spark until it is interrupted, or, if so asked, has caught up.
+        """Runs the application on Spark until it is interrupted, or has caught up.
 
-        Ctrl-C, or SIGTERM, finishes the batch, if that takes no longer than a few seconds, and stops within ten; a
-        second one does not wait for that.
+        On Ctrl-C or SIGTERM, the application finishes the batch if that takes no longer than a few seconds, and stops
+        within ten seconds. A second signal stops it at once.
 
         Args:
-            until_caught_up: Process what is in the topics now, then end.
+            until_caught_up: Process the records that are in the topics now, then stop.
             on_state_change: Called with the new and the old state at each change, from CREATED to STARTING on.
 
         Raises:

@@ -84,7 +84,7 @@ def _bind(grouping: Grouping[Any], call: AggregateCall) -> BoundAggregate:
     bound = BoundAggregate(call.function, of, options)
     if grouping.subtracts and bound.accumulator().undo is None:
         raise TopologyError(
-            f"{call}: a row of a table may change, and {call.function} cannot take an old value back",
+            f"{call}: a row of a table may change, and {call.function} cannot subtract an old value",
             hint="use count, sum_, avg or collect; or aggregate(initializer, adder, subtractor)",
         )
     return bound

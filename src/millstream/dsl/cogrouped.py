@@ -1,4 +1,4 @@
-"""Aggregates over several grouped streams."""
+"""Aggregations over several grouped streams."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VO = TypeVar("VO")
 
 @suggesting_methods
 class CogroupedStream(DslObject[Cogrouping], Generic[K, A]):
-    """An aggregate over several grouped streams, each with an aggregator of its own; the rows are shared."""
+    """An aggregation of several grouped streams into one table. Each stream has its own aggregator."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(node.name for node in self._internals.nodes)})"
@@ -33,15 +33,16 @@ class CogroupedStream(DslObject[Cogrouping], Generic[K, A]):
     def cogroup(
         self, grouped: GroupedStream[K, VO], aggregator: Callable[[K, VO, A], A] | Callable[[VO, A], A]
     ) -> CogroupedStream[K, A]:
-        """Adds another grouped stream and its aggregator."""
+        """Adds a grouped stream and its aggregator."""
         if not isinstance(grouped, groupings.GroupedStream):
             raise TopologyError(
-                f"cogroup: expected a grouped stream, got {grouped!r}", hint="group it first: stream.group_by_key()"
+                f"cogroup: expected a grouped stream, got {grouped!r}",
+                hint="group the stream first: stream.group_by_key()",
             )
         return type(self)(self._internals.with_part(internals_of(grouped), aggregator))
 
     def windowed_by(self, window: Window) -> WindowedCogroupedStream[K, A]:
-        """Aggregates in windows of time."""
+        """Groups the records also by time window."""
         return WindowedCogroupedStream(self._internals.windowed_by(window))
 
     def aggregate(
@@ -53,11 +54,13 @@ class CogroupedStream(DslObject[Cogrouping], Generic[K, A]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> Table[Any, A]:
-        """Makes the table.
+        """Aggregates the streams into a table. Repartitions the streams whose key was changed.
+
+        Records are dropped (and counted) as in `GroupedStream.aggregate` and `WindowedStream.aggregate`.
 
         Args:
-            initializer: Makes the first aggregate of a row.
-            merger: For session windows: gives the aggregate of two sessions that have become one.
+            initializer: Returns the initial aggregate of a row.
+            merger: For session windows: returns the aggregate of two sessions that a record has merged into one.
             value: Serde of the aggregate.
             store: Name of the store, or `Materialized`.
             name: Name of the operator.
@@ -67,7 +70,7 @@ class CogroupedStream(DslObject[Cogrouping], Generic[K, A]):
 
 @suggesting_methods
 class WindowedCogroupedStream(CogroupedStream[K, A]):
-    """An aggregate over several grouped streams in windows; made by `CogroupedStream.windowed_by`."""
+    """A windowed aggregation of several grouped streams, returned by `CogroupedStream.windowed_by`."""
 
     def aggregate(
         self,
@@ -78,6 +81,6 @@ class WindowedCogroupedStream(CogroupedStream[K, A]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> WindowedTable[Windowed[K], A]:
-        """Makes the table; see `CogroupedStream.aggregate`."""
+        """Aggregates the streams into a table; see `CogroupedStream.aggregate`."""
         table = super().aggregate(initializer, merger, value=value, store=store, name=name)
         return cast("WindowedTable[Windowed[K], A]", table)

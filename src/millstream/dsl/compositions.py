@@ -1,4 +1,4 @@
-"""Operators that are made of others: deduplication, and rows that expire."""
+"""Operators that are implemented as processors: deduplication, and expiry of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from millstream.state.spec import StoreSpec
 
 
 def deduplicate(stream: NodeOutput, within: Duration, by: Any, store: str | None, name: str | None) -> NodeOutput:
-    """Drops records that came within a span of time of an equal one."""
+    """Adds the processor of `Stream.deduplicate`."""
     span = to_ms(within, "within")
     if span <= 0:
         raise TopologyError(f"deduplicate: within must be more than zero, got {show_ms(span)}")
@@ -48,7 +48,7 @@ def deduplicate(stream: NodeOutput, within: Duration, by: Any, store: str | None
 
 
 class Deduplicate(FixedKeyProcessor[Any, Any, Any]):
-    """Remembers when each key was seen, and forwards a record if it was not seen near its time."""
+    """Forwards a record unless the store has an equal one with a timestamp near its own."""
 
     def __init__(self, store: str, within: int, key: Serde[Any], same: Function | None) -> None:
         self._name = store
@@ -57,11 +57,11 @@ class Deduplicate(FixedKeyProcessor[Any, Any, Any]):
         self._same = None if same is None else same.on_record()
 
     def init(self) -> None:
-        """Finds the store."""
+        """Opens the store."""
         self._seen = self.context.store(self._name)
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Forwards the record unless an equal one is near."""
+        """Forwards or drops a record, and stores its identity and timestamp."""
         if record.key is None:
             self.context.forward(record)
             return
@@ -78,11 +78,11 @@ class Deduplicate(FixedKeyProcessor[Any, Any, Any]):
 
 
 def expire(stream: NodeOutput, ttl: Duration, label: str) -> NodeOutput:
-    """Adds a deletion behind the last record of each key, when nothing came for it for the given time."""
+    """Adds a processor that deletes a row when it was not updated for the given time."""
     span = to_ms(ttl, "ttl")
     if span <= 0:
         raise TopologyError(
-            f"ttl must be more than zero, got {show_ms(span)}", hint="leave it out to keep rows for ever"
+            f"ttl must be more than zero, got {show_ms(span)}", hint="leave it out to retain rows forever"
         )
     builder = stream.builder
     key = stream.key_serde
@@ -99,9 +99,10 @@ def expire(stream: NodeOutput, ttl: Duration, label: str) -> NodeOutput:
 
 
 class Expire(FixedKeyProcessor[Any, Any, Any]):
-    """Keeps the time of the last record of each key, by key and by time, so that expiry looks only at what is due.
+    """Forwards a deletion for each key without a record for the given time.
 
-    The second store has keys of 8 bytes for the time, then the bytes of the key, so that the oldest is its first.
+    One store has the time of the last record by key. The keys of the other are that time (8 bytes) and the bytes of the
+    key, so that expiry reads only the rows that are due.
     """
 
     def __init__(self, last: str, due: str, ttl: int, key: Serde[Any]) -> None:
@@ -110,23 +111,23 @@ class Expire(FixedKeyProcessor[Any, Any, Any]):
         self._key = key
 
     def init(self) -> None:
-        """Finds the stores, and asks to be called whenever stream time moves."""
+        """Opens the stores, and schedules expiry at each advance of stream time."""
         self._last, self._due = (self.context.store(name) for name in self._names)
-        self._next = self._find_next()
+        self._next = self._next_due()
         self.context.schedule(1, "stream", self._expire)
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Notes the time of the record, and forwards it."""
+        """Stores the time of the record, and forwards the record."""
         key, time = record.key, record.timestamp
         if key is not None:
             before = self._last.get(key)
             if before is not None and (record.value is None or time > before):
-                self._due.delete(self._place(before, key))
+                self._due.delete(self._due_key(before, key))
             if record.value is None:
                 self._last.delete(key)
             elif before is None or time > before:
                 self._last.put(key, time)
-                self._due.put(self._place(time, key), b"")
+                self._due.put(self._due_key(time, key), b"")
                 self._next = min(self._next, later(time, self._ttl))
         self.context.forward(record)
 
@@ -134,17 +135,17 @@ class Expire(FixedKeyProcessor[Any, Any, Any]):
         if now <= self._next:
             return
         end = (now - self._ttl).to_bytes(8, "big") if now >= self._ttl else b""
-        for place, _ in list(self._due.range(None, end)):
-            time, key = int.from_bytes(place[:8], "big"), self._key.deserialize(place[8:])
-            self._due.delete(place)
+        for due_key, _ in list(self._due.range(None, end)):
+            time, key = int.from_bytes(due_key[:8], "big"), self._key.deserialize(due_key[8:])
+            self._due.delete(due_key)
             self._last.delete(key)
             self.context.forward(Record(key, None, later(time, self._ttl)))
-        self._next = self._find_next()
+        self._next = self._next_due()
 
-    def _find_next(self) -> int:
-        """When the oldest row is due."""
+    def _next_due(self) -> int:
+        """Returns the time at which the oldest row is due."""
         first = next(iter(self._due.all()), None)
         return END_OF_TIME if first is None else later(int.from_bytes(first[0][:8], "big"), self._ttl)
 
-    def _place(self, time: int, key: Any) -> bytes:
+    def _due_key(self, time: int, key: Any) -> bytes:
         return time.to_bytes(8, "big") + (self._key.serialize(key) or b"")

@@ -1,4 +1,4 @@
-"""Grouped streams and tables: what comes between grouping and aggregating."""
+"""Grouped streams and tables, and their aggregations."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ A = TypeVar("A")
 class GroupedStream(
     ReadyAggregations[K, V, "Table[K, Any]", "Table[K, int]", "Table[K, float]", "Table[K, list[Any]]"]
 ):
-    """A stream grouped by key; made by `Stream.group_by_key` and `Stream.group_by`."""
+    """A stream grouped by key, returned by `Stream.group_by_key` and `Stream.group_by`."""
 
-    if TYPE_CHECKING:  # the methods of the base class, with the types of their results
+    if TYPE_CHECKING:  # the methods of the base class, with more exact types of results
         sum: Picks[K, V]  # type: ignore[assignment]
         min: Picks[K, V]  # type: ignore[assignment]
         max: Picks[K, V]  # type: ignore[assignment]
@@ -51,7 +51,7 @@ class GroupedStream(
         return f"GroupedStream({self._internals.output.node.name})"
 
     def count(self, *, store: str | Materialized | None = None, name: str | None = None) -> Table[K, int]:
-        """Counts the records of each key; records without a key or a value are dropped (and counted as dropped).
+        """Counts the records of each key. Records with a null key or value are dropped (and counted as dropped).
 
         >>> from millstream import App, TestDriver
         >>> app = App("counting")
@@ -72,9 +72,9 @@ class GroupedStream(
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> Table[K, V]:
-        """Combines the values of each key into one of the same type: ``reducer(aggregate, value)``.
+        """Combines the values of each key into an aggregate of the same type: ``reducer(aggregate, value)``.
 
-        The first value of a key is its first aggregate. Records without a key or a value are dropped.
+        The first value of a key is its first aggregate. Records with a null key or value are dropped (and counted).
         """
         return self._internals.reduce(reducer, value, store, name)
 
@@ -137,36 +137,35 @@ class GroupedStream(
         {'n': 2, 'top': 4, 'mean': 3.5}
 
         Args:
-            initializer: Makes the first aggregate of a key. Or aggregate functions by the names of their fields, in a
-                dict, for names that are no Python names.
-            aggregator: Of value and aggregate, or of key, value and aggregate; gives the new aggregate. None deletes
+            initializer: Returns the initial aggregate of a key. Or a dict of aggregate functions by field, for fields
+                whose names are not Python identifiers.
+            aggregator: Returns the new aggregate, given value and aggregate, or key, value and aggregate. None deletes
                 the row.
             value: Serde of the aggregate. The record of several aggregates is converted to its type.
             store: Name of the store, or `Materialized`.
             name: Name of the operator.
-            **aggregates: Aggregate functions, by the names of the fields that hold their results.
+            **aggregates: Aggregate functions, by the fields that contain their results.
         """
         return self._internals.aggregate((initializer, aggregator, None), aggregates, value, store, name)
 
     def windowed_by(self, window: Window, *, emit: Emit = "update") -> WindowedStream[K, V]:
-        """Aggregates in windows of time: `tumbling`, `hopping`, `sliding`, `session` or `unlimited`.
+        """Groups the records also by time window: `tumbling`, `hopping`, `sliding`, `session` or `unlimited`.
 
         Args:
             window: The windows.
-            emit: ``update``: every update of a window comes out. ``close``: each window comes out once, when it has
-                closed.
+            emit: ``update``: emit every update of a window. ``close``: emit each window once, when it closes.
         """
         return windowed.WindowedStream(WindowedGrouping(self._internals, window, emit))
 
     def cogroup(self, aggregator: Callable[[K, V, A], A] | Callable[[V, A], A]) -> CogroupedStream[K, A]:
-        """Begins an aggregate over several grouped streams; see `CogroupedStream.cogroup`."""
+        """Starts an aggregation over several grouped streams; see `CogroupedStream.cogroup`."""
         function = self._internals.function(aggregator, "aggregator", ADD)
         return cogrouped.CogroupedStream(Cogrouping(((self._internals, function),)))
 
 
 @suggesting_methods
 class GroupedTable(ReadyTableAggregations[K, V]):
-    """The rows of a table under new keys; made by `Table.group_by`."""
+    """The rows of a table grouped by a new key, returned by `Table.group_by`."""
 
     def __repr__(self) -> str:
         return f"GroupedTable({self._internals.output.node.name})"
@@ -184,7 +183,7 @@ class GroupedTable(ReadyTableAggregations[K, V]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> Table[K, V]:
-        """Combines the values of each group: ``adder(aggregate, value)``, and ``subtractor`` takes an old one away."""
+        """Combines the values of each group: ``adder(aggregate, value)``; ``subtractor`` removes an old value."""
         add = self._internals.function(adder, "adder", REDUCE)
         subtract = self._internals.function(subtractor, "subtractor", REDUCE)
         serde = declared_serde(value, "value") or self._internals.output.value
@@ -241,16 +240,16 @@ class GroupedTable(ReadyTableAggregations[K, V]):
         """Combines the rows of each group into an aggregate of any type, or computes several aggregates in one pass.
 
         When a row changes, its old value is subtracted and its new value is added. Of the aggregate functions, count,
-        sum_, avg and collect can do that.
+        sum_, avg and collect support this.
 
         Args:
-            initializer: Makes the first aggregate of a group. Or aggregate functions by the names of their fields.
-            adder: Adds a value: of value and aggregate, or of key, value and aggregate.
-            subtractor: Removes a value, likewise.
+            initializer: Returns the initial aggregate of a group. Or a dict of aggregate functions by field.
+            adder: Adds a value: returns the new aggregate, given value and aggregate, or key, value and aggregate.
+            subtractor: Subtracts a value, likewise.
             value: Serde of the aggregate. The record of several aggregates is converted to its type.
             store: Name of the store, or `Materialized`.
             name: Name of the operator.
-            **aggregates: Aggregate functions, by the names of the fields that hold their results.
+            **aggregates: Aggregate functions, by the fields that contain their results.
         """
         grouping = self._internals
         calls = check_calls(initializer, aggregates, grouping.aggregate_options)

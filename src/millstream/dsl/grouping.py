@@ -192,8 +192,8 @@ class RecordGrouping(Grouping[TableT]):
     def check_merger(self, call: str, merger: Any) -> None:
         """Refuses session windows without a merger, and other aggregations with one."""
         if isinstance(self.window, SessionWindow) != (merger is not None):
-            hint = "leave the merger out" if merger is not None else "merger(left, right) gives the aggregate of both"
-            raise TopologyError(f"{call}: session windows need a merger, and only they do", hint=hint)
+            hint = "leave the merger out" if merger is not None else "merger(left, right) returns the aggregate of both"
+            raise TopologyError(f"{call}: session windows need a merger, and no others do", hint=hint)
 
     def repartitioned(self, topic: str | None, stem: str) -> NodeOutput:
         """Adds a repartition if keys may have changed."""

@@ -68,7 +68,7 @@ class Inputs(Frozen):
         """Adds a source, or returns an equal one that exists."""
         pattern = options.get("pattern")
         if bool(topics) == (pattern is not None):
-            raise TopologyError("stream: give topics, or a pattern for their names", hint='app.stream("orders", …)')
+            raise TopologyError("stream: pass either topics or a pattern", hint='app.stream("orders", …)')
         for topic in topics:
             check_name(topic, "topic")
         if len(set(topics)) != len(topics):
@@ -79,8 +79,8 @@ class Inputs(Frozen):
                 re.compile(expression)
             except re.error as error:
                 raise TopologyError(
-                    f"stream: the pattern {expression!r} cannot be read: {error}",
-                    hint="it is a regular expression of Python's, for whole names of topics",
+                    f"stream: {expression!r} is not a valid regular expression: {error}",
+                    hint="the pattern is a Python regular expression that matches whole names of topics",
                 ) from error
         base = shorten("-".join(topics) if topics else f"pattern-{expression}")
         keys, values = self._serdes(key, value)
@@ -150,7 +150,7 @@ class Inputs(Frozen):
         option, on_invalid = options.get("timestamp"), options.get("on_invalid_timestamp", "fail")
         if on_invalid not in {"fail", "skip", "partition_time"}:
             raise TopologyError(
-                f"on_invalid_timestamp: {on_invalid!r} is not known", hint="use 'fail', 'skip' or 'partition_time'"
+                f"on_invalid_timestamp: unknown value {on_invalid!r}", hint="use 'fail', 'skip' or 'partition_time'"
             )
         if option is None:
             return Timestamps(on_invalid=on_invalid)

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class Materialized(Value):
-    """How the result of an operator is kept: for operators that take ``store=`` and need more than a name.
+    """How the result of an operator is stored: passed as ``store=`` in place of a name.
 
     Attributes:
-        name: Name of the store; without one, the store cannot be queried.
-        retention: How long rows of a window or session store are kept (default: as long as they can change).
-        history: Makes a key-value store versioned: it keeps old values for this long, so that a stream can be joined
-            with the value that was valid at a record's time.
+        name: Name of the store. A store without a name cannot be queried.
+        retention: How long a window or session store retains its rows. Default: as long as they can change.
+        history: Makes a key-value store versioned: it retains old values for this long, so that a stream joins the
+            value that was valid at the timestamp of the record.
         logging: Whether the store has a changelog.
-        view: Whether the store can be queried from outside; each change is then written to a view, too.
-        key: Serde of the keys, if not the one that the data comes with.
-        value: Serde of the values, if not the one that the data comes with.
+        view: Whether the store can be queried from outside. Each change is then also written to a view.
+        key: Serde of the keys. Default: that of the data.
+        value: Serde of the values. Default: that of the data.
 
     >>> Materialized("profiles", history="1h")
     Materialized(name='profiles', retention=None, history='1h', logging=True, view=True, key=None, value=None)
@@ -46,7 +46,7 @@ class Materialized(Value):
 
     @staticmethod
     def of(store: str | Materialized | None) -> Materialized:
-        """Returns the options that a ``store=`` argument stands for."""
+        """Returns the options for a ``store=`` argument."""
         if isinstance(store, Materialized):
             return store
         if store is None or isinstance(store, str):
@@ -55,14 +55,14 @@ class Materialized(Value):
 
 
 class StoreOptions(TypedDict, total=False):
-    """Options of an operator whose result may be kept in a store."""
+    """Options of an operator whose result may be stored."""
 
     store: str | Materialized | None
     name: str | None
 
 
 class ValueStoreOptions(StoreOptions, total=False):
-    """The same of an operator that makes new values."""
+    """Options of an operator that computes new values and may store them."""
 
     value: Any
 
@@ -99,7 +99,7 @@ class StreamGlobalTableOptions(TypedDict, total=False):
 
 
 class Suppressed(Value):
-    """When `Table.suppress` lets a row go; made by `until_window_closes` and `until_time_limit`."""
+    """When `Table.suppress` emits a row; returned by `until_window_closes` and `until_time_limit`."""
 
     until: Literal["window_closes", "time_limit"]
     limit: int = 0
@@ -111,20 +111,20 @@ class Suppressed(Value):
 
     def __post_init__(self) -> None:
         for bound in ("max_records", "max_bytes"):
-            given = getattr(self, bound)
-            if given is not None and given < 0:
-                raise TopologyError(f"{bound} must not be negative, got {given}")
+            limit = getattr(self, bound)
+            if limit is not None and limit < 0:
+                raise TopologyError(f"{bound} must not be negative, got {limit}")
 
 
 @suggesting
 def until_window_closes(
     *, max_records: int | None = None, max_bytes: int | None = None, name: str | None = None, logging: bool = True
 ) -> Suppressed:
-    """One final result for each window, when it closes. Only for windowed tables.
+    """Emits one final result for each window, when it closes. Only for windowed tables.
 
     Args:
-        max_records: How many rows may wait; the application stops with an error if there are more.
-        max_bytes: How many bytes of keys and values may wait; the same.
+        max_records: Limit of buffered rows. The application stops with an error when it is exceeded.
+        max_bytes: Limit of buffered bytes of keys and values, likewise.
         name: Name of the operator.
         logging: Whether the buffer has a changelog.
     """
@@ -141,13 +141,13 @@ def until_time_limit(
     name: str | None = None,
     logging: bool = True,
 ) -> Suppressed:
-    """No more than one update for each row in ``limit`` of stream time, counted from the first update held back.
+    """Emits at most one update of each row in ``limit`` of stream time, counted from the first buffered update.
 
     Args:
-        limit: How long an update waits.
-        max_records: How many rows may wait.
-        max_bytes: How many bytes of keys and values may wait.
-        when_full: ``emit_early`` lets the oldest rows go, ``shut_down`` stops the application with an error.
+        limit: How long an update is buffered.
+        max_records: Limit of buffered rows.
+        max_bytes: Limit of buffered bytes of keys and values.
+        when_full: ``emit_early`` emits the oldest rows, ``shut_down`` stops the application with an error.
         name: Name of the operator.
         logging: Whether the buffer has a changelog.
     """

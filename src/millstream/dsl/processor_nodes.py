@@ -16,37 +16,37 @@ _CALLED = ("process", "init", "close")
 
 
 def check_processor(call: str, output: NodeOutput, supplier: Any, stores: tuple[str, ...]) -> None:
-    """Refuses a supplier that cannot make processors, and warns of stores that are partitioned by another key.
+    """Refuses a supplier that cannot return processors, and warns if the records are not partitioned as the stores.
 
     Args:
-        call: The operator, for messages.
-        output: The records that the processor gets.
-        supplier: A processor class, or a function that makes a processor.
+        call: Name of the operator, for messages.
+        output: The input of the processor.
+        supplier: A processor class, or a function that returns a processor.
         stores: Names of the stores that the processor uses.
     """
     if not callable(supplier):
         raise TopologyError(
-            f"{call}: expected a processor class or a function that makes one, got {supplier!r}",
-            hint="pass the class itself, not an instance: every task needs a processor of its own",
+            f"{call}: expected a processor class or a function that returns a processor, got {supplier!r}",
+            hint="pass the class, not an instance: every task needs its own processor",
         )
     method = async_method(supplier, _CALLED)
     if method is not None or is_async(supplier):
-        named = describe_callable(supplier) if method is None else f"{describe_callable(supplier)}: {method}()"
-        raise TopologyError(f"{call}: {named} is asynchronous", hint=ASYNC_HINT)
-    needed = arity(supplier)
-    if needed is not None and needed[0] > 0:
+        function = describe_callable(supplier) if method is None else f"{describe_callable(supplier)}: {method}()"
+        raise TopologyError(f"{call}: {function} is asynchronous", hint=ASYNC_HINT)
+    arguments = arity(supplier)
+    if arguments is not None and arguments[0] > 0:
         raise TopologyError(
-            f"{call}: {describe_callable(supplier)} takes {needed[0]} argument{'s' if needed[0] > 1 else ''}",
-            hint="pass a Processor class, or a function without arguments that makes one; for a function of "
+            f"{call}: {describe_callable(supplier)} takes {arguments[0]} argument{'s' if arguments[0] > 1 else ''}",
+            hint="pass a Processor class, or a function without arguments that returns a processor; for a function of "
             "the record use map, map_values or foreach",
         )
     for store in stores:
         output.builder.plan().store(store)
     if stores and output.rekeyed:
         warn_user(
-            f"{call}: the key of these records may have changed, and {stores[0]!r} is partitioned by key: a record "
-            "reads the rows of the task that it happens to be in, which may not be those of its key.\n"
-            f"  hint: write .repartition().{call}(…), so that records of a key are where its rows are",
+            f"{call}: the key of these records may have changed, and {stores[0]!r} is partitioned by key, so a record "
+            "may be in a task that does not have the rows of its key.\n"
+            f"  hint: write .repartition().{call}(…), so that each record is in the task that has the rows of its key",
             TopologyWarning,
         )
 
@@ -60,7 +60,7 @@ def add_processor(
     keeps_key: bool,
     function: Function | None = None,
 ) -> Process:
-    """Adds a processor that reads an output."""
+    """Adds a processor behind an output."""
     node = Process(
         name=label,
         at=caller(),

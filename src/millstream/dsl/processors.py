@@ -1,4 +1,4 @@
-"""The Processor API: operators of the user's own, with stores and punctuators."""
+"""The Processor API: custom operators with stores and punctuators."""
 
 from __future__ import annotations
 
@@ -17,93 +17,93 @@ Clock = Literal["stream", "wall"]
 
 
 class RecordMetadata(Protocol):
-    """Where the record that is being processed came from."""
+    """Topic, partition and offset of the current record."""
 
     @property
     def topic(self) -> str:
-        """Its topic."""
+        """The topic."""
         ...
 
     @property
     def partition(self) -> int:
-        """Its partition."""
+        """The partition."""
         ...
 
     @property
     def offset(self) -> int:
-        """Its offset in the partition."""
+        """The offset in the partition."""
         ...
 
 
 class Cancellable(Protocol):
-    """A punctuator that was scheduled."""
+    """A scheduled punctuator."""
 
     def cancel(self) -> None:
-        """Stops it for good."""
+        """Cancels all further calls."""
         ...
 
 
 class FixedKeyContext(Protocol[KIn, VOut]):
-    """What a processor that keeps the key may use."""
+    """The context of a processor that cannot change the key."""
 
     @property
     def application_id(self) -> str:
-        """The application's id."""
+        """Id of the application."""
         ...
 
     @property
     def task_id(self) -> str:
-        """The task's id: sub-topology and partition, as ``0_3``."""
+        """Id of the task: sub-topology and partition, as ``0_3``."""
         ...
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """Where the current record came from; None in a punctuator."""
+        """Topic, partition and offset of the current record; None in a punctuator."""
         ...
 
     @property
     def current_stream_time(self) -> int:
-        """The greatest timestamp that the task has taken so far, -1 at first."""
+        """The greatest timestamp that the task has processed, -1 before the first record."""
         ...
 
     @property
     def current_system_time(self) -> int:
-        """The wall clock, in milliseconds, as recorded for the batch: a replay sees the same."""
+        """The wall clock in milliseconds, as recorded for the batch. A replay of the batch returns the same time."""
         ...
 
     def store(self, name: str) -> Any:
-        """Returns a store that the processor is connected with."""
+        """Returns a store that the processor is connected to."""
         ...
 
     def schedule(
         self, interval: Duration, clock: Clock, callback: Callable[[int], object], *, start: int | None = None
     ) -> Cancellable:
-        """Calls a function at intervals.
+        """Schedules a punctuator: a function that is called at intervals.
 
         Args:
-            interval: How far apart.
-            clock: ``stream``: stream time, first with the first record. ``wall``: the wall clock, first after one
-                interval.
-            callback: Takes the time, in milliseconds.
+            interval: Time between two calls.
+            clock: ``stream``: stream time; the first call is at the first record. ``wall``: the wall clock; the first
+                call is after one interval.
+            callback: The function, called with the time in milliseconds.
             start: Time of the first call.
         """
         ...
 
     def forward(self, record: Record[KIn, VOut], to: str | None = None) -> None:
-        """Sends a record to all operators below, or to the one of that name."""
+        """Forwards a record to all downstream operators, or to the one named ``to``."""
         ...
 
     def drop(self, record: Record[Any, Any], reason: str) -> None:
-        """Counts a record that the processor drops, so that no record disappears unseen."""
+        """Counts a record as dropped, under the given reason."""
         ...
 
 
 class ProcessorContext(FixedKeyContext[KIn, VOut], Protocol[KIn, VOut]):
-    """What a processor may use; it may forward records of any key."""
+    """The context of a processor that can change the key."""
 
 
 class Processor(Generic[KIn, VIn, KOut, VOut]):
-    """Base of processors for `Stream.process`; each task has its own.
+    """Base class of the processors for `Stream.process`. Each task has its own instance.
 
     >>> from millstream import App, Processor, Record, TestDriver
     >>> class Shout(Processor[str, str, str, str]):
@@ -120,30 +120,30 @@ class Processor(Generic[KIn, VIn, KOut, VOut]):
     context: ProcessorContext[KOut, VOut]
 
     def init(self) -> None:
-        """Called once, before the first record; ``self.context`` is there."""
+        """Called once, before the first record. ``self.context`` is set."""
 
     def process(self, record: Record[KIn, VIn]) -> None:
         """Called for each record."""
-        raise NotImplementedError(f"{type(self).__name__} has no process() of its own")
+        raise NotImplementedError(f"{type(self).__name__} does not override process()")
 
     def close(self) -> None:
-        """Called once, at the end."""
+        """Called once, when the task is closed."""
 
 
 class FixedKeyProcessor(Generic[KIn, VIn, VOut]):
-    """Base of processors for `Stream.process_values`: what they forward must have the key of the record they got."""
+    """Base class of the processors for `Stream.process_values`. Forwarded records have the key of the input record."""
 
     context: FixedKeyContext[KIn, VOut]
 
     def init(self) -> None:
-        """Called once, before the first record; ``self.context`` is there."""
+        """Called once, before the first record. ``self.context`` is set."""
 
     def process(self, record: Record[KIn, VIn]) -> None:
         """Called for each record."""
-        raise NotImplementedError(f"{type(self).__name__} has no process() of its own")
+        raise NotImplementedError(f"{type(self).__name__} does not override process()")
 
     def close(self) -> None:
-        """Called once, at the end."""
+        """Called once, when the task is closed."""
 
 
 __all__ = [

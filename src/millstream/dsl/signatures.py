@@ -1,4 +1,4 @@
-"""Types for type checkers: functions that read headers, and aggregations whose result depends on what they get."""
+"""Types for type checkers: functions that read headers, and aggregations whose result type depends on arguments."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ R_co = TypeVar("R_co", covariant=True)
 class OfValueAndHeaders(Protocol[V_contra, R_co]):
     """A function of the value and the headers."""
 
-    # With names that begin so, type checkers find the types of a lambda's parameters.
+    # Type checkers infer the parameter types of lambdas only if the names begin with two underscores.
     def __call__(self, __value: V_contra, headers: Headers) -> R_co:  # noqa: PYI063
-        """Returns what the operator uses."""
+        """Calls the function."""
 
 
 class OfKeyValueAndHeaders(Protocol[K_contra, V_contra, R_co]):
     """A function of key, value and headers."""
 
     def __call__(self, __key: K_contra, __value: V_contra, headers: Headers) -> R_co:  # noqa: PYI063
-        """Returns what the operator uses."""
+        """Calls the function."""
 
 
 class Picks(Protocol[K, V]):
-    """``sum`` and its like of a grouped stream: the values of the table are those that were picked."""
+    """``sum``, ``min``, ``max``, ``first`` and ``last`` of a grouped stream: the result has the type of ``of``."""
 
     @overload
     def __call__(self, of: None = None, **options: Unpack[StoreOptions]) -> Table[K, V]: ...
@@ -56,7 +56,7 @@ class Picks(Protocol[K, V]):
 
 
 class WindowPicks(Protocol[K, V]):
-    """The same of a windowed stream."""
+    """The same aggregations of a windowed stream."""
 
     @overload
     def __call__(self, of: None = None, **options: Unpack[StoreOptions]) -> WindowedTable[Windowed[K], V]: ...

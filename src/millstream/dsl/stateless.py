@@ -1,4 +1,4 @@
-"""Operators on streams that look at one record at a time and remember nothing."""
+"""The stateless operators of streams."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class StatelessOperators(Dataset[K, V]):
     @overload
     def filter(self, predicate: Expr, *, name: str | None = None) -> Stream[K, V]: ...
     def filter(self, predicate: Any, *, name: str | None = None) -> Stream[K, V]:
-        """Passes the records for which the predicate holds. Stateless.
+        """Passes on the records for which the predicate is true. Stateless.
 
-        Records with a null key or value are given to the predicate like all others.
+        The predicate is also called for records with a null key or value.
 
         >>> from millstream import App, TestDriver, col
         >>> app = App("filtering")
@@ -69,7 +69,7 @@ class StatelessOperators(Dataset[K, V]):
     @overload
     def filter_not(self, predicate: Expr, *, name: str | None = None) -> Stream[K, V]: ...
     def filter_not(self, predicate: Any, *, name: str | None = None) -> Stream[K, V]:
-        """Passes the records for which the predicate does not hold. Stateless."""
+        """Passes on the records for which the predicate is false. Stateless."""
         return self._filter("filter-not", predicate, name, negate=True)
 
     def _filter(self, kind: str, predicate: Any, name: str | None, *, negate: bool) -> Stream[K, V]:
@@ -93,12 +93,12 @@ class StatelessOperators(Dataset[K, V]):
     @overload
     def select_key(self, function: Expr, *, key: Any = None, name: str | None = None) -> Stream[Any, V]: ...
     def select_key(self, function: Any, *, key: Any = None, name: str | None = None) -> Stream[Any, V]:
-        """Gives each record a new key. Stateless.
+        """Sets a new key for each record. Stateless.
 
-        A grouping or join that follows sends the records through a repartition topic, so that equal keys meet.
+        A later grouping, table or join repartitions the records, so that records of one key are in one partition.
 
         Args:
-            function: Of the value, or of key and value.
+            function: Returns the new key, given the value or key and value.
             key: Serde of the new keys: a type or a `Serde`.
             name: Name of the operator.
         """
@@ -128,9 +128,9 @@ class StatelessOperators(Dataset[K, V]):
         self, function: Expr, *, key: Any = None, value: Any = None, name: str | None = None
     ) -> Stream[Any, Any]: ...
     def map(self, function: Any, *, key: Any = None, value: Any = None, name: str | None = None) -> Stream[Any, Any]:
-        """Gives each record a new key and value: the function returns a pair. Stateless.
+        """Replaces each record by the pair of key and value that the function returns. Stateless.
 
-        A grouping or join that follows sends the records through a repartition topic.
+        A later grouping, table or join repartitions the records.
         """
         wrapped = self._internals.record_function(function, "map")
         node = self._internals.add(plan.Map, "map", name, function=wrapped)
@@ -155,7 +155,7 @@ class StatelessOperators(Dataset[K, V]):
     @overload
     def map_values(self, function: Expr, *, value: Any = None, name: str | None = None) -> Stream[K, Any]: ...
     def map_values(self, function: Any, *, value: Any = None, name: str | None = None) -> Stream[K, Any]:
-        """Gives each record a new value. Stateless; the key stays, so nothing is repartitioned.
+        """Sets a new value for each record. Stateless; the key is unchanged, so no repartition follows.
 
         >>> from millstream import App, TestDriver, col
         >>> app = App("mapping")
@@ -246,7 +246,10 @@ class StatelessOperators(Dataset[K, V]):
     def flat_map(
         self, function: Any, *, key: Any = None, value: Any = None, name: str | None = None
     ) -> Stream[Any, Any]:
-        """Turns each record into any number of records: the function returns (key, value) pairs. Stateless."""
+        """Replaces each record by zero or more records: the function returns (key, value) pairs. Stateless.
+
+        A later grouping, table or join repartitions the records.
+        """
         wrapped = self._internals.record_function(function, "flat_map")
         node = self._internals.add(plan.FlatMap, "flat-map", name, function=wrapped)
         return self._then(node, key=declared_serde(key, "key"), value=declared_serde(value, "value"), rekeyed=True)
@@ -270,7 +273,7 @@ class StatelessOperators(Dataset[K, V]):
     @overload
     def flat_map_values(self, function: Expr, *, value: Any = None, name: str | None = None) -> Stream[K, Any]: ...
     def flat_map_values(self, function: Any, *, value: Any = None, name: str | None = None) -> Stream[K, Any]:
-        """Turns each record into any number of records of the same key: the function returns values. Stateless."""
+        """Replaces each record by zero or more records with the same key: the function returns values. Stateless."""
         wrapped = self._internals.record_function(function, "flat_map_values")
         node = self._internals.add(plan.FlatMapValues, "flat-map-values", name, function=wrapped)
         return self._then(node, value=declared_serde(value, "value"))
@@ -286,7 +289,7 @@ class StatelessOperators(Dataset[K, V]):
     def peek(self, action: Any, *, name: str | None = None) -> Stream[K, V]:
         """Calls a function for each record, for its side effect, and passes the record on. Stateless.
 
-        The call is made at least once for each record: after a crash it may be made again.
+        The function is called at least once for each record; after a failure, records are replayed.
         """
         wrapped = self._internals.record_function(action, "peek")
         return self._then(self._internals.add(plan.Peek, "peek", name, function=wrapped))
@@ -300,14 +303,14 @@ class StatelessOperators(Dataset[K, V]):
     @overload
     def foreach(self, action: OfKeyValueAndHeaders[K, V, object], *, name: str | None = None) -> None: ...
     def foreach(self, action: Any, *, name: str | None = None) -> None:
-        """Calls a function for each record, for its side effect; nothing follows. At least once, as `peek`."""
+        """Calls a function for each record, for its side effect, at least once. Stateless; ends the stream."""
         wrapped = self._internals.record_function(action, "foreach")
         self._internals.add(plan.Foreach, "foreach", name, function=wrapped)
 
     def print(self, label: str | None = None, *, name: str | None = None) -> None:
-        """Prints each record, after a label: ``[label]: key, value``. Stateless.
+        """Prints each record as ``[label]: key, value``. Stateless; ends the stream.
 
-        Control characters in keys and values are printed as escapes.
+        Control characters in keys and values are escaped. Default of the label: the name of the input operator.
         """
         prefix = label or self._internals.node.name
 
@@ -323,15 +326,15 @@ class StatelessOperators(Dataset[K, V]):
         default: str | None = None,
         name: str | None = None,
     ) -> dict[str, Stream[K, V]]:
-        """Deals each record to the first branch whose predicate holds. Stateless.
+        """Routes each record to the first branch whose predicate is true. Stateless.
 
         Args:
-            branches: The predicates by the names of their branches, in the order in which they are asked.
-            default: Name of a branch for records that no predicate takes; without it they are dropped.
+            branches: The predicates by the names of their branches, in the order of evaluation.
+            default: Name of the branch for records that match no predicate. Without it, these records are dropped.
             name: Name of the operator.
 
         Returns:
-            The streams by name, the default one included.
+            The streams by the names of their branches, the default branch included.
 
         >>> from millstream import App, TestDriver, value
         >>> app = App("routing")
@@ -361,10 +364,10 @@ class StatelessOperators(Dataset[K, V]):
         return outputs
 
     def merge(self, *others: Stream[K, V], name: str | None = None) -> Stream[K, V]:
-        """The records of this stream and of others. There is no order between records of different streams."""
+        """Merges this stream with others. Stateless; records of different streams have no defined order."""
         for other in others:
             if not isinstance(other, streams.Stream):
-                raise TopologyError(f"merge: expected streams, got {other!r}", hint="to_stream() makes one of a table")
+                raise TopologyError(f"merge: expected streams, got {other!r}", hint="convert a table with to_stream()")
         inputs = [self._internals, *(internals_of(other) for other in others)]
         parents = tuple(dict.fromkeys(each.node for each in inputs))
         builder = self._internals.builder
@@ -378,11 +381,11 @@ class StatelessOperators(Dataset[K, V]):
         )
 
     def _then(self, node: Node, **changes: Any) -> Stream[Any, Any]:
-        """The stream behind a node, with the serdes of this one except for ``changes``."""
+        """Returns the stream behind a node, with the serdes of this one except for ``changes``."""
         return streams.Stream(self._internals.then(node, **changes))
 
 
 def _common(serdes: Iterable[Serde[Any] | None]) -> Serde[Any] | None:
-    """The serde that all inputs have, None if they differ."""
+    """Returns the serde that all inputs have, None if they differ."""
     first, *others = serdes
     return first if all((s and s.name) == (first and first.name) for s in others) else None

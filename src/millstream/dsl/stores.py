@@ -1,4 +1,4 @@
-"""Turns ``store=`` arguments into the specifications of stores, and tables into the names of their stores."""
+"""Derives store specifications from ``store=`` arguments, and the names of stores from their tables."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ StoreKind = Literal["key-value", "timestamped", "window", "session", "versioned"
 
 
 def key_value(options: Materialized, name: str, key: Serde[Any], value: Serde[Any]) -> StoreSpec:
-    """The store of a table: the last value and its timestamp for each key, or all of them if versioned.
+    """Returns the store of a table: the latest value of each key and its timestamp, or all values if versioned.
 
-    ``name`` is the store's if the options have none.
+    ``name`` is used if the options have none.
     """
     if options.retention is not None:
         raise TopologyError(
             "retention is for windows; this table has none",
-            hint="use history=… for a versioned table, or table TTL (ttl=…) to let rows expire",
+            hint="use history=… for a versioned table, or ttl=… to expire rows",
         )
     shape: dict[str, Any] = {"kind": "key-value", "timestamped": True}
     if options.history is not None:
@@ -52,7 +52,7 @@ def key_value(options: Materialized, name: str, key: Serde[Any], value: Serde[An
 def windowed(
     options: Materialized, name: str, key: Serde[Any], value: Serde[Any], window: Window, *, emit_on_close: bool
 ) -> StoreSpec:
-    """The store of a windowed table: one row for each key and window. ``name`` is as for `key_value`."""
+    """Returns the store of a windowed table: one row for each key and window. ``name`` is as for `key_value`."""
     if options.history is not None:
         raise TopologyError(
             "history is for plain tables; a windowed table cannot be versioned",
@@ -62,7 +62,7 @@ def windowed(
     if retention < window.retention:
         raise TopologyError(
             f"retention {show_ms(retention)} is shorter than the windows need ({show_ms(window.retention)})",
-            hint="a window must be kept at least as long as it can change: its size and the grace",
+            hint="retention must cover the time in which a window can change: its size and the grace",
         )
     session = isinstance(window, SessionWindow)
     return StoreSpec(
@@ -93,9 +93,9 @@ def store_of_processors(
     logged: bool,
     viewed: bool,
 ) -> StoreSpec:
-    """The store that `App.add_store` adds."""
+    """Returns the store that `App.add_store` adds."""
     if kind not in {"key-value", "timestamped", "window", "session", "versioned"}:
-        raise TopologyError(f"add_store: there is no kind {kind!r} of store")
+        raise TopologyError(f"add_store: unknown kind of store: {kind!r}")
     needs_retention = kind in {"window", "session", "versioned"}
     if needs_retention != (retention is not None):
         raise TopologyError(
@@ -103,22 +103,24 @@ def store_of_processors(
             hint='retention="1h"' if needs_retention else None,
         )
     if (kind == "window") != (window_size is not None):
-        raise TopologyError("add_store: window stores have a window_size, and only they")
-    kept = None if retention is None else to_ms(retention, "retention")
+        raise TopologyError("add_store: window stores, and no others, have a window_size")
+    retention_ms = None if retention is None else to_ms(retention, "retention")
     size = None if window_size is None else to_ms(window_size, "window_size")
-    if (kept or 0) < 0 or (size or 0) < 0:
+    if (retention_ms or 0) < 0 or (size or 0) < 0:
         raise TopologyError("add_store: retention and window_size must not be negative")
-    if kept is not None and size is not None and kept < size:
-        raise TopologyError(f"add_store: the retention ({show_ms(kept)}) is shorter than a window ({show_ms(size)})")
+    if retention_ms is not None and size is not None and retention_ms < size:
+        raise TopologyError(
+            f"add_store: the retention ({show_ms(retention_ms)}) is shorter than a window ({show_ms(size)})"
+        )
     if duplicates and kind != "window":
-        raise TopologyError("add_store: only window stores can keep duplicates")
+        raise TopologyError("add_store: only window stores can retain duplicates")
     return StoreSpec(
         name=check_name(name, "store"),
         kind="key-value" if kind == "timestamped" else kind,
         key=key,
         value=value,
         timestamped=kind == "timestamped",
-        retention_ms=kept,
+        retention_ms=retention_ms,
         window_size_ms=size,
         duplicates=duplicates,
         logged=logged,
@@ -128,7 +130,7 @@ def store_of_processors(
 
 
 def _window_length(window: Window) -> int | None:
-    """End minus start of a window, if all have the same."""
+    """Returns the length that all windows have, None if it varies."""
     if isinstance(window, TimeWindow):
         return window.size
     if isinstance(window, SlidingWindow):
@@ -137,21 +139,21 @@ def _window_length(window: Window) -> int | None:
 
 
 def name_of(store: str | Table[Any, Any] | GlobalTable[Any, Any]) -> str:
-    """Returns the name of a store that is given by its name or by its table.
+    """Returns the name of a store, given the name or the table.
 
     Raises:
-        UnknownStoreError: The table has no named store of its own, or one that is not a key-value store.
+        UnknownStoreError: The table has no named store, or its store is not a key-value store.
     """
     if isinstance(store, str):
         return store
     spec = getattr(internals_of(store).node, "store", None) if isinstance(store, Dataset) else None
     if not isinstance(spec, StoreSpec) or not spec.named:
         raise UnknownStoreError(
-            f"{store!r} has no named store of its own", hint="name it where the table is made: store=…"
+            f"{store!r} has no named store of its own", hint="name the store where the table is defined: store=…"
         )
     if spec.kind != "key-value":
         raise UnknownStoreError(
             f"the store of {store!r} is a {spec.kind} store, which is queried by time",
-            hint=f"give the name of the store: {spec.name!r}",
+            hint=f"pass the name of the store: {spec.name!r}",
         )
     return spec.name

@@ -1,4 +1,4 @@
-"""Streams: unending sequences of records, and what can be done with them."""
+"""Streams: unbounded sequences of records, and their operators."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ VO = TypeVar("VO")
 
 @suggesting_methods
 class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
-    """A stream of records: every record is a fact of its own.
+    """An unbounded sequence of records, each independent of the others.
 
-    Streams are made by `App.stream` and by the methods here, which never change the stream they are called on.
-    Functions may take the value, or the key and the value: their arity tells. An expression can stand for a function.
+    `App.stream` and the methods below return streams. No method modifies the stream that it is called on. Functions
+    take the value, or key and value, according to their arity. An expression can be passed in place of a function.
     """
 
-    # ----- through and to topics -------------------------------------------------------------------------------
+    # ----- topics ------------------------------------------------------------------------------------------------
 
     def repartition(
         self,
@@ -55,21 +55,21 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
         value: Any = None,
         partitioner: Callable[..., int] | None = None,
     ) -> Stream[K, V]:
-        """Sends the records through a repartition topic, always.
+        """Repartitions the stream through an internal topic, even if the key was not changed.
 
-        Records without a key are dropped (and counted), unless an outer join of streams or a left join follows.
+        Records with a null key are dropped (and counted), unless an outer join of streams or a left join follows.
 
         Args:
             name: Name of the topic, between the application's id and ``-repartition``.
-            partitions: How many partitions the topic has; by default as many as the input.
+            partitions: Number of partitions of the topic. Default: that of the input.
             key: Serde of the keys in the topic.
             value: Serde of the values in the topic.
-            partitioner: Function of key, value and the number of partitions, giving the partition.
+            partitioner: Function of key, value and number of partitions that returns the partition.
         """
         if partitions is not None and partitions < 1:
             raise TopologyError(
                 f"repartition: partitions must be at least 1, got {partitions}",
-                hint="leave it out to have as many as the input",
+                hint="leave it out for as many as the input has",
             )
         if name is not None:
             check_name(name, "repartition topic")
@@ -97,11 +97,11 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
         """Writes each record to a topic.
 
         Args:
-            topic: Its name, or a function that names the topic of each record.
-            key: Serde of the keys; by default the one that the stream is known to have, else the application's.
-            value: Serde of the values; likewise.
-            partitioner: Function of key, value and the number of partitions, giving the partition. By default
-                Kafka's: murmur2 of the key.
+            topic: Name of the topic, or a function that returns the name for each record.
+            key: Serde of the keys. Default: that of the stream if known, else the application's.
+            value: Serde of the values. Default: likewise.
+            partitioner: Function of key, value and number of partitions that returns the partition. Default: Kafka's,
+                murmur2 of the key.
             name: Name of the operator.
         """
         output = self._internals.declared(key, value)
@@ -120,7 +120,7 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
             )
         )
 
-    # ----- towards tables --------------------------------------------------------------------------------------
+    # ----- tables and groups -------------------------------------------------------------------------------------
 
     def to_table(
         self,
@@ -131,12 +131,13 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
         ttl: Duration | None = None,
         name: str | None = None,
     ) -> Table[K, V]:
-        """Reads the stream as a table: a record is the new value of its key's row, a null value deletes the row.
+        """Reads the stream as a table: each record updates the row of its key, and a null value deletes the row.
 
-        Repartitions first if the key was changed. Records without a key are dropped (and counted).
+        Repartitions if the key was changed. Records with a null key are dropped (and counted).
 
         Args:
-            store: Name of the store, or `Materialized`; without it rows are kept only if something looks them up.
+            store: Name of the store, or `Materialized`. Default: the table is materialized only if an operator looks
+                up its rows.
             key: Serde of the keys.
             value: Serde of the values.
             ttl: A row that was not updated for this long in stream time is deleted.
@@ -146,10 +147,10 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
         return table.Table(make_table(output, store=store, ttl=ttl, name=name))
 
     def group_by_key(self, *, name: str | None = None, key: Any = None, value: Any = None) -> GroupedStream[K, V]:
-        """Groups by the key, for an aggregation; repartitions if the key was changed.
+        """Groups the records by key, for an aggregation. Repartitions if the key was changed.
 
         Args:
-            name: Name of the repartition topic, if there is one; it is then used for all aggregations of the group.
+            name: Name of the repartition topic, which all aggregations of the group then share.
             key: Serde of the keys.
             value: Serde of the values.
         """
@@ -172,17 +173,17 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
     def group_by(
         self, function: Any, *, key: Any = None, value: Any = None, name: str | None = None
     ) -> GroupedStream[Any, V]:
-        """Groups by a new key, for an aggregation: `select_key` and `group_by_key`. Repartitions.
+        """Groups the records by a new key, for an aggregation: `select_key`, then `group_by_key`. Repartitions.
 
         Args:
-            function: Gives the new key, from the value or from key and value.
+            function: Returns the new key, given the value or key and value.
             key: Serde of the new keys.
             value: Serde of the values.
             name: Name of the repartition topic.
         """
         return self.select_key(function, key=key).group_by_key(name=name, value=value)
 
-    # ----- processors ------------------------------------------------------------------------------------------
+    # ----- processors --------------------------------------------------------------------------------------------
 
     def process(
         self,
@@ -192,15 +193,15 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> Stream[K2, V2]:
-        """Gives each record to a processor of the user's own, which may use stores and schedule punctuators.
+        """Processes each record by a custom processor, which can use stores and schedule punctuators.
 
         Args:
-            processor: A `Processor` class, or a function that makes one; each task has its own.
-            *stores: Names of stores that were added with `App.add_store`, which the processor may use. Behind a change
-                of key, call `repartition` first: a task has only the rows of its own partition. A `TopologyWarning`
-                says so.
-            key: Serde of the keys that it forwards.
-            value: Serde of the values that it forwards.
+            processor: A `Processor` class, or a function that returns a processor. It is called once for each task.
+            *stores: Names of stores that the processor uses, added with `App.add_store`. After a change of key, call
+                `repartition` first, because a task holds only the rows of its own partition; without it, a
+                `TopologyWarning` is issued.
+            key: Serde of the forwarded keys.
+            value: Serde of the forwarded values.
             name: Name of the operator.
         """
         check_processor("process", self._internals, processor, stores)
@@ -215,7 +216,7 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> Stream[K, V2]:
-        """Gives each record to a processor that cannot change the key, so that nothing is repartitioned behind it."""
+        """Processes each record by a processor that cannot change the key, so that no repartition follows."""
         check_processor("process_values", self._internals, processor, stores)
         label = self._internals.builder.name(name, "process-values", self._internals.node)
         node = add_processor(self._internals, processor, stores, label, keeps_key=True)
@@ -229,15 +230,16 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
         store: str | None = None,
         name: str | None = None,
     ) -> Stream[K, V]:
-        """Drops a record if one with the same key (or the same ``by``) came within a span of time before or after it.
+        """Drops each record that has the same key (and ``by``) as an earlier record with a timestamp near its own.
 
-        Dropped duplicates are counted. Records without a key pass. A record is compared with all that came within
-        ``within`` of its own timestamp, the dropped ones included, so a steady repetition stays one record.
+        Stateful; repartitions if the key was changed. Two timestamps are near if they differ by no more than
+        ``within``. Dropped duplicates are counted, and later records are compared with them too, so a steady repetition
+        yields a single record. Records with a null key pass.
 
         Args:
-            within: How far apart in time two records must be to be different.
-            by: What makes records equal among those of one key: a function of the value, or of key and value.
-            store: Name of the store in which keys and times are kept.
+            within: The greatest difference between the timestamps of two duplicates.
+            by: Returns a value in which duplicates also agree, given the value or key and value.
+            store: Name of the store, which contains keys and timestamps.
             name: Name of the operator.
 
         >>> from millstream import App, TestDriver
@@ -254,24 +256,24 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
 
 
 class JoinedStream(Stream[K, V]):
-    """The results of a join with a stream or a table."""
+    """The results of a join of a stream with a stream or a table."""
 
     def __init__(self, output: NodeOutput, late_value: Serde[Any] | None) -> None:
         super().__init__(output)
         self._late_value = late_value
 
     def late(self, *, name: str | None = None) -> Stream[K, Any]:
-        """The records that came too late to be joined as they should.
+        """Returns the late records of the join as a stream.
 
-        Of a join of streams: records of either side that came when their window had closed and found no partner.
-        Of a join with a versioned table that waits (``grace=…``): records that came after the grace period; they were
-        joined at once.
+        Of a join of streams: records of either side that arrived after their window had closed and found no partner.
+        Of a join with a versioned table with a ``grace=…``: records that arrived after the grace period, which were
+        joined immediately.
         """
         join = self._internals.node
         if isinstance(join, StreamTableJoin) and join.grace is None:
             raise TopologyError(
                 "late: a join with a table has no late records unless it waits for the table",
-                hint="give the join a grace=… and the table a history, or leave late() out",
+                hint="pass grace=… to the join and give the table a history, or leave late() out",
             )
         builder = self._internals.builder
         label = builder.name(name, "late", join, base=join.name)

@@ -71,19 +71,26 @@ class JoinOperators(Dataset[K, V]):
         self, other: Any, joiner: Expr, window: JoinWindow | None = None, **options: Any
     ) -> JoinedStream[K, Any]: ...
     def join(self, other: Any, joiner: Any, window: JoinWindow | None = None, **options: Any) -> Any:
-        """Joins with a stream, a table or a global table; only what matches comes out.
+        """Joins the stream with a stream, a table or a global table. Records without a match yield no result.
 
-        - With a **stream**: every pair of records of one key whose times fit the ``window`` (`join_window`).
-        - With a **table**: each record with the row that its key has at that moment. ``grace=…`` makes records wait
-          in stream time for the table, which must then be versioned.
-        - With a **global table**: each record with the row whose key ``on=…`` gives.
+        - With a **stream**: joins each pair of records with the same key whose timestamps are within the ``window``
+          (`join_window`). Stateful: each side has a window store.
+        - With a **table**: joins each record with the current row of its key; of a versioned table, with the row that
+          was valid at its timestamp. With ``grace=…``, records first wait that long in stream time, so that the table,
+          which must be versioned, can catch up.
+        - With a **global table**: joins each record with the row whose key ``on=…`` returns. Never repartitions.
+
+        Joins with a stream or a table repartition each stream whose key was changed. Records with a null key or value
+        are dropped (and counted).
 
         Args:
-            other: What to join with.
-            joiner: Of the left and the right value, or of key, left and right. As an expression: ``left("a") +
-                right("b")``.
-            window: For streams: how near in time.
-            **options: ``value=`` serde of the results; ``name=``; ``grace=`` (table); ``on=`` (global table).
+            other: The right side.
+            joiner: Returns the value of the result, given the left and the right value, or key, left and right. As an
+                expression: ``left("a") + right("b")``.
+            window: The greatest time difference, for a join of streams.
+            **options: ``value=``: serde of the results. ``name=``: name of the operator. ``left_value=`` and
+                ``right_value=`` (streams): serdes of the stored values. ``grace=`` (table): how long records wait.
+                ``on=`` (global table): function of the value, or of key and value; default: the key.
         """
         return join(self._internals, other, "inner", joiner, window, options)
 
@@ -130,9 +137,10 @@ class JoinOperators(Dataset[K, V]):
         self, other: Any, joiner: Expr, window: JoinWindow | None = None, **options: Any
     ) -> JoinedStream[K, Any]: ...
     def left_join(self, other: Any, joiner: Any, window: JoinWindow | None = None, **options: Any) -> Any:
-        """Joins as `join`, and keeps records of this stream that match nothing: the right value is then None.
+        """Joins as `join`, and also emits records of this stream without a match: the right value is then None.
 
-        Joined with a stream, an unmatched record comes out when its window has closed.
+        In a join of streams, an unmatched record is emitted when its window closes. Records with a null key are emitted
+        unmatched.
         """
         return join(self._internals, other, "left", joiner, window, options)
 
@@ -157,7 +165,7 @@ class JoinOperators(Dataset[K, V]):
         self, other: Any, joiner: Expr, window: JoinWindow | None = None, **options: Any
     ) -> JoinedStream[K, Any]: ...
     def outer_join(self, other: Any, joiner: Any, window: JoinWindow | None = None, **options: Any) -> Any:
-        """Joins two streams as `left_join`, and keeps unmatched records of both sides."""
+        """Joins two streams as `left_join`, and also emits records of the other stream without a match."""
         return join(self._internals, other, "outer", joiner, window, options)
 
 
@@ -169,7 +177,7 @@ def join(
     if isinstance(other, streams.Stream):
         if not isinstance(window, JoinWindow):
             raise TopologyError(
-                f"{call}: two streams are joined within a window of time, got {window!r}",
+                f"{call}: a join of two streams needs a window, got {window!r}",
                 hint='add join_window("5s") after the joiner',
             )
         check_options(call, options, StreamStreamOptions)
@@ -257,7 +265,7 @@ def _stream_table(
 ) -> JoinedStream[Any, Any]:
     if how == "outer":
         raise TopologyError(
-            "outer_join: a stream and a table have no outer join", hint="use left_join, or turn one into the other"
+            "outer_join: a stream and a table have no outer join", hint="use left_join, or convert one into the other"
         )
     builder = stream.builder
     label = builder.name(name, "join" if how == "inner" else "left-join", stream.node, table.node)
@@ -297,7 +305,7 @@ def _checked_grace(grace: Any, kept: int | None) -> int:
     if wait > kept:
         raise TopologyError(
             f"grace {show_ms(wait)} is longer than the table's history ({show_ms(kept)})",
-            hint="a record that waited longer than the history could not find its row",
+            hint="a record that waits longer than the history would not find its row",
         )
     return wait
 

@@ -1,4 +1,4 @@
-"""Calls that are refused: misspelt options get a suggestion, and a refused call leaves no trace in the topology."""
+"""Refused calls: misspelt options get a suggestion, and the topology is rolled back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CO_VARKEYWORDS = 0x08  # as in `inspect`, which is slow to import
 
 
 def suggesting(function: F) -> F:
-    """Checks the names of the options that a function is called with.
+    """Decorates a function: unknown options are refused with a suggestion, and an error rolls the topology back.
 
     >>> @suggesting
     ... def tumbling(size, *, grace=0): ...
@@ -51,7 +51,7 @@ def suggesting(function: F) -> F:
 
 
 def check_options(call: str, options: Mapping[str, object], known: type, *others: str) -> None:
-    """Refuses options that a typed dict does not have."""
+    """Refuses options that are not keys of a typed dict."""
     names = (*others, *known.__annotations__)
     for option in options:
         if option not in names:
@@ -60,7 +60,7 @@ def check_options(call: str, options: Mapping[str, object], known: type, *others
 
 
 def suggesting_methods(cls: C) -> C:
-    """Does the same for all public methods of a class, and for attributes that it does not have."""
+    """Decorates all public methods of a class, and adds suggestions for unknown attributes."""
     for name, member in list(vars(cls).items()):
         if isinstance(member, FunctionType) and not name.startswith("_"):
             setattr(cls, name, suggesting(member))

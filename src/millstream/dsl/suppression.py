@@ -22,20 +22,20 @@ def suppress(table: NodeOutput, until: Suppressed) -> NodeOutput:
         raise TopologyError(f"suppress: expected until_window_closes(…) or until_time_limit(…), got {until!r}")
     if history(table.node) is not None:
         raise TopologyError(
-            "a versioned table cannot be suppressed", hint="keep it in a store without history, or suppress before"
+            "a versioned table cannot be suppressed", hint="use a store without history, or suppress before"
         )
     delay, idle = close_delay(table.node) if until.until == "window_closes" else (until.limit, None)
     if until.until == "window_closes" and not isinstance(table.key, TimeWindowedSerde | SessionWindowedSerde):
         raise TopologyError(
-            f"the keys of {table.node.name!r} are no longer windowed, so nothing tells when a row is final",
-            hint="suppress before the rows are regrouped or given other keys",
+            f"the keys of {table.node.name!r} are no longer windowed, so it is unknown when a row is final",
+            hint="suppress before the rows are grouped or get other keys",
         )
     builder = table.builder
     label = builder.name(until.name, "suppress", table.node)
     key, value = table.key_serde, table.value_serde
     if until.name is None:
         builder.check_explicit(label)
-    # key, new value, the old value that came first, timestamp, headers
+    # key, new value, old value of the first buffered change, timestamp, headers
     fields = tuple_of(key, value, value, LONG, HEADERS)
     node = Suppress(
         name=label,
@@ -56,7 +56,7 @@ def suppress(table: NodeOutput, until: Suppressed) -> NodeOutput:
 
 
 def _sent(table: NodeOutput, name: str, key: Serde[Any], value: Serde[Any], *, logged: bool) -> StoreSpec:
-    """The store of the last change sent for each row; a window is kept as long as it can change."""
+    """Returns the store of the last change emitted for each row, which retains windows as long as they can change."""
     retentions = [aggregate.store.retention_ms or 0 for aggregate in window_aggregates(table.node)]
     if not retentions or not isinstance(key, TimeWindowedSerde | SessionWindowedSerde):
         return StoreSpec(name=name, kind="key-value", key=key, value=value, logged=logged)

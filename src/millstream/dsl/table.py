@@ -1,4 +1,4 @@
-"""Tables: the last value of each key, changing as records come, and what can be done with them."""
+"""Tables: the latest value of each key, and their operators."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ V2 = TypeVar("V2")
 
 @suggesting_methods
 class Table(TableJoinOperators[K, V]):
-    """A table: the current value of every key, as the records of a stream change it.
+    """The latest value of each key, updated by the records of a stream.
 
-    Tables are made by `App.table`, by aggregations and by the methods here. What flows between operators are changes:
-    the new value of a row and, where needed, the old one; a null value deletes the row.
+    `App.table`, aggregations and the methods below return tables. Operators of tables exchange changes: the new value
+    of a row and, if a later operator needs it, the old value. A null value deletes the row.
     """
 
     @property
     def queryable_store_name(self) -> str | None:
-        """Name of the store that holds the table, if the user named it."""
+        """Name of the store that contains the table; None if the user did not name it."""
         return _store_name(self._internals)
 
     @overload
@@ -52,13 +52,13 @@ class Table(TableJoinOperators[K, V]):
     def filter(
         self, predicate: Any, *, store: str | Materialized | None = None, name: str | None = None
     ) -> Table[K, V]:
-        """The rows for which the predicate holds; a row that no longer does is deleted.
+        """Returns the rows for which the predicate is true. A row for which it becomes false is deleted.
 
-        The predicate is not called for deletions.
+        Stateless, unless ``store`` is given. The predicate is not called for deletions.
 
         Args:
-            predicate: Of the value, or of key and value.
-            store: Name of a store to keep the result in.
+            predicate: Function of the value, or of key and value.
+            store: Name of a store for the result, or `Materialized`.
             name: Name of the operator.
         """
         return self._filter("filter", predicate, store, name, negate=False)
@@ -72,7 +72,7 @@ class Table(TableJoinOperators[K, V]):
     def filter_not(
         self, predicate: Any, *, store: str | Materialized | None = None, name: str | None = None
     ) -> Table[K, V]:
-        """The rows for which the predicate does not hold."""
+        """Returns the rows for which the predicate is false; see `filter`."""
         return self._filter("filter-not", predicate, store, name, negate=True)
 
     def _filter(self, kind: str, predicate: Any, store: Any, name: str | None, *, negate: bool) -> Table[K, V]:
@@ -90,7 +90,10 @@ class Table(TableJoinOperators[K, V]):
     def map_values(
         self, function: Any, *, value: Any = None, store: str | Materialized | None = None, name: str | None = None
     ) -> Table[K, Any]:
-        """The same rows with new values. The function is not called for deletions."""
+        """Sets a new value for each row. Stateless, unless ``store`` is given.
+
+        The function is not called for deletions.
+        """
         wrapped = self._internals.function(function, "map_values")
         serde = self._internals.result_serde(value, wrapped, "value")
         return self._add(tables.TableMapValues, "map-values", name, store, serde, function=wrapped)
@@ -108,7 +111,7 @@ class Table(TableJoinOperators[K, V]):
     def transform_values(
         self, function: Any, *, value: Any = None, store: str | Materialized | None = None, name: str | None = None
     ) -> Table[K, Any]:
-        """The same rows with new values, by a function that is also called for deletions, with None."""
+        """Sets a new value for each row, by a function that is also called for deletions, with None as the value."""
         wrapped = self._internals.function(function, "transform_values")
         serde = self._internals.result_serde(value, wrapped, "value")
         return self._add(tables.TableTransformValues, "transform-values", name, store, serde, function=wrapped)
@@ -120,10 +123,10 @@ class Table(TableJoinOperators[K, V]):
         key_serde: Any = None,
         name: str | None = None,
     ) -> Stream[Any, V]:
-        """The changes of the table as a stream: the new value of a row, None if it was deleted.
+        """Returns the changes of the table as a stream of new values; the value is None if the row was deleted.
 
         Args:
-            key: Gives the records a new key, as `Stream.select_key` does.
+            key: Returns a new key for each record, as in `Stream.select_key`.
             key_serde: Serde of the new keys.
             name: Name of the operator.
         """
@@ -132,7 +135,7 @@ class Table(TableJoinOperators[K, V]):
         return stream if key is None else stream.select_key(key, key=key_serde)
 
     def suppress(self, until: Suppressed) -> Table[K, V]:
-        """Holds changes back, so that not every update of a row comes out.
+        """Buffers changes and emits only the latest change of each row. Stateful: a buffer, and the rows emitted.
 
         Args:
             until: `until_window_closes()` for one final result of each window, or `until_time_limit("5s")`.
@@ -164,11 +167,11 @@ class Table(TableJoinOperators[K, V]):
     def group_by(
         self, function: Any, *, key: Any = None, value: Any = None, name: str | None = None
     ) -> GroupedTable[Any, Any]:
-        """Groups the rows under new keys, for an aggregation that follows every change of a row. Repartitions.
+        """Groups the rows by a new key, for an aggregation that is updated by each change of a row. Repartitions.
 
         Args:
-            function: Gives a pair: the key of the group, and the value that the row has in it.
-            key: Serde of the group's keys.
+            function: Returns the key of the group and the value to aggregate, given the value or key and value.
+            key: Serde of the keys of the groups.
             value: Serde of the values.
             name: Name of the repartition topic.
         """
@@ -202,7 +205,7 @@ class Table(TableJoinOperators[K, V]):
         return self._derived(output.then(node, value=serde))
 
     def _derived(self, output: NodeOutput) -> Table[Any, Any]:
-        """A table with the keys of this one."""
+        """Returns a table with the keys of this one."""
         return Table(output)
 
 
@@ -217,9 +220,9 @@ class WindowedTable(Table[K, V]):
         return WindowedTable(output, self._inputs)
 
     def late(self, *, name: str | None = None) -> Stream[Any, Any]:
-        """The records that came after all their windows had closed, as a stream of their own.
+        """Returns the late records, which arrived after all their windows had closed, as a stream.
 
-        They are counted as dropped all the same. The stream has the keys and values of what was aggregated.
+        They are also counted as dropped. The stream has the keys and values of the aggregated stream.
 
         >>> from millstream import App, TestDriver, tumbling
         >>> app = App("late-data")
@@ -244,11 +247,11 @@ class WindowedTable(Table[K, V]):
 
 @suggesting_attributes
 class GlobalTable(Dataset[K, V]):
-    """A table over a topic that is whole in every task, so that a stream can be joined with it by any key."""
+    """A table of which every task has a full copy, so that a stream can join it by any key."""
 
     @property
     def queryable_store_name(self) -> str | None:
-        """Name of the store that holds the table, if the user named it."""
+        """Name of the store that contains the table; None if the user did not name it."""
         return _store_name(self._internals)
 
 

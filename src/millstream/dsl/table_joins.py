@@ -1,4 +1,4 @@
-"""Joins of tables: by key, and by foreign key."""
+"""Joins of tables, by primary key and by foreign key."""
 
 from __future__ import annotations
 
@@ -57,15 +57,18 @@ class TableJoinOperators(Dataset[K, V]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> Table[K, Any]:
-        """The rows that both tables have, joined; a change on either side updates the result.
+        """Joins the rows of two tables with equal keys. A change on either side updates the result.
+
+        A row without a match has no result. The primary-key join never repartitions; the foreign-key join has two
+        repartition topics and a store of subscriptions.
 
         Args:
             other: The right table.
-            joiner: Of the left and the right value, or of key, left and right.
-            on: Makes it a foreign-key join: gives the key of the right row, from the left value or from key and
-                value. Then the tables need not share keys, and several left rows may join one right row.
+            joiner: Returns the value of the result, given the left and the right value, or key, left and right.
+            on: Returns the foreign key, that is the key of the right row, given the left value or key and value. Many
+                left rows can join one right row. Default: a primary-key join.
             value: Serde of the results.
-            store: Name of a store to keep the result in.
+            store: Name of a store for the result, or `Materialized`.
             name: Name of the operator.
         """
         return tables.Table(join(self._internals, other, "inner", joiner, on, value, store, name))
@@ -90,7 +93,7 @@ class TableJoinOperators(Dataset[K, V]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> Table[K, Any]:
-        """All rows of this table, joined with those of the other where there are any; otherwise right is None."""
+        """Joins as `join`, and also yields rows of this table without a match: the right value is then None."""
         return tables.Table(join(self._internals, other, "left", joiner, on, value, store, name))
 
     @overload
@@ -112,7 +115,7 @@ class TableJoinOperators(Dataset[K, V]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> Table[K, Any]:
-        """All rows of both tables; the side that has no such row is None."""
+        """Joins as `join`, and also yields rows of either table without a match: the other value is then None."""
         return tables.Table(join(self._internals, other, "outer", joiner, None, value, store, name))
 
 
@@ -126,12 +129,12 @@ def join(
     store: str | Materialized | None,
     name: str | None,
 ) -> NodeOutput:
-    """Joins two tables, by foreign key if ``on`` gives one."""
+    """Adds a join of two tables: by foreign key if ``on`` is given, else by primary key."""
     call = "join" if how == "inner" else f"{how}_join"
     if not isinstance(other, tables.Table):
         hint = None
         if isinstance(other, tables.GlobalTable):
-            hint = "join the stream of the changes (to_stream()) with the global table, or read its topic as a table"
+            hint = "join the changes of the table (to_stream()) with the global table, or read its topic as a table"
         raise TopologyError(f"{call}: expected a table, got {other!r}", hint=hint)
     right = internals_of(other)
     builder = left.builder
@@ -169,7 +172,7 @@ def _foreign_key(
     names: tuple[str, str],
     spec: StoreSpec,
 ) -> NodeOutput:
-    """A foreign-key join is a conversation: subscriptions go to the right rows, answers come back to the left ones."""
+    """Adds a foreign-key join: left rows send subscriptions to right rows, which send answers back."""
     label, stem = names
     builder = left.builder
     subscribe = ForeignKeySubscribe(

@@ -1,4 +1,4 @@
-"""Grouped streams in windows of time."""
+"""Windowed streams and their aggregations."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class WindowedStream(
         "WindowedTable[Windowed[K], list[Any]]",
     ]
 ):
-    """A grouped stream in windows; made by `GroupedStream.windowed_by`."""
+    """A stream grouped by key and window, returned by `GroupedStream.windowed_by`."""
 
-    if TYPE_CHECKING:  # the methods of the base class, with the types of their results
+    if TYPE_CHECKING:  # the methods of the base class, with more exact types of results
         sum: WindowPicks[K, V]  # type: ignore[assignment]
         min: WindowPicks[K, V]  # type: ignore[assignment]
         max: WindowPicks[K, V]  # type: ignore[assignment]
@@ -52,7 +52,8 @@ class WindowedStream(
     ) -> WindowedTable[Windowed[K], int]:
         """Counts the records of each key and window.
 
-        Records without a key are dropped. Records without a value are counted, except in sliding windows.
+        Records with a null key are dropped, and so are late records (both are counted as dropped). Records with a null
+        value are counted, except in sliding windows.
         """
         return self._internals.count(store, name)
 
@@ -136,13 +137,14 @@ class WindowedStream(
         [{'n': 1, 'total': 3}, {'n': 2, 'total': 7}]
 
         Args:
-            initializer: Makes the first aggregate of a window. Or aggregate functions by the names of their fields, in
-                a dict, for names that are no Python names.
-            aggregator: Of value and aggregate, or of key, value and aggregate. None deletes the row.
-            merger: For session windows, where a record may join two sessions: gives the aggregate of both.
+            initializer: Returns the initial aggregate of a window. Or a dict of aggregate functions by field, for
+                fields whose names are not Python identifiers.
+            aggregator: Returns the new aggregate, given value and aggregate, or key, value and aggregate. None deletes
+                the row.
+            merger: For session windows: returns the aggregate of two sessions that a record has merged into one.
             value: Serde of the aggregate. The record of several aggregates is converted to its type.
             store: Name of the store, or `Materialized` (with ``retention=…``).
             name: Name of the operator.
-            **aggregates: Aggregate functions, by the names of the fields that hold their results.
+            **aggregates: Aggregate functions, by the fields that contain their results.
         """
         return self._internals.aggregate((initializer, aggregator, merger), aggregates, value, store, name)

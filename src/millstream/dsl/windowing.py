@@ -69,18 +69,18 @@ def check_window(window: Window, emit: Emit) -> Window:
     if emit not in {"update", "close"}:
         raise TopologyError(
             f"windowed_by: emit={emit!r} is neither 'update' nor 'close'",
-            hint="'update' sends every update of a window, 'close' each window once",
+            hint="'update' emits every update of a window, 'close' each window once",
         )
     if emit == "close" and isinstance(window, UnlimitedWindow):
         raise TopologyError(
-            "windowed_by: an unlimited window never closes, so emit='close' would give nothing",
+            "windowed_by: an unlimited window never closes, so emit='close' would emit nothing",
             hint="leave emit out, or use windows that end",
         )
     return window
 
 
 def _windowed_key(key: Serde[Any], window: Window) -> Serde[Any]:
-    """Serde of the keys of a table in such windows."""
+    """Returns the serde of the keys of a windowed table."""
     if isinstance(window, SessionWindow):
         return session_windowed(key)
     if isinstance(window, UnlimitedWindow):

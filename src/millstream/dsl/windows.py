@@ -1,4 +1,4 @@
-"""Windows, as a person writes them."""
+"""Functions that define windows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from millstream.plan.windows import JoinWindow, SessionWindow, SlidingWindow, Ti
 
 @suggesting
 def tumbling(size: Duration, *, grace: Duration = 0, idle: Duration | None = None) -> TimeWindow:
-    """Windows of one size that follow each other without a gap, aligned to the epoch; the end is exclusive.
+    """Defines windows of fixed size without gaps or overlap, aligned to the epoch. The end is exclusive.
 
     Args:
-        size: How long a window is.
-        grace: How long after its end, in stream time, a window still takes late records.
-        idle: If no record comes for this long on the wall clock, stream time goes on with the wall clock, so that the
-            last windows close although the source is quiet. Default: time moves with records only.
+        size: Size of a window.
+        grace: How long after its end, in stream time, a window accepts late records.
+        idle: If no record arrives for this long on the wall clock, stream time advances with the wall clock, so that
+            the last windows close although the source is idle. Default: only records advance stream time.
 
     >>> tumbling("1m", grace="10s")
     TimeWindow(size=60000, advance=60000, grace=10000, idle=None)
@@ -27,12 +27,12 @@ def tumbling(size: Duration, *, grace: Duration = 0, idle: Duration | None = Non
 
 @suggesting
 def hopping(size: Duration, advance: Duration, *, grace: Duration = 0, idle: Duration | None = None) -> TimeWindow:
-    """Windows of one size that begin every ``advance``, so that a record is in several of them; the end is exclusive.
+    """Defines overlapping windows of fixed size that start every ``advance``. The end is exclusive.
 
     Args:
-        size: How long a window is.
-        advance: How far apart windows begin; no more than the size.
-        grace: How long after its end, in stream time, a window still takes late records.
+        size: Size of a window.
+        advance: Time between the starts of two windows, no more than the size.
+        grace: How long after its end, in stream time, a window accepts late records.
         idle: See `tumbling`.
 
     >>> hopping("10s", "5s")
@@ -43,13 +43,13 @@ def hopping(size: Duration, advance: Duration, *, grace: Duration = 0, idle: Dur
 
 @suggesting
 def sliding(difference: Duration, *, grace: Duration = 0, idle: Duration | None = None) -> SlidingWindow:
-    """Windows aligned to the records: every different set of records no more than ``difference`` apart.
+    """Defines windows aligned to the records: one for each distinct set of records within ``difference``.
 
     Both ends are inclusive.
 
     Args:
-        difference: How far apart records of one window may be.
-        grace: How long after its end, in stream time, a window still takes late records.
+        difference: The greatest time difference between records of one window.
+        grace: How long after its end, in stream time, a window accepts late records.
         idle: See `tumbling`.
     """
     return SlidingWindow(to_ms(difference, "window difference"), to_ms(grace, "grace"), _idle(idle))
@@ -57,20 +57,20 @@ def sliding(difference: Duration, *, grace: Duration = 0, idle: Duration | None 
 
 @suggesting
 def session(gap: Duration, *, grace: Duration = 0, idle: Duration | None = None) -> SessionWindow:
-    """Windows of activity: a session of a key ends when no record came for longer than ``gap``.
+    """Defines sessions: a session of a key ends when no record arrives for longer than ``gap``.
 
-    Both ends are inclusive: a session reaches from its first to its last record.
+    Both ends are inclusive: a session lasts from its first to its last record.
 
     Args:
-        gap: How far apart neighbouring records of one session may be.
-        grace: How long after its end and the gap, in stream time, a session still takes late records.
+        gap: The greatest time difference between neighbouring records of one session.
+        grace: How long after its end and the gap, in stream time, a session accepts late records.
         idle: See `tumbling`.
     """
     return SessionWindow(to_ms(gap, "session gap"), to_ms(grace, "grace"), _idle(idle))
 
 
 def unlimited(start: int = 0) -> UnlimitedWindow:
-    """One window from ``start`` (milliseconds since the epoch) to the end of time."""
+    """Defines one window without end, from ``start`` (milliseconds since the epoch)."""
     return UnlimitedWindow(start)
 
 
@@ -84,16 +84,16 @@ def join_window(
     idle: Duration | None = None,
     eager: bool = False,
 ) -> JoinWindow:
-    """How near in time records of two streams must be to be joined: right.ts in [left.ts - before, left.ts + after].
+    """Defines the window of a join of streams: right.ts in [left.ts - before, left.ts + after].
 
     Args:
-        difference: Both ``before`` and ``after``, unless these are given.
-        before: How much earlier the right record may be than the left one. May be negative.
-        after: How much later the right record may be than the left one. May be negative.
+        difference: Default of ``before`` and ``after``.
+        before: How much earlier than the left record the right record may be. May be negative.
+        after: How much later than the left record the right record may be. May be negative.
         grace: How long, in stream time, unmatched records of a left or outer join wait for late partners.
         idle: See `tumbling`.
-        eager: Unmatched records of a left or outer join come out at once, and not when their window has closed, so
-            that a record may come out unmatched and matched.
+        eager: Emit unmatched records of a left or outer join immediately instead of when their window closes. A record
+            may then be emitted unmatched and matched.
 
     >>> join_window("10s", after=0)
     JoinWindow(before=10000, after=0, grace=0, idle=None, eager=False)

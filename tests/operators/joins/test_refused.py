@@ -24,7 +24,7 @@ def sides() -> dict[str, Any]:
 @pytest.mark.parametrize("window", [None, 5, "5s"])
 def test_two_streams_need_a_window(window: Any) -> None:
     made = sides()
-    with pytest.raises(TopologyError, match=r"test_refused.py:\d+: join: two streams .*\n  hint: add join_window"):
+    with pytest.raises(TopologyError, match=r"test_refused.py:\d+: join: a join of two streams needs a window.*\n  hint: add join_window"):
         made["stream"].join(made["other"], dashed, window)
 
 

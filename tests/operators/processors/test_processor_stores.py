@@ -162,7 +162,7 @@ def test_a_store_has_one_owner() -> None:
         ("session", {}, "needs a retention"),
         ("versioned", {}, "needs a retention"),
         ("session", {"retention": "1h", "window_size": 5}, "window_size"),
-        ("kv", {}, "no kind 'kv'"),
+        ("kv", {}, "unknown kind of store: 'kv'"),
         ("window", {"retention": -1, "window_size": 5}, "negative"),
         ("window", {"retention": 1, "window_size": 5}, "shorter"),
         ("key-value", {"duplicates": True}, "duplicates"),

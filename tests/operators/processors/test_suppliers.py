@@ -20,14 +20,14 @@ both = pytest.mark.parametrize("method", ["process", "process_values"])
 
 @both
 def test_an_instance_instead_of_the_class_is_refused(method: str) -> None:
-    with pytest.raises(TopologyError, match=rf"{method}: expected a processor class .*\n  hint: pass the class itself"):
+    with pytest.raises(TopologyError, match=rf"{method}: expected a processor class .*\n  hint: pass the class, not an instance"):
         getattr(App("processors").stream("in"), method)(Pass())
 
 
 @both
 @pytest.mark.parametrize("given", [None, "Pass", 5])
 def test_what_makes_nothing_is_refused(method: str, given: Any) -> None:
-    with pytest.raises(TopologyError, match="expected a processor class or a function that makes one"):
+    with pytest.raises(TopologyError, match="expected a processor class or a function that returns a processor"):
         getattr(App("processors").stream("in"), method)(given)
 
 

@@ -83,11 +83,11 @@ def test_a_topic_cannot_be_both_a_stream_and_a_table() -> None:
 
 
 def test_topics_and_a_pattern_together_are_refused() -> None:
-    refused(lambda: App("test").stream("in", pattern="in.*"), "topics, or a pattern")
+    refused(lambda: App("test").stream("in", pattern="in.*"), "either topics or a pattern")
 
 
 def test_neither_topics_nor_a_pattern_is_refused() -> None:
-    refused(lambda: App("test").stream(), "topics, or a pattern")
+    refused(lambda: App("test").stream(), "either topics or a pattern")
 
 
 def test_a_topic_named_twice_is_refused() -> None:
@@ -95,4 +95,4 @@ def test_a_topic_named_twice_is_refused() -> None:
 
 
 def test_a_pattern_that_cannot_be_read_is_refused() -> None:
-    refused(lambda: App("test").stream(pattern="orders-("), "cannot be read", hint=False)
+    refused(lambda: App("test").stream(pattern="orders-("), "not a valid regular expression", hint=False)

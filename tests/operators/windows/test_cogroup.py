@@ -95,6 +95,15 @@ def test_a_merger_without_session_windows_is_refused() -> None:
     refused(lambda: cogrouped.aggregate(list, lambda left, right: left), "session windows need a merger")
 
 
+def test_a_refused_aggregation_is_removed_from_the_topology() -> None:
+    app = App("test")
+    cogrouped = app.stream("in").group_by_key().cogroup(lambda v, agg: agg)
+    before = app.plan().nodes
+    refused(lambda: cogrouped.aggregate(lambda wrong: [], store="rows", name="carts"), "initializer", hint=False)
+    assert app.plan().nodes == before
+    cogrouped.aggregate(list, store="rows", name="carts")
+
+
 def test_an_aggregator_of_one_argument_is_refused() -> None:
     grouped = App("test").stream("in").group_by_key()
     error = refused(lambda: grouped.cogroup(lambda agg: agg), "aggregator", "(value, agg)")

@@ -31,7 +31,7 @@ def test_sessions_need_a_merger(grouped: GroupedStream[Any, Any]) -> None:
 
 def test_other_windows_have_no_merger(grouped: GroupedStream[Any, Any]) -> None:
     windows = grouped.windowed_by(tumbling(10))
-    refused(lambda: windows.aggregate(int, lambda n, total: total, lambda left, right: left), "only they do")
+    refused(lambda: windows.aggregate(int, lambda n, total: total, lambda left, right: left), "no others do")
 
 
 def test_a_merger_of_one_argument_is_refused(grouped: GroupedStream[Any, Any]) -> None:

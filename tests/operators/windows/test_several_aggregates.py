@@ -116,7 +116,7 @@ def test_of_a_table_old_values_are_undone() -> None:
 )
 def test_of_a_table_a_function_that_cannot_undo_is_refused(call: Any) -> None:
     grouped = App("test").table("in", value=dict).group_by(lambda v: ("all", v), value=dict)
-    with pytest.raises(TopologyError, match="cannot take an old value back"):
+    with pytest.raises(TopologyError, match="cannot subtract an old value"):
         grouped.aggregate(x=call)
 
 

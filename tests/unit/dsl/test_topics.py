@@ -64,12 +64,12 @@ def test_a_pattern_reads_all_topics_that_match_it_wholly() -> None:
 
 @pytest.mark.parametrize("arguments", [{}, {"topics": ("a",), "pattern": "b"}])
 def test_either_topics_or_a_pattern_are_given(arguments: dict[str, Any]) -> None:
-    with pytest.raises(TopologyError, match="give topics, or a pattern"):
+    with pytest.raises(TopologyError, match="pass either topics or a pattern"):
         App("topics").stream(*arguments.pop("topics", ()), **arguments)
 
 
 def test_a_pattern_that_cannot_be_read_is_refused() -> None:
-    with pytest.raises(TopologyError, match=r"the pattern '\(' cannot be read"):
+    with pytest.raises(TopologyError, match=r"'\(' is not a valid regular expression"):
         App("topics").stream(pattern="(")
 
 
