@@ -1,4 +1,4 @@
-"""What the tests of operators share: records in, records out, and what a mistake must say."""
+"""Shared by the tests of operators: piping records, reading results, and checking refusals."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def send(driver: TestDriver, *records: tuple[Any, ...], topic: str = "in") -> Te
 
 
 def rows(driver: TestDriver, topic: str = "out") -> list[tuple[Any, Any, int]]:
-    """All that a topic was given so far, as (key, value, timestamp); a windowed key is (key, start, end)."""
+    """Returns the records of a topic as (key, value, timestamp); a windowed key is (key, start, end)."""
     return [(record.key, record.value, record.timestamp) for record in driver.output(topic).read_all()]
 
 
 def refused(call: Callable[[], object], *words: str, hint: bool = True) -> TopologyError:
-    """Checks that a mistake is refused when it is made: with the user's line, these words and, if due, a hint."""
+    """Checks that a call is refused with an error that has the user's line, these words and, if required, a hint."""
     with pytest.raises(TopologyError) as caught:
         call()
     error, text = caught.value, str(caught.value)

@@ -1,4 +1,4 @@
-"""What cannot be read, written or forwarded goes to the handlers, with the topic and the offset of its record."""
+"""Records that cannot be read, written or forwarded go to the handlers, with topic and offset."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ UNWRITABLE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)
-def test_what_cannot_be_read_goes_to_the_handler(kind: str) -> None:
-    asked: list[tuple[Any, ...]] = []
+def test_a_record_that_cannot_be_deserialized_goes_to_the_handler(kind: str) -> None:
+    errors: list[tuple[Any, ...]] = []
 
     def handle(context: ErrorContext, error: BaseException) -> str:
-        asked.append((context.phase, context.topic, context.offset, type(error).__name__))
+        errors.append((context.phase, context.topic, context.offset, type(error).__name__))
         return "continue"
 
     app = App("limits", deserialization_exception_handler=handle)
@@ -51,15 +51,15 @@ def test_what_cannot_be_read_goes_to_the_handler(kind: str) -> None:
     with TestDriver(app) as driver:
         driver.input("in", value=bytes).pipe_pairs([("k", b"1"), ("k", UNREADABLE[kind]), ("k", b"2")])
         assert driver.output("out").read_values() == [1, 2]
-    assert asked == [("deserialization", "in", 1, "DeserializationError")]
+    assert errors == [("deserialization", "in", 1, "DeserializationError")]
 
 
 @pytest.mark.parametrize("kind", UNWRITABLE)
-def test_what_cannot_be_written_goes_to_the_handler(kind: str) -> None:
-    asked: list[tuple[Any, ...]] = []
+def test_a_record_that_cannot_be_serialized_goes_to_the_handler(kind: str) -> None:
+    errors: list[tuple[Any, ...]] = []
 
     def handle(context: ErrorContext, error: BaseException) -> str:
-        asked.append((context.phase, context.topic, context.offset, type(error).__name__))
+        errors.append((context.phase, context.topic, context.offset, type(error).__name__))
         return "continue"
 
     app = App("limits", production_exception_handler=handle)
@@ -67,7 +67,7 @@ def test_what_cannot_be_written_goes_to_the_handler(kind: str) -> None:
     with TestDriver(app) as driver:
         driver.input("in").pipe_pairs([("k", "a"), ("k", "bad"), ("k", "b")])
         assert driver.output("out").read_values() == ["a", "b"]
-    assert asked == [("production", "in", 1, "SerializationError")]
+    assert errors == [("production", "in", 1, "SerializationError")]
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)
@@ -81,7 +81,7 @@ def test_the_error_names_the_record_in_a_short_message(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", UNWRITABLE)
-def test_so_does_the_error_of_a_result(kind: str) -> None:
+def test_the_error_of_a_result_names_the_record_in_a_short_message(kind: str) -> None:
     app = App("limits")
     app.stream("in", value=str).map_values(lambda _text: UNWRITABLE[kind]).to("out")
     with TestDriver(app) as driver, pytest.raises(ProductionError) as caught:

@@ -1,4 +1,4 @@
-"""Types follow the data through the chain: mypy checks the assertions here, which do nothing when they run."""
+"""Types of keys and values along a chain of operators: mypy checks the assertions, which do nothing at run time."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_groups_and_windows() -> None:
     assert_type(windowed.aggregate(n=count(), value=Order), WindowedTable[Windowed[str], Order])
 
 
-def test_keys_are_text_unless_something_else_is_said() -> None:
+def test_keys_are_strings_unless_declared_otherwise() -> None:
     app = App("types")
     assert_type(app.stream("lines", value=str), Stream[str, str])
     assert_type(app.stream("any"), Stream[str, Any])
@@ -105,7 +105,7 @@ def test_stores_by_their_tables() -> None:
         assert driver.store(totals).get("ann") == 5
 
 
-def test_misspelt_settings_are_found() -> None:
+def test_misspelt_settings_are_refused() -> None:
     App("types", num_tasks=2, topology_optimization="all")
     with pytest.raises(ConfigError, match=r"did you mean 'num\.tasks'"):
         App("types", num_taks=2)  # type: ignore[call-arg]
@@ -128,7 +128,7 @@ def test_tables_and_joins() -> None:
     assert_type(grouped, GroupedTable[str, int])
 
 
-def test_expressions_stand_for_functions() -> None:
+def test_expressions_replace_functions() -> None:
     app = App("types")
     orders = app.stream("orders", key=str, value=Order)
     assert_type(orders.filter(col("amount") > 3), Stream[str, Order])
@@ -149,8 +149,8 @@ def test_the_driver() -> None:
         assert_type(driver.input("in"), TestInput[Any, Any])
 
 
-def test_misspelt_attributes_are_seen_by_type_checkers() -> None:
-    """An ignore that is not needed is an error, so these lines say that mypy finds the mistakes, too."""
+def test_type_checkers_report_misspelt_attributes() -> None:
+    """mypy reports unneeded ignores, so these lines assert that it reports the mistakes."""
     app = App("types")
     with pytest.raises(AttributeError):
         _ = app.stream("orders").filtr  # type: ignore[attr-defined]

@@ -369,15 +369,15 @@ class StatelessOperators(Dataset[K, V]):
             if not isinstance(other, streams.Stream):
                 raise TopologyError(f"merge: expected streams, got {other!r}", hint="convert a table with to_stream()")
         inputs = [self._internals, *(internals_of(other) for other in others)]
-        parents = tuple(dict.fromkeys(each.node for each in inputs))
+        parents = tuple(dict.fromkeys(output.node for output in inputs))
         builder = self._internals.builder
         node = plan.Merge(name=builder.name(name, "merge", *parents), at=caller(), inputs=parents)
         builder.add(node, lineage=name or shorten(builder.lineage(*parents)))
         return self._then(
             node,
-            key=_common(each.key for each in inputs),
-            value=_common(each.value for each in inputs),
-            rekeyed=any(each.rekeyed for each in inputs),
+            key=_common(output.key for output in inputs),
+            value=_common(output.value for output in inputs),
+            rekeyed=any(output.rekeyed for output in inputs),
         )
 
     def _then(self, node: Node, **changes: Any) -> Stream[Any, Any]:

@@ -293,18 +293,18 @@ def _stream_table(
     return streams.JoinedStream(stream.then(node, value=result), stream.value)
 
 
-def _checked_grace(grace: Any, kept: int | None) -> int:
+def _checked_grace(grace: Any, history_ms: int | None) -> int:
     wait = to_ms(grace, "grace")
     if wait < 0:
         raise TopologyError(f"grace must not be negative, got {show_ms(wait)}")
-    if kept is None:
+    if history_ms is None:
         raise TopologyError(
             "a grace period needs a versioned table",
             hint='give the table a history: store=Materialized("name", history="1h")',
         )
-    if wait > kept:
+    if wait > history_ms:
         raise TopologyError(
-            f"grace {show_ms(wait)} is longer than the table's history ({show_ms(kept)})",
+            f"grace {show_ms(wait)} is longer than the table's history ({show_ms(history_ms)})",
             hint="a record that waits longer than the history would not find its row",
         )
     return wait

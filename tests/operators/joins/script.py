@@ -1,4 +1,4 @@
-"""A short way to write what is piped into a join and what comes out, step by step."""
+"""A compact notation for the input and the output of a join, step by step."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def dashed(left: Any, right: Any) -> str:
 
 
 def play(driver: TestDriver, *steps: Step, topic: str = "out", keys: bool = False) -> dict[int, str]:
-    """Pipes the steps; returns, by the number of the step from 1, what came out at it: ``value@timestamp, …``."""
+    """Pipes the steps; returns the output of each step by its number, from 1: ``value@timestamp, …``."""
     output = driver.output(topic)
-    found = {}
+    outputs = {}
     for number, step in enumerate(steps, start=1):
         driver.input(step.topic).pipe(step.key, step.value, timestamp=step.timestamp)
         records = output.read_all()
         if records:
             texts = [f"{spell(r.key)}:" * keys + f"{spell(r.value)}@{r.timestamp}" for r in records]
-            found[number] = ", ".join(texts)
-    return found
+            outputs[number] = ", ".join(texts)
+    return outputs
 
 
 def run(app: App, *steps: Step, topic: str = "out", keys: bool = False) -> dict[int, str]:
-    """Plays the steps with a driver of its own."""
+    """Plays the steps with a new driver."""
     with TestDriver(app) as driver:
         return play(driver, *steps, topic=topic, keys=keys)
 

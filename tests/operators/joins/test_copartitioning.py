@@ -1,4 +1,4 @@
-"""Sides of a join whose key was changed go through a repartition topic, so that equal keys meet in one task."""
+"""Sides of a join whose key was changed are repartitioned, so that equal keys are in one task."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_stream_joined_with_a_table_is_repartitioned_too() -> None:
         assert driver.produced_topics == {"out", "joins-lookup-repartition"}
 
 
-def test_a_stream_joined_with_a_global_table_needs_none() -> None:
+def test_a_stream_joined_with_a_global_table_is_not_repartitioned() -> None:
     app = App("joins")
     left = app.stream("left", value=str).select_key(first, key=str)
     left.join(app.global_table("right", value=str), dashed).to("out")
@@ -88,16 +88,16 @@ def internal_topics(change: Callable[[Stream[str, str]], Stream[Any, Any]]) -> s
 
 
 @pytest.mark.parametrize("operator", REKEYING)
-def test_what_may_change_the_key_is_repartitioned(operator: str) -> None:
+def test_operators_that_may_change_the_key_cause_a_repartition(operator: str) -> None:
     assert internal_topics(REKEYING[operator]) == {"joins-lookup-repartition"}
 
 
 @pytest.mark.parametrize("operator", KEEPING)
-def test_what_keeps_the_key_is_not(operator: str) -> None:
+def test_operators_that_keep_the_key_cause_no_repartition(operator: str) -> None:
     assert internal_topics(KEEPING[operator]) <= {"joins-own-repartition"}
 
 
-def test_null_keys_stop_before_the_repartition_topic_of_an_inner_join() -> None:
+def test_null_keys_are_dropped_before_the_repartition_topic_of_an_inner_join() -> None:
     app = App("joins")
     left: Stream[Any, str] = app.stream("left", value=str).select_key(lambda v: None, key=str)
     left.join(app.table("right", value=str), dashed, name="lookup").to("out")
@@ -115,7 +115,7 @@ def test_null_keys_go_through_the_repartition_topic_of_a_left_join() -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 7])
-def test_re_keyed_records_meet_their_partners_whatever_the_number_of_partitions(partitions: int) -> None:
+def test_rekeyed_records_find_their_partners_for_any_number_of_partitions(partitions: int) -> None:
     app = App("joins")
     left = app.stream("left", value=str).select_key(first, key=str)
     left.join(app.stream("right", value=str), dashed, join_window(10)).to("out")
@@ -127,7 +127,7 @@ def test_re_keyed_records_meet_their_partners_whatever_the_number_of_partitions(
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_foreign_keys_meet_their_rows_whatever_the_number_of_partitions(partitions: int) -> None:
+def test_foreign_keys_find_their_rows_for_any_number_of_partitions(partitions: int) -> None:
     app = App("joins")
     books, authors = app.table("left", value=str), app.table("right", value=str)
     books.join(authors, dashed, on=first).to_stream().to("out")

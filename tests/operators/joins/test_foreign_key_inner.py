@@ -1,4 +1,4 @@
-"""Inner join by foreign key: left rows with the right row that they name."""
+"""Inner join by foreign key: each left row with the right row of its foreign key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millstream import App, Materialized, TestDriver, col, left, right
 
 
 def author(value: str) -> str | None:
-    """A left value is ``author/title``; without an author, there is no foreign key."""
+    """Returns the foreign key of a left value ``author/title``; None without an author."""
     return value.partition("/")[0] or None
 
 
@@ -53,13 +53,13 @@ def test_a_left_change_has_the_greater_time_and_a_right_change_its_own() -> None
     assert run(joined(), *steps) == {2: "1,foo@50", 3: "1,bar@1", 4: "1/x,bar@3"}
 
 
-def test_all_left_rows_of_a_right_row_follow_it_in_order_of_their_keys() -> None:
+def test_a_right_change_updates_all_its_left_rows_in_key_order() -> None:
     steps = [on_left("1/b", 1, key="b"), on_left("1/a", 2, key="a"), on_left("2", 3, key="aa")]
-    found = run(joined(), *steps, on_right("foo", 4, key="1"), on_right("bar", 5, key="1"), keys=True)
-    assert found == {4: "a:1/a,foo@4, b:1/b,foo@4", 5: "a:1/a,bar@5, b:1/b,bar@5"}
+    outputs = run(joined(), *steps, on_right("foo", 4, key="1"), on_right("bar", 5, key="1"), keys=True)
+    assert outputs == {4: "a:1/a,foo@4, b:1/b,foo@4", 5: "a:1/a,bar@5, b:1/b,bar@5"}
 
 
-def test_a_right_key_that_begins_like_another_has_its_own_rows() -> None:
+def test_right_keys_with_a_common_prefix_have_separate_rows() -> None:
     steps = [on_left("1", 1, key="1x"), on_left("11", 2, key="x"), on_right("foo", 3, key="1")]
     assert run(joined(), *steps, keys=True) == {3: "1x:1,foo@3"}
 
@@ -83,11 +83,11 @@ def test_a_left_row_that_never_matched_is_deleted_once() -> None:
     assert run(joined(), on_left("1", 1), on_left(None, 2), on_left(None, 3)) == {2: "null@2"}
 
 
-def test_deleting_a_left_row_that_never_was_gives_nothing() -> None:
+def test_deleting_an_absent_left_row_emits_nothing() -> None:
     assert run(joined(), on_left(None, 1)) == {}
 
 
-def test_a_null_foreign_key_is_dropped_and_counted_and_takes_the_row_away() -> None:
+def test_a_null_foreign_key_is_dropped_and_counted_and_deletes_the_row() -> None:
     with TestDriver(joined()) as driver:
         steps = [on_right("foo", 1, key="1"), on_left("1", 2), on_left("/none", 3), on_left("/none", 4, key="new")]
         assert play(driver, *steps) == {2: "1,foo@2", 3: "null@3"}
@@ -101,7 +101,7 @@ def test_null_keys_are_dropped_on_both_sides() -> None:
 
 
 def test_an_answer_to_a_left_row_that_has_changed_since_is_ignored() -> None:
-    # One record makes two changes of the left row before the first is answered.
+    # One record causes two changes of the left row before the answer to the first arrives.
     app = App("joins")
     changes = app.stream("left", value=str).flat_map_values(str.split, value=str).to_table()
     result = changes.join(app.table("right", value=str), lambda a, b: f"{a},{b}", on=author, value=str)
@@ -110,13 +110,13 @@ def test_an_answer_to_a_left_row_that_has_changed_since_is_ignored() -> None:
     assert run(app, *steps) == {3: "2,bar@3", 4: "2/y,bar@4"}
 
 
-def test_versioned_tables_ignore_what_is_out_of_order() -> None:
+def test_versioned_tables_ignore_out_of_order_changes() -> None:
     app = joined(left=Materialized("l", history="1h"), right=Materialized("r", history="1h"))
     steps = [on_left("1", 10), on_right("foo", 10, key="1"), on_left("2", 5), on_right("old", 5, key="1")]
     assert run(app, *steps) == {2: "1,foo@10"}
 
 
-def test_a_stored_join_can_be_read() -> None:
+def test_the_store_of_a_join_can_be_queried() -> None:
     with TestDriver(joined("joined")) as driver:
         play(driver, on_right("foo", 1, key="1"), on_left("1", 2), on_left("2", 2, key="x"))
         assert list(driver.store("joined").all()) == [("k", "1,foo")]

@@ -1,4 +1,4 @@
-"""Left join by foreign key: all left rows, with the right row that they name if there is one."""
+"""Left join by foreign key: each left row with the right row of its foreign key, if there is one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millstream import App, TestDriver
 
 
 def author(value: str) -> str | None:
-    """A left value is ``author/title``; without an author, there is no foreign key."""
+    """Returns the foreign key of a left value ``author/title``; None without an author."""
     return value.partition("/")[0] or None
 
 
@@ -66,7 +66,7 @@ def test_a_left_deletion_has_the_time_of_the_left_record() -> None:
     assert run(joined(), *steps) == {2: "1,foo@50", 3: "null@3"}
 
 
-def test_deleting_a_left_row_that_never_was_gives_nothing() -> None:
+def test_deleting_an_absent_left_row_emits_nothing() -> None:
     assert run(joined(), on_left(None, 1)) == {}
 
 
@@ -75,12 +75,12 @@ def test_after_a_change_of_the_foreign_key_the_former_right_row_has_no_effect() 
     assert run(joined(), *steps) == {1: "1,null@1", 2: "2,null@2", 4: "2,bar@4"}
 
 
-def test_a_change_of_the_left_value_alone_is_joined_again() -> None:
+def test_a_change_of_the_left_value_alone_updates_the_result() -> None:
     steps = [on_right("foo", 9, key="1"), on_left("1/a", 1), on_left("1/b", 2)]
     assert run(joined(), *steps) == {2: "1/a,foo@9", 3: "1/b,foo@9"}
 
 
-def test_a_stored_join_can_be_read() -> None:
+def test_the_store_of_a_join_can_be_queried() -> None:
     with TestDriver(joined("joined")) as driver:
         play(driver, on_right("foo", 1, key="1"), on_left("1", 2), on_left("2", 2, key="x"))
         assert list(driver.store("joined").all()) == [("k", "1,foo"), ("x", "2,null")]

@@ -32,12 +32,12 @@ def result(join: str, joiner: Any) -> Any:
 
 
 @every_join
-def test_a_function_of_two_gets_left_and_right(join: str) -> None:
+def test_a_joiner_of_two_arguments_gets_left_and_right(join: str) -> None:
     assert result(join, lambda a, b: [a["amount"], b["price"]]) == [3, 5]
 
 
 @every_join
-def test_a_function_of_three_gets_the_key_first(join: str) -> None:
+def test_a_joiner_of_three_arguments_gets_the_key_first(join: str) -> None:
     assert result(join, lambda k, a, b: [k, a["amount"], b["price"]]) == ["k", 3, 5]
 
 
@@ -59,7 +59,7 @@ def test_a_function_of_another_arity_is_refused_when_the_join_is_made(join: str,
 
 
 @every_join
-def test_what_is_neither_function_nor_expression_is_refused(join: str) -> None:
+def test_an_object_that_is_neither_function_nor_expression_is_refused(join: str) -> None:
     with pytest.raises(TopologyError, match=r"joiner: expected a function or an expression, got 'amount'"):
         JOINS[join](App("joins"), "amount")
 
@@ -71,7 +71,7 @@ def test_an_error_in_a_joiner_names_the_operator_and_the_function(join: str) -> 
 
 
 @every_join
-def test_a_joiner_that_fails_can_be_passed_over(join: str) -> None:
+def test_records_on_which_a_joiner_fails_can_be_skipped(join: str) -> None:
     app = App("joins", processing_exception_handler="continue")
     JOINS[join](app, lambda a, b: 10 // b["price"]).to("out")
     with TestDriver(app) as driver:

@@ -1,4 +1,4 @@
-"""Keys whose bytes are made differently can never meet, so joining them is refused."""
+"""Keys with different serdes are never equal, so joining them is refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_sides_of_different_key_serdes_are_refused(left: Any, right: Any) -> Non
         app.table("d", key=left).outer_join(table, paired)
 
 
-def test_a_foreign_key_join_takes_other_keys() -> None:
+def test_a_foreign_key_join_allows_different_key_serdes() -> None:
     app = App("keys")
     app.table("a", key=int).join(app.table("b", key=str), paired, on=lambda v: v["b"])
 
@@ -37,7 +37,7 @@ def test_a_windowed_table_does_not_join_a_plain_one() -> None:
         counts.join(app.table("b", key=str), paired)
 
 
-def test_late_records_of_a_join_that_does_not_wait_are_refused() -> None:
+def test_late_is_refused_for_a_table_join_without_grace() -> None:
     app = App("keys")
     joined = app.stream("a", key=str).join(app.table("b", key=str), paired)
     with pytest.raises(TopologyError, match="late: a join with a table"):

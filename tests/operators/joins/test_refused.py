@@ -1,4 +1,4 @@
-"""Joins that cannot be: refused when they are made, with the user's line and what to do instead."""
+"""Invalid joins are refused where they are defined, with the user's line and a hint."""
 
 from __future__ import annotations
 
@@ -23,23 +23,26 @@ def sides() -> dict[str, Any]:
 
 @pytest.mark.parametrize("window", [None, 5, "5s"])
 def test_two_streams_need_a_window(window: Any) -> None:
-    made = sides()
-    with pytest.raises(TopologyError, match=r"test_refused.py:\d+: join: a join of two streams needs a window.*\n  hint: add join_window"):
-        made["stream"].join(made["other"], dashed, window)
+    inputs = sides()
+    with pytest.raises(
+        TopologyError,
+        match=r"test_refused.py:\d+: join: a join of two streams needs a window.*\n  hint: add join_window",
+    ):
+        inputs["stream"].join(inputs["other"], dashed, window)
 
 
 @pytest.mark.parametrize("other", ["table", "global"])
 def test_only_two_streams_take_a_window(other: str) -> None:
-    made = sides()
+    inputs = sides()
     with pytest.raises(TopologyError, match="only a join of two streams takes a window"):
-        made["stream"].join(made[other], dashed, join_window(5))
+        inputs["stream"].join(inputs[other], dashed, join_window(5))
 
 
 @pytest.mark.parametrize("other", ["table", "global"])
-def test_a_stream_has_outer_joins_with_streams_only(other: str) -> None:
-    made = sides()
+def test_outer_joins_of_a_stream_are_with_streams_only(other: str) -> None:
+    inputs = sides()
     with pytest.raises(TopologyError, match=r"no outer join\n  hint: use left_join"):
-        made["stream"].outer_join(made[other], dashed)
+        inputs["stream"].outer_join(inputs[other], dashed)
 
 
 @pytest.mark.parametrize("other", [None, "right", 5])
@@ -50,9 +53,9 @@ def test_a_stream_is_joined_with_a_stream_or_a_table(other: Any) -> None:
 
 @pytest.mark.parametrize("other", ["stream", "global"])
 def test_a_table_is_joined_with_a_table(other: str) -> None:
-    made = sides()
+    inputs = sides()
     with pytest.raises(TopologyError, match="join: expected a table, got"):
-        made["table"].join(made[other], dashed)
+        inputs["table"].join(inputs[other], dashed)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +63,10 @@ def test_a_table_is_joined_with_a_table(other: str) -> None:
     [("other", "nmae", "name"), ("table", "grase", "grace"), ("global", "onn", "on"), ("table", "on", "it takes")],
 )
 def test_an_unknown_option_is_refused_with_a_suggestion(other: str, option: str, hint: str) -> None:
-    made = sides()
+    inputs = sides()
     window = join_window(5) if other == "other" else None
     with pytest.raises(TopologyError, match=rf"join: unknown option '{option}'\n  hint: .*{hint}"):
-        made["stream"].join(made[other], dashed, window, **{option: 1})
+        inputs["stream"].join(inputs[other], dashed, window, **{option: 1})
 
 
 @pytest.mark.parametrize("how", ["join", "left_join", "outer_join"])

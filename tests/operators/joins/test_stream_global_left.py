@@ -1,4 +1,4 @@
-"""Left join of a stream with a global table: records without a row come out with null."""
+"""Left join of a stream with a global table: records without a row are emitted with null."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ def joined() -> App:
     return app
 
 
-def test_a_record_without_a_row_comes_out_with_null() -> None:
+def test_a_record_without_a_row_is_emitted_with_null() -> None:
     steps = [on_left("x:A", 5), on_right("a", 6, key="x"), on_left("x:B", 4)]
     assert run(joined(), *steps) == {1: "x:A-null@5", 3: "x:B-a@4"}
 
 
-def test_a_record_for_which_on_gives_null_comes_out_with_null() -> None:
+def test_a_record_for_which_on_returns_null_is_emitted_with_null() -> None:
     with TestDriver(joined()) as driver:
         assert play(driver, on_left(":A", 5)) == {1: ":A-null@5"}
         assert driver.dropped == {}
 
 
-def test_a_record_without_key_comes_out() -> None:
+def test_a_record_with_a_null_key_is_emitted() -> None:
     steps = [on_right("a", 0, key="x"), on_left("x:A", 5, key=None), on_left("y:B", 6, key=None)]
     assert run(joined(), *steps, keys=True) == {2: "null:x:A-a@5", 3: "null:y:B-null@6"}
 
 
-def test_a_deleted_row_counts_as_none() -> None:
+def test_a_deleted_row_is_no_match() -> None:
     steps = [on_right("a", 0, key="x"), on_right(None, 1, key="x"), on_left("x:A", 5)]
     assert run(joined(), *steps) == {3: "x:A-null@5"}
 

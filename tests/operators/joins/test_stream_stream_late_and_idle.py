@@ -1,4 +1,4 @@
-"""Records that come too late for a join of streams, and sources that fall silent."""
+"""Late records in joins of streams, and idle sources."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ def joined(how: str, *window: Any, right: Any = str, **options: Any) -> App:
 
 
 @pytest.mark.parametrize("how", ["join", "left_join", "outer_join"])
-def test_late_are_records_whose_window_and_grace_have_passed(how: str) -> None:
+def test_records_are_late_after_window_and_grace(how: str) -> None:
     # 84 + 10 + 5 < 100; 85 + 15 is not.
     steps = [on_right("x", 100, key="x"), on_left("A", 84), on_left("B", 85)]
     assert run(joined(how, 10, grace=5), *steps, topic="late") == {2: "A@84"}
 
 
-def test_late_has_the_records_of_both_sides_each_by_its_own_part_of_the_window() -> None:
+def test_late_has_the_records_of_both_sides_by_their_own_part_of_the_window() -> None:
     # A left record waits for the right one until 5 later, a right record for the left one until 20 later.
     steps = [on_left("x", 100, key="x"), on_left("A", 94), on_right("a", 94, key="y"), on_right("b", 79, key="y")]
     assert run(joined("join", before=20, after=5), *steps, topic="late") == {2: "A@94", 4: "b@79"}
 
 
-def test_a_late_record_that_finds_a_partner_is_joined_and_not_late() -> None:
+def test_a_late_record_with_a_partner_is_joined_and_not_reported_as_late() -> None:
     app = joined("join", 10)
     steps = [on_right("a", 0), on_left("x", 100, key="x"), on_left("A", 5)]
     assert run(app, *steps) == {3: "A-a@5"}
     assert run(app, *steps, topic="late") == {}
 
 
-def test_a_late_record_of_a_left_join_is_late_and_comes_out_unmatched() -> None:
+def test_a_late_record_of_a_left_join_is_reported_as_late_and_emitted_unmatched() -> None:
     with TestDriver(joined("left_join", 10)) as driver:
         assert play(driver, on_left("x", 100, key="x"), on_left("A", 5)) == {2: "A-null@5"}
         assert driver.output("late").read_values() == ["A"]
@@ -54,7 +54,7 @@ def test_late_records_of_sides_of_different_types_can_both_be_written() -> None:
 
 
 @pytest.mark.parametrize("how", ["left_join", "outer_join"])
-def test_idle_releases_unmatched_records_when_no_record_came_for_so_long(how: str) -> None:
+def test_unmatched_records_are_emitted_after_the_idle_time(how: str) -> None:
     with TestDriver(joined(how, 10, idle="5s")) as driver:
         driver.input("left").pipe("k", "A", timestamp=0)
         for _ in range(4):
@@ -64,14 +64,14 @@ def test_idle_releases_unmatched_records_when_no_record_came_for_so_long(how: st
         assert driver.output("out").read_values() == ["A-null"]
 
 
-def test_without_idle_the_wall_clock_releases_nothing() -> None:
+def test_without_idle_the_wall_clock_emits_nothing() -> None:
     with TestDriver(joined("left_join", 10)) as driver:
         driver.input("left").pipe("k", "A", timestamp=0)
         driver.advance_wall_clock("1d")
         assert driver.output("out").is_empty
 
 
-def test_idle_does_not_begin_before_the_first_record() -> None:
+def test_the_idle_time_does_not_start_before_the_first_record() -> None:
     with TestDriver(joined("left_join", 10, idle="1s")) as driver:
         for _ in range(5):
             driver.advance_wall_clock("1s")

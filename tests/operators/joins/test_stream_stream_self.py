@@ -1,4 +1,4 @@
-"""A stream joined with itself: the same results with one store (optimised) as with two."""
+"""A stream joined with itself: one store (optimised) yields the same results as two."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def self_joined(optimization: str, *window: Any, how: str = "join", **options: A
 
 
 @optimised
-def test_a_record_meets_those_before_as_left_then_as_right_and_last_itself(optimization: str) -> None:
+def test_a_record_joins_earlier_records_as_left_then_as_right_and_itself_last(optimization: str) -> None:
     assert run(self_joined(optimization, 10), on_left("A", 2), on_left("B", 3), on_left("C", 5)) == {
         1: "A-A@2",
         2: "B-A@3, A-B@3, B-B@3",
@@ -40,19 +40,19 @@ def test_with_an_asymmetric_window_only_the_later_record_is_right(optimization: 
 
 
 @optimised
-def test_an_out_of_order_record_meets_later_ones(optimization: str) -> None:
+def test_an_out_of_order_record_joins_later_records(optimization: str) -> None:
     app = self_joined(optimization, before=0, after=10)
     assert run(app, on_left("A", 5), on_left("B", 0)) == {1: "A-A@5", 2: "B-A@5, B-B@0"}
 
 
 @optimised
-def test_two_records_of_equal_time_meet_each_other_and_themselves(optimization: str) -> None:
+def test_two_records_of_equal_time_join_each_other_and_themselves(optimization: str) -> None:
     app = self_joined(optimization, 10)
     assert run(app, on_left("A", 5), on_left("B", 5)) == {1: "A-A@5", 2: "B-A@5, A-B@5, B-B@5"}
 
 
 @optimised
-def test_null_keys_and_values_give_nothing(optimization: str) -> None:
+def test_null_keys_and_values_emit_nothing(optimization: str) -> None:
     with TestDriver(self_joined(optimization, 10)) as driver:
         driver.input("left").pipe(None, "A")
         driver.input("left").pipe("k", None)
@@ -67,7 +67,7 @@ def test_in_an_outer_self_join_no_record_is_unmatched(optimization: str) -> None
 
 
 @optimised
-def test_reading_the_topic_twice_is_a_self_join_too(optimization: str) -> None:
+def test_reading_the_topic_twice_is_also_a_self_join(optimization: str) -> None:
     app = App("joins", topology_optimization=optimization)
     first, second = app.stream("left", value=str), app.stream("left", value=str)
     first.join(second, dashed, join_window(10)).to("out")

@@ -1,4 +1,4 @@
-"""A join with a versioned table that waits: records are held back in stream time, so that the table can catch up."""
+"""A join with a versioned table and a grace period: records are buffered so that the table can catch up."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def joined(how: str = "join", *, grace: Any = 10, history: Any = "5m") -> App:
     return app
 
 
-def test_inner_with_the_out_of_order_input() -> None:
+def test_an_inner_join_of_out_of_order_input() -> None:
     assert run(joined(grace=2), *OUT_OF_ORDER) == {9: "B-a@5", 15: "D-b@6", 22: "F-a@4"}
 
 
-def test_left_with_the_out_of_order_input() -> None:
+def test_a_left_join_of_out_of_order_input() -> None:
     assert run(joined("left_join", grace=2), *OUT_OF_ORDER) == {
         5: "A-null@3",
         9: "B-a@5",
@@ -33,7 +33,7 @@ def test_left_with_the_out_of_order_input() -> None:
     }
 
 
-def test_a_record_finds_a_row_that_came_after_it_within_the_grace() -> None:
+def test_a_record_joins_a_row_that_arrived_after_it_within_the_grace() -> None:
     assert run(joined(), on_left("A", 5), on_right("a", 3), on_left("B", 15)) == {3: "A-a@5"}
 
 
@@ -42,14 +42,14 @@ def test_a_record_is_joined_when_stream_time_reaches_its_time_and_grace() -> Non
     assert run(joined(), *steps) == {4: "A-a@5"}
 
 
-def test_the_table_does_not_move_the_time_of_the_join() -> None:
+def test_the_table_does_not_advance_the_time_of_the_join() -> None:
     assert run(joined(), on_left("A", 5), on_right("a", 0), on_right("x", 999, key="other")) == {}
 
 
 def test_a_record_older_than_the_grace_is_joined_at_once_and_is_late() -> None:
     with TestDriver(joined()) as driver:
         steps = [on_right("a", 0), on_left("A", 20), on_left("B", 10), on_left("C", 9)]
-        # B is at 20 - 10: it is buffered, and leaves in the same step. C is too old to wait.
+        # B is at 20 - 10: it is buffered, and emitted in the same step. C is too old to be buffered.
         assert play(driver, *steps) == {3: "B-a@10", 4: "C-a@9"}
         assert driver.output("late").read_values() == ["C"]
 
@@ -65,7 +65,7 @@ def test_records_leave_the_buffer_by_time_then_key_then_arrival() -> None:
     assert run(joined("left_join"), *steps) == {5: "C-null@1, A1-null@2, A2-null@2, B-null@2"}
 
 
-def test_a_grace_of_zero_waits_for_nothing() -> None:
+def test_a_grace_of_zero_delays_no_record() -> None:
     assert run(joined(grace=0), on_right("a", 0), on_left("A", 5)) == {2: "A-a@5"}
 
 

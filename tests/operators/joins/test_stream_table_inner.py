@@ -1,4 +1,4 @@
-"""Inner join of a stream with a table: each record with the row that its key has at that moment."""
+"""Inner join of a stream with a table: each record with the current row of its key."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ def joined(history: int | None = None) -> App:
     return app
 
 
-def test_records_find_the_row_of_their_moment_and_changes_of_the_table_give_nothing() -> None:
+def test_records_join_the_current_row_and_changes_of_the_table_emit_nothing() -> None:
     assert run(joined(), *IN_ORDER) == {5: "B-a@5", 15: "D-d@15"}
 
 
-def test_an_unversioned_table_has_what_came_last_whatever_its_time() -> None:
+def test_an_unversioned_table_has_the_latest_arrival_regardless_of_its_time() -> None:
     assert run(joined(), *OUT_OF_ORDER) == {5: "B-a@5", 15: "D-d@6", 19: "E-e@15"}
 
 
-def test_a_versioned_table_is_asked_for_the_row_of_the_records_own_time() -> None:
+def test_a_versioned_table_is_joined_as_of_the_time_of_the_record() -> None:
     assert run(joined(history=300_000), *OUT_OF_ORDER) == {5: "B-a@5", 15: "D-b@6", 19: "E-e@15", 22: "F-a@4"}
 
 
 def test_a_version_is_valid_from_its_own_time_until_just_before_the_next() -> None:
     rows = [on_right("a", 10), on_right("b", 20)]
-    asked = [on_left(f"L{ts}", ts) for ts in (9, 10, 19, 20)]
-    assert run(joined(history=1_000), *rows, *asked) == {4: "L10-a@10", 5: "L19-a@19", 6: "L20-b@20"}
+    records = [on_left(f"L{ts}", ts) for ts in (9, 10, 19, 20)]
+    assert run(joined(history=1_000), *rows, *records) == {4: "L10-a@10", 5: "L19-a@19", 6: "L20-b@20"}
 
 
-def test_a_version_that_comes_late_is_found_by_the_records_of_its_time() -> None:
+def test_an_out_of_order_version_is_joined_by_records_of_its_time() -> None:
     rows = [on_right("a", 10), on_right("c", 20), on_right("b", 15)]
     assert run(joined(history=1_000), *rows, on_left("A", 17), on_left("B", 25)) == {4: "A-b@17", 5: "B-c@25"}
 
 
-def test_of_two_versions_of_equal_time_the_last_one_counts() -> None:
+def test_of_two_versions_of_equal_time_the_last_is_valid() -> None:
     rows = [on_right("a", 10), on_right("b", 10)]
     assert run(joined(history=1_000), *rows, on_left("A", 10)) == {3: "A-b@10"}
     assert run(joined(), *rows, on_left("A", 10)) == {3: "A-b@10"}
@@ -50,7 +50,7 @@ def test_a_deleted_row_is_not_found_but_its_earlier_versions_are() -> None:
     assert run(joined(), *rows, on_left("A", 25), on_left("B", 15)) == {}
 
 
-def test_times_before_the_history_find_nothing() -> None:
+def test_times_before_the_history_have_no_match() -> None:
     rows = [on_right("a", 0), on_right("b", 100)]
     # The table's time is 100, its history 5.
     assert run(joined(history=5), *rows, on_left("A", 94), on_left("B", 95)) == {4: "B-a@95"}
@@ -66,7 +66,7 @@ def test_null_keys_and_null_values_of_the_stream_are_dropped_and_counted() -> No
         assert driver.dropped == {("join", "null key"): 1, ("join", "null value"): 1}
 
 
-def test_records_of_the_table_without_key_are_dropped_and_counted() -> None:
+def test_records_of_the_table_with_null_keys_are_dropped_and_counted() -> None:
     with TestDriver(joined()) as driver:
         assert play(driver, on_right("a", 0, key=None)) == {}
         assert driver.dropped == {("table", "null key"): 1}

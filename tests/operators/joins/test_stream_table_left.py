@@ -1,4 +1,4 @@
-"""Left join of a stream with a table: records without a row come out with null."""
+"""Left join of a stream with a table: records without a row are emitted with null."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def joined(history: int | None = None) -> App:
     return app
 
 
-def test_records_without_a_row_come_out_at_once() -> None:
+def test_records_without_a_row_are_emitted_at_once() -> None:
     assert run(joined(), *IN_ORDER) == {3: "A-null@3", 5: "B-a@5", 9: "C-null@9", 15: "D-d@15"}
 
 
-def test_an_unversioned_table_has_what_came_last_whatever_its_time() -> None:
+def test_an_unversioned_table_has_the_latest_arrival_regardless_of_its_time() -> None:
     assert run(joined(), *OUT_OF_ORDER) == {
         3: "A-null@3",
         5: "B-a@5",
@@ -30,7 +30,7 @@ def test_an_unversioned_table_has_what_came_last_whatever_its_time() -> None:
     }
 
 
-def test_a_versioned_table_is_asked_for_the_row_of_the_records_own_time() -> None:
+def test_a_versioned_table_is_joined_as_of_the_time_of_the_record() -> None:
     assert run(joined(history=300_000), *OUT_OF_ORDER) == {
         3: "A-null@3",
         5: "B-a@5",
@@ -41,16 +41,16 @@ def test_a_versioned_table_is_asked_for_the_row_of_the_records_own_time() -> Non
     }
 
 
-def test_times_before_the_history_find_nothing() -> None:
+def test_times_before_the_history_have_no_match() -> None:
     rows = [on_right("a", 0), on_right("b", 100)]
     assert run(joined(history=5), *rows, on_left("A", 94), on_left("B", 95)) == {3: "A-null@94", 4: "B-a@95"}
 
 
-def test_a_record_of_the_time_of_the_row_finds_it_only_if_the_row_came_before() -> None:
+def test_a_record_of_the_time_of_the_row_joins_it_only_if_the_row_arrived_before() -> None:
     assert run(joined(), on_left("A", 5), on_right("a", 5), on_left("B", 5)) == {1: "A-null@5", 3: "B-a@5"}
 
 
-def test_a_record_without_key_comes_out_with_null() -> None:
+def test_a_record_with_a_null_key_is_emitted_with_null() -> None:
     with TestDriver(joined()) as driver:
         assert play(driver, on_left("A", 7, key=None), keys=True) == {1: "null:A-null@7"}
         assert driver.dropped == {}

@@ -37,7 +37,7 @@ def test_a_left_row_without_partner_is_joined_with_null(store: str | None) -> No
 
 
 @plain_or_stored
-def test_out_of_order_changes_count_as_they_come(store: str | None) -> None:
+def test_out_of_order_changes_are_applied_in_order_of_arrival(store: str | None) -> None:
     assert run(joined(store), *OUT_OF_ORDER) == {
         3: "A-null@3",
         4: "A-a@4",
@@ -57,7 +57,7 @@ def test_out_of_order_changes_count_as_they_come(store: str | None) -> None:
     }
 
 
-def test_two_versioned_tables_ignore_what_is_out_of_order() -> None:
+def test_two_versioned_tables_ignore_out_of_order_changes() -> None:
     left, right = Materialized("l", history=300_000), Materialized("r", history=300_000)
     assert run(joined(left=left, right=right), *OUT_OF_ORDER) == {
         3: "A-null@3",
@@ -73,11 +73,11 @@ def test_two_versioned_tables_ignore_what_is_out_of_order() -> None:
     }
 
 
-def test_a_right_row_alone_gives_nothing() -> None:
+def test_a_right_row_without_partner_emits_nothing() -> None:
     assert run(joined(), on_right("a", 0), on_right(None, 1)) == {}
 
 
-def test_a_stored_join_can_be_read() -> None:
+def test_the_store_of_a_join_can_be_queried() -> None:
     with TestDriver(joined("joined")) as driver:
         play(driver, on_left("A", 3), on_left("B", 4, key="x"), on_right("a", 9), on_right("z", 9, key="z"))
         assert list(driver.store("joined").all()) == [("k", "A-a"), ("x", "B-null")]

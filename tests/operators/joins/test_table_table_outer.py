@@ -39,7 +39,7 @@ def test_a_row_of_either_side_without_partner_is_joined_with_null(store: str | N
 
 
 @plain_or_stored
-def test_out_of_order_changes_count_as_they_come(store: str | None) -> None:
+def test_out_of_order_changes_are_applied_in_order_of_arrival(store: str | None) -> None:
     assert run(joined(store), *OUT_OF_ORDER) == {
         3: "A-null@3",
         4: "A-a@4",
@@ -64,7 +64,7 @@ def test_out_of_order_changes_count_as_they_come(store: str | None) -> None:
     }
 
 
-def test_two_versioned_tables_ignore_what_is_out_of_order() -> None:
+def test_two_versioned_tables_ignore_out_of_order_changes() -> None:
     left, right = Materialized("l", history=300_000), Materialized("r", history=300_000)
     assert run(joined(left=left, right=right), *OUT_OF_ORDER) == {
         3: "A-null@3",
@@ -82,7 +82,7 @@ def test_two_versioned_tables_ignore_what_is_out_of_order() -> None:
     }
 
 
-def test_a_stored_join_can_be_read() -> None:
+def test_the_store_of_a_join_can_be_queried() -> None:
     with TestDriver(joined("joined")) as driver:
         play(driver, on_left("A", 3), on_right("b", 4, key="x"))
         assert list(driver.store("joined").all()) == [("k", "A-null"), ("x", "null-b")]

@@ -1,4 +1,4 @@
-"""``forward``: to all operators below, or to one by name."""
+"""``forward``: to all downstream operators, or to one by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millstream.errors import ProcessingError
 
 
 class Route(Processor[Any, str, Any, str]):
-    """Forwards to the operator that the key names; to all if there is none."""
+    """Forwards to the operator named by the key; to all if the key is null."""
 
     def process(self, record: Record[Any, str]) -> None:
         self.context.forward(record, to=record.key)
@@ -26,7 +26,7 @@ def routing(**config: Any) -> App:
     return app
 
 
-def test_without_a_name_all_children_get_the_record_in_the_order_in_which_they_were_made() -> None:
+def test_without_a_name_all_children_get_the_record_in_the_order_of_their_definition() -> None:
     with TestDriver(routing()) as driver:
         driver.input("in").pipe("x")
         assert driver.output("out").read_values() == ["loud x", "soft x"]
@@ -49,12 +49,12 @@ def test_an_unknown_name_fails_with_a_suggestion() -> None:
         driver.input("in").pipe("lout", "x")
 
 
-def test_an_operator_that_is_not_directly_below_is_unknown() -> None:
+def test_an_operator_that_is_not_a_direct_child_is_unknown() -> None:
     with TestDriver(routing()) as driver, pytest.raises(ProcessingError, match="no operator 'out-sink'"):
         driver.input("in").pipe("out-sink", "x")
 
 
-def test_with_nothing_below_forward_to_all_does_nothing_and_by_name_fails() -> None:
+def test_without_children_forward_to_all_does_nothing_and_by_name_fails() -> None:
     app = App("processors")
     app.stream("in", value=str).process(Route, name="route")
     with TestDriver(app) as driver:
@@ -74,11 +74,11 @@ def test_a_negative_timestamp_is_refused() -> None:
         driver.input("in").pipe("x")
 
 
-@pytest.mark.parametrize("given", [None, "text", ("k", "v")])
-def test_what_is_not_a_record_is_refused_by_saying_so(given: Any) -> None:
+@pytest.mark.parametrize("forwarded", [None, "text", ("k", "v")])
+def test_forwarding_an_object_that_is_not_a_record_is_refused(forwarded: Any) -> None:
     class Wrong(Processor[Any, Any, Any, Any]):
         def process(self, record: Record[Any, Any]) -> None:
-            self.context.forward(given)
+            self.context.forward(forwarded)
 
     app = App("processors")
     app.stream("in").process(Wrong).to("out")
@@ -86,7 +86,7 @@ def test_what_is_not_a_record_is_refused_by_saying_so(given: Any) -> None:
         driver.input("in").pipe("x")
 
 
-def test_an_error_of_an_operator_below_is_reported_as_that_operators() -> None:
+def test_an_error_in_a_downstream_operator_is_attributed_to_that_operator() -> None:
     app = App("processors")
     routed = app.stream("in", value=str).process(Route, name="route", key=str, value=str)
     routed.map_values(lambda v: 1 // len(v), name="below").to("out")

@@ -1,4 +1,4 @@
-"""``process``: an operator of the user's own, which may forward any records."""
+"""``process``: a custom operator, which may forward any records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Shout(Processor[str, str, str, str]):
 
 
 def piped(processor: Any, *values: Any, **options: Any) -> list[Record[Any, Any]]:
-    """What a processor forwards for values of the key k, at times 0, 10, 20 …"""
+    """Returns the records that a processor forwards for values of the key k, at times 0, 10, 20 …"""
     app = App("processors")
     app.stream("in").process(processor, name="own").to("out")
     with TestDriver(app, **options) as driver:
@@ -50,7 +50,7 @@ def test_a_processor_may_change_key_value_time_and_headers() -> None:
     assert piped(Change, "a") == [Record("new", 5, 7, (("x", None), ("x", b"2")))]
 
 
-def test_null_keys_and_values_are_given_to_the_processor() -> None:
+def test_null_keys_and_values_are_passed_to_the_processor() -> None:
     class Spell(Processor[Any, Any, Any, Any]):
         def process(self, record: Record[Any, Any]) -> None:
             self.context.forward(record.with_value(f"{record.key}={record.value}"))
@@ -62,7 +62,7 @@ def test_null_keys_and_values_are_given_to_the_processor() -> None:
         assert driver.output("out").read_values() == ["None=None"]
 
 
-def test_init_comes_before_the_first_record_and_close_at_the_end() -> None:
+def test_init_is_called_before_the_first_record_and_close_at_the_end() -> None:
     calls: list[str] = []
 
     class Noting(Processor[Any, Any, Any, Any]):
@@ -79,7 +79,7 @@ def test_init_comes_before_the_first_record_and_close_at_the_end() -> None:
     assert calls == ["init of processors", "process", "process", "close"]
 
 
-def test_init_and_close_need_not_be_there() -> None:
+def test_init_and_close_are_optional() -> None:
     class Bare:
         context: Any
 
@@ -89,7 +89,7 @@ def test_init_and_close_need_not_be_there() -> None:
     assert [r.value for r in piped(Bare, "a")] == ["a"]
 
 
-def test_the_supplier_may_be_a_function_with_arguments_of_its_own() -> None:
+def test_the_supplier_may_be_a_function_that_passes_arguments() -> None:
     class Add(Processor[str, int, str, int]):
         def __init__(self, amount: int) -> None:
             self.amount = amount
@@ -100,20 +100,20 @@ def test_the_supplier_may_be_a_function_with_arguments_of_its_own() -> None:
     assert [r.value for r in piped(lambda: Add(10), 1, 2)] == [11, 12]
 
 
-def test_each_task_has_a_processor_of_its_own() -> None:
-    made: list[Any] = []
+def test_each_task_has_its_own_processor() -> None:
+    task_ids: list[Any] = []
 
     class Counting(Processor[Any, Any, Any, Any]):
         def init(self) -> None:
-            made.append(self.context.task_id)
+            task_ids.append(self.context.task_id)
 
         def process(self, record: Record[Any, Any]) -> None: ...
 
     piped(Counting, "a", partitions=3)
-    assert made == ["0_0", "0_1", "0_2"]
+    assert task_ids == ["0_0", "0_1", "0_2"]
 
 
-def test_record_metadata_tells_topic_partition_and_offset() -> None:
+def test_record_metadata_has_topic_partition_and_offset() -> None:
     class Where(Processor[Any, Any, Any, Any]):
         def process(self, record: Record[Any, Any]) -> None:
             where = self.context.record_metadata
@@ -123,7 +123,7 @@ def test_record_metadata_tells_topic_partition_and_offset() -> None:
     assert [r.value for r in piped(Where, "a", "b")] == [["in", 0, 0], ["in", 0, 1]]
 
 
-def test_record_metadata_behind_a_repartition_is_that_of_the_repartition_topic() -> None:
+def test_record_metadata_after_a_repartition_is_that_of_the_repartition_topic() -> None:
     class Where(Processor[Any, Any, Any, Any]):
         def process(self, record: Record[Any, Any]) -> None:
             where = self.context.record_metadata
@@ -184,7 +184,7 @@ def test_a_dropped_record_is_counted_under_the_operator_and_the_reason() -> None
         assert [(d.key, d.value) for d in driver.dropped_records] == [("a", -1), ("c", -2)]
 
 
-# ----- stores behind a change of key -------------------------------------------------------------------------------
+# ----- stores after a change of key --------------------------------------------------------------------------------
 
 
 def rekeyed(app: App) -> Stream[Any, Any]:
@@ -193,7 +193,7 @@ def rekeyed(app: App) -> Stream[Any, Any]:
 
 
 @pytest.mark.parametrize("call", ["process", "process_values"])
-def test_a_store_behind_a_change_of_key_is_warned_about_on_the_users_line(call: str) -> None:
+def test_a_store_after_a_change_of_key_causes_a_warning_on_the_users_line(call: str) -> None:
     stream = rekeyed(App("test"))
     with pytest.warns(TopologyWarning, match=rf"{call}: the key .* may have changed") as caught:
         getattr(stream, call)(Processor, "rows")
@@ -201,7 +201,7 @@ def test_a_store_behind_a_change_of_key_is_warned_about_on_the_users_line(call: 
     assert f".repartition().{call}(…)" in str(caught[0].message)
 
 
-def test_without_a_store_or_behind_a_repartition_there_is_no_warning() -> None:
+def test_without_a_store_or_after_a_repartition_there_is_no_warning() -> None:
     stream = rekeyed(App("test"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

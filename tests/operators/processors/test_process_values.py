@@ -54,7 +54,7 @@ def test_a_null_key_stays_null() -> None:
         assert driver.output("out").read_pairs() == [(None, 2)]
 
 
-def test_nothing_is_repartitioned_behind_it() -> None:
+def test_no_repartition_follows() -> None:
     app = App("processors")
     app.stream("in", value=int).process_values(Double, value=int).group_by_key().count().to_stream().to("out")
     with TestDriver(app) as driver:

@@ -39,12 +39,12 @@ def faulty(place: str, **config: Any) -> App:
     return app
 
 
-def test_an_error_in_init_stops_the_start_and_names_the_operator() -> None:
+def test_an_error_in_init_fails_the_start_and_names_the_operator() -> None:
     with pytest.raises(ProcessingError, match=r"'faulty' \(task 0_0, function .*init.*ValueError: in init"):
         TestDriver(faulty("init"))
 
 
-def test_an_error_in_init_stops_the_start_even_if_records_may_be_passed_over() -> None:
+def test_an_error_in_init_fails_the_start_even_if_records_may_be_skipped() -> None:
     with pytest.raises(ProcessingError, match="in init"):
         TestDriver(faulty("init", processing_exception_handler="continue"))
 
@@ -61,7 +61,7 @@ def test_an_error_in_process_names_the_record_and_the_line_of_the_method() -> No
         driver.input("in").pipe("x")
 
 
-def test_an_error_in_process_can_be_passed_over() -> None:
+def test_a_record_that_fails_in_process_can_be_skipped() -> None:
     with TestDriver(faulty("process", processing_exception_handler="continue")) as driver:
         driver.input("in").pipe("x")
         driver.input("in").pipe("y")
@@ -86,7 +86,7 @@ def test_an_error_in_a_stream_time_punctuator_names_the_task() -> None:
 
 
 @pytest.mark.parametrize("clock", ["wall", "stream"])
-def test_an_error_in_a_punctuator_can_be_passed_over_and_it_ticks_on(clock: str) -> None:
+def test_a_punctuator_that_fails_can_be_continued(clock: str) -> None:
     with TestDriver(faulty(clock, processing_exception_handler="continue")) as driver:
         for time in (0, 10, 20):
             driver.input("in").pipe("k", time, timestamp=time)
@@ -102,7 +102,7 @@ def test_an_error_in_a_punctuator_sends_no_dead_letter() -> None:
         assert driver.output("dead").is_empty
 
 
-def test_close_is_called_after_an_error_too() -> None:
+def test_close_is_also_called_after_an_error() -> None:
     closed = []
 
     class Closing(Processor[Any, Any, Any, Any]):

@@ -1,4 +1,4 @@
-"""Stores of processors: added by name, one of each kind, private to those that are connected with them."""
+"""Stores of processors: added by name, of each kind, accessible only to connected processors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millstream.state.stores import ValueAndTimestamp
 
 
 def with_store(work: Callable[[Any, Record[Any, Any]], Any], *args: Any, **options: Any) -> App:
-    """An application whose processor calls ``work(store, record)`` and forwards what it returns."""
+    """Returns an application whose processor calls ``work(store, record)`` and forwards the result."""
 
     class Worker(Processor[Any, Any, Any, Any]):
         def init(self) -> None:
@@ -39,7 +39,7 @@ def test_a_key_value_store() -> None:
         assert driver.store("data").get("b") == 4
 
 
-def test_a_timestamped_store_keeps_a_time_beside_each_value() -> None:
+def test_a_timestamped_store_has_a_timestamp_with_each_value() -> None:
     def latest(store: Any, record: Record[Any, Any]) -> Any:
         before = store.get(record.key)
         store.put(record.key, ValueAndTimestamp(record.value, record.timestamp))
@@ -77,8 +77,8 @@ def test_a_session_store() -> None:
 def test_a_versioned_store() -> None:
     def version(store: Any, record: Record[Any, Any]) -> Any:
         store.put(record.key, record.value, record.timestamp)
-        found = store.get(record.key, as_of=5)
-        return None if found is None else found.value
+        row = store.get(record.key, as_of=5)
+        return None if row is None else row.value
 
     with TestDriver(with_store(version, "versioned", value=int, retention="1m")) as driver:
         driver.input("in", start=6).pipe("a", 2)
@@ -121,7 +121,7 @@ def test_a_processor_may_read_the_store_of_a_table() -> None:
         assert driver.output("out").read_values() == [3]
 
 
-def test_connecting_a_store_that_is_not_there_is_refused_with_a_suggestion() -> None:
+def test_connecting_an_unknown_store_is_refused_with_a_suggestion() -> None:
     app = App("processors")
     app.add_store("counts", value=int)
     with pytest.raises(TopologyError, match=r"test_processor_stores.py:\d+: .*'count'\n  hint: did you mean 'counts'"):
@@ -133,7 +133,7 @@ class Asks(Processor[Any, Any, Any, Any]):
         self.context.store(record.value)
 
 
-def test_asking_for_a_store_that_is_not_connected_fails_with_a_suggestion() -> None:
+def test_opening_a_store_that_is_not_connected_fails_with_a_suggestion() -> None:
     app = App("processors")
     app.add_store("counts")
     app.add_store("hidden")

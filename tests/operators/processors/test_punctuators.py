@@ -1,4 +1,4 @@
-"""Punctuators: functions that are called as stream time or the wall clock goes by."""
+"""Punctuators: functions that are called as stream time or the wall clock advances."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millstream.errors import MillstreamError
 
 
 def ticking(interval: Any, clock: Any, *, start: int | None = None, limit: int = 99, keep: bool = False) -> App:
-    """An application that writes the time of each tick, and records too if ``keep``."""
+    """Returns an application that writes the time of each punctuation, and also its records if ``keep``."""
 
     class Ticker(Processor[Any, Any, Any, Any]):
         schedule: Cancellable
@@ -37,64 +37,64 @@ def ticking(interval: Any, clock: Any, *, start: int | None = None, limit: int =
 
 
 def stream_ticks(app: App, *times: int) -> list[list[Any]]:
-    """The values written at each record."""
+    """Returns the values written at each record."""
     with TestDriver(app) as driver:
         output = driver.output("out")
-        found = []
+        ticks = []
         for time in times:
             driver.input("in").pipe("k", "record", timestamp=time)
-            found.append(output.read_values())
-        return found
+            ticks.append(output.read_values())
+        return ticks
 
 
 def wall_ticks(app: App, *steps: int, wall_clock: int = 0) -> list[list[int]]:
-    """The values written at each advance of the wall clock."""
+    """Returns the values written at each advance of the wall clock."""
     with TestDriver(app, wall_clock=wall_clock) as driver:
         output = driver.output("out")
-        found = []
+        ticks = []
         for step in steps:
             driver.advance_wall_clock(step)
-            found.append(output.read_values())
-        return found
+            ticks.append(output.read_values())
+        return ticks
 
 
-def test_stream_time_ticks_with_the_first_record_and_then_aligned_to_zero() -> None:
+def test_stream_time_punctuators_fire_at_the_first_record_and_then_aligned_to_zero() -> None:
     assert stream_ticks(ticking(10, "stream"), 3, 9, 10, 12, 25) == [[3], [], [10], [], [25]]
 
 
-def test_a_stream_time_tick_comes_after_the_record() -> None:
+def test_a_stream_time_punctuator_fires_after_the_record() -> None:
     assert stream_ticks(ticking(10, "stream", keep=True), 3, 10) == [["record", 3], ["record", 10]]
 
 
-def test_missed_ticks_are_skipped_and_the_step_is_kept() -> None:
+def test_missed_intervals_are_skipped_and_the_alignment_is_kept() -> None:
     assert stream_ticks(ticking(10, "stream"), 0, 55, 59, 60) == [[0], [55], [], [60]]
 
 
-def test_late_records_do_not_tick() -> None:
+def test_late_records_do_not_fire_punctuators() -> None:
     assert stream_ticks(ticking(10, "stream"), 50, 10, 20) == [[50], [], []]
 
 
-def test_stream_time_starts_where_start_says() -> None:
+def test_the_first_stream_time_punctuation_is_at_start() -> None:
     assert stream_ticks(ticking(10, "stream", start=25), 3, 24, 26, 34, 35) == [[], [], [26], [], [35]]
 
 
-def test_without_records_stream_time_never_ticks() -> None:
+def test_without_records_stream_time_punctuators_never_fire() -> None:
     assert wall_ticks(ticking(10, "stream"), 1_000, 1_000) == [[], []]
 
 
-def test_the_wall_clock_ticks_first_after_one_interval() -> None:
+def test_wall_clock_punctuators_first_fire_after_one_interval() -> None:
     assert wall_ticks(ticking(10, "wall"), 9, 1, 9, 1, wall_clock=100) == [[], [110], [], [120]]
 
 
-def test_missed_wall_clock_ticks_are_skipped() -> None:
+def test_missed_wall_clock_intervals_are_skipped() -> None:
     assert wall_ticks(ticking(10, "wall"), 55, 4, 1) == [[55], [], [60]]
 
 
-def test_the_wall_clock_starts_where_start_says() -> None:
+def test_the_first_wall_clock_punctuation_is_at_start() -> None:
     assert wall_ticks(ticking(10, "wall", start=25), 24, 1, 9, 1) == [[], [25], [], [35]]
 
 
-def test_records_do_not_tick_the_wall_clock() -> None:
+def test_records_do_not_fire_wall_clock_punctuators() -> None:
     assert stream_ticks(ticking(10, "wall"), 0, 1_000) == [[], []]
 
 
@@ -151,6 +151,6 @@ def test_every_task_has_its_own_punctuators() -> None:
     ("interval", "clock", "problem"),
     [(0, "wall", "more than zero"), (-5, "stream", "more than zero"), (5, "event", "no clock 'event'")],
 )
-def test_what_cannot_be_scheduled_is_refused(interval: int, clock: str, problem: str) -> None:
+def test_invalid_schedules_are_refused(interval: int, clock: str, problem: str) -> None:
     with pytest.raises(MillstreamError, match=problem):
         TestDriver(ticking(interval, clock))

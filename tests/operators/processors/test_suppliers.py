@@ -1,4 +1,4 @@
-"""What is given to ``process``: a class or a function that makes processors, and mistakes that are easily made."""
+"""Suppliers of ``process``: classes and functions that return processors, and common mistakes."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ both = pytest.mark.parametrize("method", ["process", "process_values"])
 
 @both
 def test_an_instance_instead_of_the_class_is_refused(method: str) -> None:
-    with pytest.raises(TopologyError, match=rf"{method}: expected a processor class .*\n  hint: pass the class, not an instance"):
+    with pytest.raises(
+        TopologyError, match=rf"{method}: expected a processor class .*\n  hint: pass the class, not an instance"
+    ):
         getattr(App("processors").stream("in"), method)(Pass())
 
 
 @both
-@pytest.mark.parametrize("given", [None, "Pass", 5])
-def test_what_makes_nothing_is_refused(method: str, given: Any) -> None:
+@pytest.mark.parametrize("supplier", [None, "Pass", 5])
+def test_an_object_that_is_not_callable_is_refused(method: str, supplier: Any) -> None:
     with pytest.raises(TopologyError, match="expected a processor class or a function that returns a processor"):
-        getattr(App("processors").stream("in"), method)(given)
+        getattr(App("processors").stream("in"), method)(supplier)
 
 
 @both
-@pytest.mark.parametrize("made", [None, object(), "text"])
-def test_something_without_process_is_refused_when_the_application_starts(method: str, made: Any) -> None:
+@pytest.mark.parametrize("product", [None, object(), "text"])
+def test_an_object_without_process_is_refused_when_the_application_starts(method: str, product: Any) -> None:
     app = App("processors")
-    getattr(app.stream("in"), method)(lambda: made, name="own")
+    getattr(app.stream("in"), method)(lambda: product, name="own")
     with pytest.raises(MillstreamError, match=r"'own': test_suppliers.py:\d+ in <lambda> returned .* process\(\)"):
         TestDriver(app)
 
@@ -50,15 +52,15 @@ def test_a_function_of_a_record_instead_of_a_processor_is_refused_with_a_hint() 
         started()
 
 
-def test_a_supplier_that_gives_the_same_processor_twice_is_refused() -> None:
-    one = Pass()
+def test_a_supplier_that_returns_the_same_processor_twice_is_refused() -> None:
+    shared = Pass()
     app = App("processors")
-    app.stream("in").process(lambda: one).to("out")
+    app.stream("in").process(lambda: shared).to("out")
     with pytest.raises(MillstreamError, match="own"):
         TestDriver(app, partitions=2)
 
 
-def test_a_processor_without_process_of_its_own_fails_at_the_first_record() -> None:
+def test_a_processor_that_does_not_override_process_fails_at_the_first_record() -> None:
     class Empty(FixedKeyProcessor[Any, Any, Any]): ...
 
     app = App("processors")

@@ -1,4 +1,4 @@
-"""Expressions may read the timestamp of the record, where the operator has it."""
+"""Expressions may read the timestamp of the record, in operators that process single records."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_timestamp_expression_reads_the_records_own() -> None:
         assert [record.timestamp for record in driver.output("out").read_all()] == [105]
 
 
-def test_where_there_is_no_one_timestamp_it_is_refused() -> None:
+def test_the_timestamp_is_refused_in_operators_without_a_single_record() -> None:
     stream = App("test").stream("in", key=str, value=int)
     with pytest.raises(ExpressionError, match="timestamp"):
         stream.group_by_key().reduce(timestamp())  # type: ignore[arg-type]

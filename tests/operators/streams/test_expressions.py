@@ -13,7 +13,7 @@ from millstream.errors import ExpressionError
 
 @dataclass
 class Order:
-    """A value whose fields are known."""
+    """A value with declared fields."""
 
     shop: str
     amount: int
@@ -37,7 +37,7 @@ def test_a_dot_reads_a_field_of_a_field() -> None:
     assert rows(run(app, ("a", {"customer": {"name": "Ann"}}, 0))) == [("a", "Ann", 0)]
 
 
-def test_a_field_that_is_missing_is_null() -> None:
+def test_a_missing_field_is_null() -> None:
     app = App("test")
     app.stream("in").map_values(col("amount") * 2).to("out")
     assert rows(run(app, ("a", {}, 0), ("a", None, 1))) == [("a", None, 0), ("a", None, 1)]
@@ -69,7 +69,7 @@ def test_when_without_otherwise_is_null() -> None:
     assert rows(run(app, ("a", 1, 0))) == [("a", None, 0)]
 
 
-def test_struct_and_array_make_dicts_and_lists() -> None:
+def test_struct_and_array_return_dicts_and_lists() -> None:
     app = App("test")
     app.stream("in", value=int).map_values(struct(id=key(), pair=array(value(), lit(0)))).to("out")
     assert rows(run(app, ("a", 1, 0))) == [("a", {"id": "a", "pair": [1, 0]}, 0)]
@@ -88,7 +88,7 @@ def test_conditions_are_combined_with_and_or_not() -> None:
     assert rows(driver) == [("a", 2, 1), ("a", None, 3)]
 
 
-def test_the_type_of_the_expression_tells_the_serde() -> None:
+def test_the_type_of_the_expression_determines_the_serde() -> None:
     app = App("test")
     app.stream("in", value=str).map_values(functions.length(value())).to("out")
     assert run(app, ("a", "xyz", 0)).output("out", value=bytes).read().value == b"\0\0\0\0\0\0\0\3"
@@ -109,13 +109,13 @@ def test_an_expression_over_a_table() -> None:
     assert rows(driver) == [("a", 4, 0), ("a", None, 1)]
 
 
-def test_a_field_that_the_value_does_not_have_is_refused() -> None:
+def test_an_unknown_field_is_refused() -> None:
     stream = App("test").stream("in", value=Order)
     error = refused(lambda: stream.filter(col("amuont") > 1), "amuont", "amount")
     assert isinstance(error, ExpressionError)
 
 
-def test_types_that_do_not_fit_are_refused() -> None:
+def test_mismatched_types_are_refused() -> None:
     stream = App("test").stream("in", value=Order)
     refused(lambda: stream.map_values(col("shop") * 2), "*", hint=False)
 

@@ -1,6 +1,6 @@
-"""Stream.foreach: calls a function for each record; nothing follows."""
+"""Stream.foreach: calls a function for each record, and ends the stream."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type, misc"
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tests.operators.harness import refused, run
 from millstream import App, MillstreamError
 
 
-def test_each_record_is_given_to_the_function_in_the_order_of_arrival() -> None:
+def test_each_record_is_passed_to_the_function_in_order_of_arrival() -> None:
     seen: list[object] = []
     app = App("test")
     app.stream("in", value=int).foreach(seen.append)
@@ -27,7 +27,7 @@ def test_the_function_may_take_the_key() -> None:
     assert seen == {"a": 1, "b": 2}
 
 
-def test_null_keys_and_null_values_are_given_too() -> None:
+def test_null_keys_and_null_values_are_passed_to_the_function() -> None:
     seen: list[object] = []
     app = App("test")
     app.stream("in", value=int).foreach(lambda key, n: seen.append((key, n)))
@@ -35,7 +35,7 @@ def test_null_keys_and_null_values_are_given_too() -> None:
     assert seen == [(None, 1), ("a", None)]
 
 
-def test_nothing_follows() -> None:
+def test_the_stream_ends() -> None:
     assert App("test").stream("in").foreach(lambda v: None) is None
 
 

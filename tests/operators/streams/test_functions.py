@@ -1,6 +1,6 @@
-"""Functions by arity: the value, or key and value; whatever can be called will do."""
+"""Functions by arity: of the value, or of key and value; any callable is accepted."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type, call-overload, misc"
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from millstream import App
 
 
 class Scale:
-    """Has a method, and can be called itself."""
+    """A callable object with methods."""
 
     def __init__(self, factor: int) -> None:
         self.factor = factor
@@ -71,7 +71,7 @@ def joined(a: str, key: str, n: int) -> str:
         pytest.param(operator.neg, -2, id="operator.neg"),
     ],
 )
-def test_whatever_can_be_called_maps_a_number(function: Callable[..., Any], expected: object) -> None:
+def test_any_callable_maps_a_number(function: Callable[..., Any], expected: object) -> None:
     app = App("test")
     app.stream("in", value=int).map_values(function).to("out", value=object)
     assert rows(run(app, ("a", 2, 0))) == [("a", expected, 0)]
@@ -87,13 +87,13 @@ def test_whatever_can_be_called_maps_a_number(function: Callable[..., Any], expe
         pytest.param(operator.methodcaller("replace", "A", "x"), "xb c", id="operator.methodcaller"),
     ],
 )
-def test_whatever_can_be_called_maps_a_text(function: Callable[..., Any], expected: object) -> None:
+def test_any_callable_maps_a_text(function: Callable[..., Any], expected: object) -> None:
     app = App("test")
     app.stream("in", value=str).map_values(function).to("out", value=object)
     assert rows(run(app, ("a", "Ab c", 0))) == [("a", expected, 0)]
 
 
-def test_reducers_take_aggregate_and_value_whatever_they_are() -> None:
+def test_any_callable_is_a_reducer_of_aggregate_and_value() -> None:
     app = App("test")
     app.stream("in", value=int).group_by_key().reduce(max).to_stream().to("max")
     app.stream("in", value=int).group_by_key().reduce(operator.sub).to_stream().to("sub")
@@ -102,7 +102,7 @@ def test_reducers_take_aggregate_and_value_whatever_they_are() -> None:
     assert rows(driver, "sub") == [("a", 2, 0), ("a", -3, 1), ("a", -6, 2)]
 
 
-def test_aggregators_take_value_and_aggregate_or_the_key_too() -> None:
+def test_aggregators_take_value_and_aggregate_or_also_the_key() -> None:
     app = App("test")
     grouped = app.stream("in", value=str).group_by_key()
     grouped.aggregate(str, lambda value, agg: agg + value, value=str).to_stream().to("two")
@@ -113,7 +113,7 @@ def test_aggregators_take_value_and_aggregate_or_the_key_too() -> None:
 
 
 @pytest.mark.parametrize("call", ["map_values", "filter", "select_key", "flat_map_values", "peek", "group_by"])
-def test_a_wrong_number_of_arguments_is_refused_with_the_forms_that_fit(call: str) -> None:
+def test_a_wrong_number_of_arguments_is_refused_with_the_accepted_forms(call: str) -> None:
     stream = App("test").stream("in")
     refused(lambda: getattr(stream, call)(lambda a, b, c: a), "(value) or (key, value)", "test_functions.py")
 

@@ -50,7 +50,7 @@ OPERATORS: dict[str, tuple[Callable[[Stream[Any, Any]], Any], list[tuple[Any, An
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_operators_give_headers_to_functions_and_expressions(operator: str) -> None:
+def test_operators_pass_headers_to_functions_and_expressions(operator: str) -> None:
     make, expected = OPERATORS[operator]
     app = App("test")
     make(app.stream("in", key=str, value=str)).to("out", key=str, value=str)
@@ -70,7 +70,7 @@ def test_actions_and_names_of_topics_read_headers() -> None:
     assert driver.output("topic-2").read_values() == ["x"]
 
 
-def test_a_record_without_headers_has_none() -> None:
+def test_a_record_without_headers_passes_empty_headers() -> None:
     app = App("test")
     app.stream("in", value=str).map_values(lambda v, headers: len(headers), value=int).to("out")
     app.stream("in", value=str).map_values(struct(trace=header("trace").is_null(), at=timestamp())).to("more")

@@ -1,4 +1,4 @@
-"""Headers go through stateless operators with their records, in order, duplicates and nulls included."""
+"""Headers pass through stateless operators with their records, in order, with duplicates and nulls."""
 
 from __future__ import annotations
 

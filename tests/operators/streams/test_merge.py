@@ -7,7 +7,7 @@ from tests.operators.harness import rows, run, send
 from millstream import App, TestDriver
 
 
-def test_records_of_both_streams_come_out_in_the_order_of_arrival() -> None:
+def test_records_of_both_streams_are_emitted_in_order_of_arrival() -> None:
     app = App("test")
     app.stream("left", value=str).merge(app.stream("right", value=str)).to("out")
     driver = TestDriver(app)
@@ -27,14 +27,14 @@ def test_more_than_two_streams_may_be_merged_at_once() -> None:
     assert rows(driver) == [("a", "three", 0), ("a", "one", 0), ("a", "two", 0)]
 
 
-def test_a_stream_merged_with_itself_gives_each_record_once() -> None:
+def test_a_stream_merged_with_itself_emits_each_record_once() -> None:
     app = App("test")
     stream = app.stream("in", value=str)
     stream.merge(stream).to("out")
     assert rows(run(app, ("a", "x", 0))) == [("a", "x", 0)]
 
 
-def test_two_ways_from_one_stream_give_each_record_twice_in_the_order_of_the_calls() -> None:
+def test_two_branches_of_one_stream_emit_each_record_twice_in_the_order_of_the_calls() -> None:
     app = App("test")
     stream = app.stream("in", value=str)
     upper = stream.map_values(str.upper, value=str)
@@ -62,13 +62,13 @@ def test_if_one_was_rekeyed_a_grouping_repartitions_both() -> None:
     assert len(driver.output("test-g-repartition")) == 2
 
 
-def test_if_none_was_rekeyed_nothing_is_repartitioned() -> None:
+def test_if_none_was_rekeyed_there_is_no_repartition() -> None:
     app = App("test")
     app.stream("left", value=str).merge(app.stream("right", value=str)).group_by_key().count().to_stream().to("out")
     assert run(app, ("a", "x", 0), topic="left").produced_topics == {"out"}
 
 
-def test_the_serde_stays_known_if_it_is_the_same() -> None:
+def test_the_serde_is_known_if_all_streams_have_it() -> None:
     app = App("test")
     app.stream("left", value=int).merge(app.stream("right", value=int)).to("out")
     assert run(app, ("a", 1, 0), topic="left").output("out", value=bytes).read().value == b"\0\0\0\0\0\0\0\1"

@@ -1,4 +1,4 @@
-"""Names: of topics, operators, stores and applications; given ones are unique, and what is illegal is refused."""
+"""Names of topics, operators, stores and applications: unique, and refused if illegal."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from millstream import App, MillstreamError, TestDriver
 from millstream.errors import ConfigError, InvalidNameError
 
 
-def test_a_name_that_two_operators_have_is_refused_with_the_line_of_the_first() -> None:
+def test_a_duplicate_name_of_an_operator_is_refused_with_the_line_of_the_first() -> None:
     stream = App("test").stream("in", value=int)
     stream.filter(lambda n: n > 1, name="large")
     refused(lambda: stream.map_values(lambda n: n, name="large"), "operator named 'large', made at test_names.py")
 
 
-def test_a_store_that_two_operators_have_is_refused_with_the_line_of_the_first() -> None:
+def test_a_duplicate_name_of_a_store_is_refused_with_the_line_of_the_first() -> None:
     grouped = App("test").stream("in", value=int).group_by_key()
     grouped.count(store="counts")
     refused(lambda: grouped.count(store="counts"), "store named 'counts', made at test_names.py")
 
 
-def test_what_was_refused_is_not_in_the_topology() -> None:
+def test_a_refused_operator_is_not_in_the_topology() -> None:
     app = App("test")
     grouped = app.stream("in", value=int).group_by_key()
     grouped.count(store="counts").to_stream().to("out")
@@ -41,7 +41,7 @@ def test_a_name_may_be_used_again_after_its_first_use_was_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a/b", "..", "x" * 250, "naïve", 5])
-def test_a_topic_name_that_kafka_would_not_take_is_refused_with_a_hint(name: str) -> None:
+def test_a_topic_name_that_kafka_refuses_is_refused_with_a_hint(name: str) -> None:
     with pytest.raises(InvalidNameError, match="topic name") as caught:
         App("test").stream(name)
     assert "letters, digits" in str(caught.value.hint)
@@ -58,26 +58,26 @@ def test_a_topic_name_that_kafka_would_not_take_is_refused_with_a_hint(name: str
         ("application", lambda stream: App("my app")),
     ],
 )
-def test_a_bad_name_is_refused_and_what_it_names_is_said(what: str, call: Callable[[Any], object]) -> None:
+def test_the_error_for_an_invalid_name_contains_the_kind_of_object(what: str, call: Callable[[Any], object]) -> None:
     with pytest.raises(InvalidNameError, match=f"{what} name 'my|{what} name 'out"):
         call(App("test").stream("in"))
 
 
-def test_a_bad_name_is_refused_with_the_users_line() -> None:
+def test_an_invalid_name_is_refused_with_the_users_line() -> None:
     refused(lambda: App("test").stream("in").to("out topic"), "topic name", "letters, digits")
 
 
-def test_a_bad_name_of_a_grouping_is_refused_when_it_is_given() -> None:
+def test_an_invalid_name_of_a_grouping_is_refused_by_the_grouping() -> None:
     with pytest.raises(InvalidNameError):
         App("test").stream("in").group_by_key(name="my group")
 
 
-def test_a_misspelt_option_is_refused_with_the_right_one() -> None:
+def test_a_misspelt_option_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ConfigError, match=r"topology\.optimization"):
         App("test", topology_optimisation="all")  # type: ignore[call-arg]
 
 
-def test_a_misspelt_topic_of_a_test_is_refused_with_the_right_one() -> None:
+def test_a_misspelt_topic_of_a_test_is_refused_with_a_suggestion() -> None:
     app = App("test")
     app.stream("orders").to("totals")
     driver = TestDriver(app)
@@ -85,7 +85,7 @@ def test_a_misspelt_topic_of_a_test_is_refused_with_the_right_one() -> None:
     refused(lambda: driver.output("total"), "did you mean 'totals'?")
 
 
-def test_a_misspelt_store_of_a_test_is_refused_with_the_right_one() -> None:
+def test_a_misspelt_store_of_a_test_is_refused_with_a_suggestion() -> None:
     app = App("test")
     app.stream("in").group_by_key().count(store="counts")
     with pytest.raises(MillstreamError, match=r"did you mean 'counts'\?"):

@@ -1,6 +1,6 @@
 """Stream.peek: calls a function for each record, and passes the record on."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type, misc"
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tests.operators.harness import refused, rows, run
 from millstream import App, MillstreamError
 
 
-def test_each_record_is_shown_and_passes_unchanged() -> None:
+def test_each_record_is_passed_to_the_function_and_passes_unchanged() -> None:
     seen: list[object] = []
     app = App("test")
     app.stream("in", value=int).peek(seen.append).to("out")
@@ -27,7 +27,7 @@ def test_the_function_may_take_the_key() -> None:
     assert seen == [("a", 1)]
 
 
-def test_null_keys_and_null_values_are_shown_too() -> None:
+def test_null_keys_and_null_values_are_passed_to_the_function() -> None:
     seen: list[object] = []
     app = App("test")
     app.stream("in", value=int).peek(lambda key, n: seen.append((key, n))).to("out")
@@ -35,13 +35,13 @@ def test_null_keys_and_null_values_are_shown_too() -> None:
     assert seen == [(None, 1), ("a", None)]
 
 
-def test_what_the_function_returns_does_not_matter() -> None:
+def test_the_result_of_the_function_is_ignored() -> None:
     app = App("test")
     app.stream("in", value=int).peek(lambda n: False).to("out")
     assert rows(run(app, ("a", 1, 0))) == [("a", 1, 0)]
 
 
-def test_records_are_shown_before_what_follows_sees_them() -> None:
+def test_the_function_is_called_before_the_downstream_operators() -> None:
     seen: list[str] = []
     app = App("test")
     app.stream("in", value=str).peek(lambda v: seen.append(f"1:{v}")).peek(lambda v: seen.append(f"2:{v}"))

@@ -22,7 +22,7 @@ def test_null_keys_and_null_values_are_printed(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == "[numbers]: None, 1\n[numbers]: a, None\n"
 
 
-def test_without_a_label_it_is_the_name_of_the_operator_above(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_default_label_is_the_name_of_the_input_operator(capsys: pytest.CaptureFixture[str]) -> None:
     app = App("test")
     app.stream("in", value=int).filter(lambda n: n > 0, name="positive").print()
     run(app, ("a", 1, 0))

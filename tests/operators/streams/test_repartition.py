@@ -1,4 +1,4 @@
-"""Stream.repartition: sends the records through a topic of the application's own, always."""
+"""Stream.repartition: repartitions the stream through an internal topic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from millstream import App, Processor, Record, join_window
 
 
 class Where(Processor[str, str, str, str]):
-    """Forwards the topic and the partition that a record came from, as the value."""
+    """Forwards the topic and the partition of each record as the value."""
 
     def process(self, record: Record[str, str]) -> None:
         at = self.context.record_metadata
@@ -16,7 +16,7 @@ class Where(Processor[str, str, str, str]):
         self.context.forward(record.with_value(f"{at.topic}/{at.partition}"))
 
 
-def test_records_go_through_the_topic_unchanged() -> None:
+def test_records_pass_through_the_topic_unchanged() -> None:
     app = App("test")
     app.stream("in", value=str).repartition(name="middle").to("out")
     driver = run(app, ("a", "x", 9), ("a", "y", 4), ("a", "z", 4))
@@ -63,14 +63,14 @@ def test_null_values_pass() -> None:
     assert driver.dropped == {}
 
 
-def test_headers_go_through_the_topic() -> None:
+def test_headers_pass_through_the_topic() -> None:
     app = App("test")
     app.stream("in", value=str).repartition().to("out")
     driver = run(app, ("a", "x", 0, {"trace": "1"}))
     assert driver.output("out").read().headers == (("trace", b"1"),)
 
 
-def test_a_grouping_that_follows_does_not_repartition_again() -> None:
+def test_a_later_grouping_does_not_repartition_again() -> None:
     app = App("test")
     app.stream("in", value=str).select_key(lambda v: v).repartition(name="once").group_by_key().count(store="counts")
     driver = run(app, ("a", "x", 0))

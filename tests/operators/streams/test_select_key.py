@@ -1,6 +1,6 @@
-"""Stream.select_key: gives each record a new key; a grouping that follows repartitions."""
+"""Stream.select_key: sets a new key for each record; a later grouping repartitions."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type, misc"
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from tests.operators.harness import refused, rows, run
 from millstream import App, col, key
 
 
-def test_the_key_is_new_and_the_value_stays() -> None:
+def test_the_key_is_new_and_the_value_is_unchanged() -> None:
     app = App("test")
     app.stream("in", value=str).select_key(lambda word: word[0], key=str).to("out")
     assert rows(run(app, ("a", "xyz", 5))) == [("x", "xyz", 5)]
@@ -22,7 +22,7 @@ def test_the_function_may_take_the_old_key() -> None:
     assert rows(run(app, ("a", "x", 5))) == [("a-x", "x", 5)]
 
 
-def test_null_keys_and_null_values_are_given_to_the_function() -> None:
+def test_null_keys_and_null_values_are_passed_to_the_function() -> None:
     app = App("test")
     app.stream("in", value=str).select_key(lambda old, word: f"{old}/{word}").to("out")
     assert rows(run(app, (None, "x", 0), ("a", None, 1))) == [("None/x", "x", 0), ("a/None", None, 1)]
@@ -36,19 +36,19 @@ def test_the_new_key_may_be_null() -> None:
     assert driver.dropped == {}
 
 
-def test_order_and_timestamps_are_those_of_arrival() -> None:
+def test_order_and_timestamps_are_unchanged() -> None:
     app = App("test")
     app.stream("in", value=str).select_key(lambda word: word).to("out")
     assert rows(run(app, ("a", "x", 9), ("a", "y", 4), ("a", "z", 4))) == [("x", "x", 9), ("y", "y", 4), ("z", "z", 4)]
 
 
-def test_nothing_is_repartitioned_before_something_needs_it() -> None:
+def test_a_new_key_alone_causes_no_repartition() -> None:
     app = App("test")
     app.stream("in", value=str).select_key(lambda word: word).to("out")
     assert run(app, ("a", "x", 0)).produced_topics == {"out"}
 
 
-def test_a_grouping_that_follows_goes_through_a_repartition_topic() -> None:
+def test_a_later_grouping_reads_a_repartition_topic() -> None:
     app = App("test")
     app.stream("in", value=str).select_key(lambda word: word).group_by_key(name="by-word").count().to_stream().to("out")
     driver = run(app, ("a", "x", 0), ("b", "x", 1))
@@ -66,20 +66,20 @@ def test_records_whose_new_key_is_null_are_dropped_and_counted_before_the_repart
     assert driver.dropped == {("words-repartition", "null key before repartition"): 1}
 
 
-def test_equal_keys_meet_in_one_partition() -> None:
+def test_equal_keys_are_in_one_partition() -> None:
     app = App("test")
     app.stream("in", value=str).select_key(lambda word: word).group_by_key().count(store="counts")
     driver = run(app, ("a", "x", 0), ("b", "x", 1), ("c", "x", 2), ("d", "x", 3), partitions=4)
     assert driver.store("counts").get("x") == 4
 
 
-def test_an_expression_may_give_the_key() -> None:
+def test_an_expression_may_select_the_key() -> None:
     app = App("test")
     app.stream("in").select_key(col("shop") + key()).to("out")
     assert rows(run(app, ("a", {"shop": "s"}, 0))) == [("sa", {"shop": "s"}, 0)]
 
 
-def test_the_serde_of_the_keys_may_be_given() -> None:
+def test_the_serde_of_the_keys_may_be_declared() -> None:
     app = App("test")
     app.stream("in", value=str).select_key(len, key=int).to("out")
     assert rows(run(app, ("a", "xyz", 0))) == [(3, "xyz", 0)]

@@ -1,4 +1,4 @@
-"""Stream.split: deals each record to the first branch whose predicate holds."""
+"""Stream.split: routes each record to the first branch whose predicate is true."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.operators.harness import refused, rows, run
 from millstream import App, MillstreamError, value
 
 
-def test_the_first_branch_that_fits_takes_the_record() -> None:
+def test_a_record_goes_to_the_first_branch_whose_predicate_is_true() -> None:
     app = App("test")
     parts = app.stream("in", value=int).split({"large": lambda n: n > 10, "positive": lambda n: n > 0})
     parts["large"].to("large")
@@ -18,7 +18,7 @@ def test_the_first_branch_that_fits_takes_the_record() -> None:
     assert rows(driver, "positive") == [("a", 5, 1)]
 
 
-def test_the_default_branch_takes_the_rest() -> None:
+def test_the_other_records_go_to_the_default_branch() -> None:
     app = App("test")
     parts = app.stream("in", value=int).split({"large": lambda n: n > 10}, default="rest")
     parts["rest"].to("out")
@@ -27,7 +27,7 @@ def test_the_default_branch_takes_the_rest() -> None:
     assert driver.dropped == {}
 
 
-def test_without_a_default_branch_the_rest_is_dropped_and_counted() -> None:
+def test_without_a_default_branch_the_other_records_are_dropped_and_counted() -> None:
     app = App("test")
     parts = app.stream("in", value=int).split({"large": lambda n: n > 10}, name="size")
     parts["large"].to("out")
@@ -36,7 +36,7 @@ def test_without_a_default_branch_the_rest_is_dropped_and_counted() -> None:
     assert driver.dropped == {("size", "no branch"): 2}
 
 
-def test_a_branch_that_nobody_uses_still_takes_its_records() -> None:
+def test_an_unused_branch_still_consumes_its_records() -> None:
     app = App("test")
     parts = app.stream("in", value=int).split({"large": lambda n: n > 10, "any": lambda n: True})
     parts["any"].to("out")
@@ -45,12 +45,12 @@ def test_a_branch_that_nobody_uses_still_takes_its_records() -> None:
     assert driver.dropped == {}
 
 
-def test_the_streams_come_back_by_name_the_default_one_last() -> None:
+def test_the_streams_are_returned_by_name_the_default_one_last() -> None:
     parts = App("test").stream("in").split({"b": lambda v: True, "a": lambda v: True}, default="c")
     assert list(parts) == ["b", "a", "c"]
 
 
-def test_null_keys_and_null_values_are_given_to_the_predicates() -> None:
+def test_null_keys_and_null_values_are_passed_to_the_predicates() -> None:
     app = App("test")
     parts = app.stream("in", value=str).split(
         {"no-key": lambda key, word: key is None, "no-value": lambda word: word is None}, default="rest"
@@ -63,7 +63,7 @@ def test_null_keys_and_null_values_are_given_to_the_predicates() -> None:
     assert rows(driver, "rest") == [("a", "x", 3)]
 
 
-def test_order_and_timestamps_are_those_of_arrival() -> None:
+def test_order_and_timestamps_are_unchanged() -> None:
     app = App("test")
     app.stream("in", value=int).split({"all": lambda n: True})["all"].to("out")
     assert rows(run(app, ("a", 1, 9), ("a", 2, 4), ("a", 3, 4))) == [("a", 1, 9), ("a", 2, 4), ("a", 3, 4)]
@@ -75,7 +75,7 @@ def test_a_predicate_that_is_not_reached_is_not_called() -> None:
     assert rows(run(app, ("a", 0, 0))) == [("a", 0, 0)]
 
 
-def test_expressions_may_be_predicates_and_null_does_not_hold() -> None:
+def test_expressions_may_be_predicates_and_null_is_false() -> None:
     app = App("test")
     parts = app.stream("in", value=str).split({"errors": value().starts_with("E")}, default="rest")
     parts["errors"].to("errors")
@@ -91,14 +91,14 @@ def test_a_branch_that_was_grouped_is_not_repartitioned() -> None:
     assert run(app, ("a", 1, 0)).produced_topics == {"out"}
 
 
-def test_a_predicate_that_raises_names_itself() -> None:
+def test_a_predicate_that_raises_is_named_in_the_error() -> None:
     app = App("test")
     app.stream("in", value=int).split({"inverse": lambda n: 1 / n})["inverse"].to("out")
     with pytest.raises(MillstreamError, match=r"test_split\.py:\d+ in <lambda>"):
         run(app, ("a", 0, 0))
 
 
-def test_a_default_branch_of_a_name_that_is_taken_is_refused() -> None:
+def test_a_default_branch_with_the_name_of_another_is_refused() -> None:
     refused(lambda: App("test").stream("in").split({"a": lambda v: True}, default="a"), "split", "'a'", hint=False)
 
 

@@ -1,4 +1,4 @@
-"""App.stream: one topic, several, or all whose names match a pattern."""
+"""App.stream: reads one or more topics, or all whose names match a pattern."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_null_keys_and_null_values_pass() -> None:
     assert driver.dropped == {}
 
 
-def test_records_are_taken_in_the_order_of_arrival_not_of_time() -> None:
+def test_records_are_processed_in_order_of_arrival_not_of_time() -> None:
     app = App("test")
     app.stream("in", value=str).to("out")
     driver = run(app, ("a", "x", 30), ("a", "y", 10), ("a", "z", 10))
@@ -94,5 +94,5 @@ def test_a_topic_named_twice_is_refused() -> None:
     refused(lambda: App("test").stream("in", "in"), "named twice", hint=False)
 
 
-def test_a_pattern_that_cannot_be_read_is_refused() -> None:
+def test_an_invalid_pattern_is_refused() -> None:
     refused(lambda: App("test").stream(pattern="orders-("), "not a valid regular expression", hint=False)

@@ -1,6 +1,6 @@
-"""The timestamp= and on_invalid_timestamp= of sources: where the time of a record comes from."""
+"""The timestamp= and on_invalid_timestamp= of sources: the source of event time."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="call-overload"
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from millstream import App, MillstreamError, TestDriver, col
 
 @dataclass
 class Order:
-    """A value with a time of its own."""
+    """A value with a timestamp field."""
 
     placed: int
 
@@ -27,7 +27,7 @@ def app_with(**options: Any) -> App:
     return app
 
 
-def test_by_default_it_is_the_timestamp_of_the_record() -> None:
+def test_the_default_is_the_timestamp_of_the_record() -> None:
     assert rows(run(app_with(), ("a", 1, 7), ("a", 2, 0))) == [("a", 1, 7), ("a", 2, 0)]
 
 
@@ -65,13 +65,13 @@ def test_a_function_of_key_value_record_time_and_partition_time() -> None:
     assert [time for _, _, time in rows(driver)] == [0, 20, 10, 21]
 
 
-def test_null_keys_and_null_values_are_given_to_the_function() -> None:
+def test_null_keys_and_null_values_are_passed_to_the_function() -> None:
     driver = run(app_with(timestamp=lambda key, n: 3 if key is None else 4), (None, 1, 0), ("a", None, 0))
     assert rows(driver) == [(None, 1, 3), ("a", None, 4)]
 
 
 @pytest.mark.parametrize("result", [None, -1])
-def test_a_function_that_gives_none_or_a_negative_time_drops_the_record(result: int | None) -> None:
+def test_a_function_that_returns_none_or_a_negative_time_drops_the_record(result: int | None) -> None:
     driver = run(app_with(timestamp=lambda n: result, name="source"), ("a", 1, 5))
     assert rows(driver) == []
     assert driver.dropped == {("source", "invalid timestamp"): 1}
@@ -100,7 +100,7 @@ def test_skip_drops_and_counts_a_negative_timestamp() -> None:
     assert driver.dropped == {("source", "invalid timestamp"): 1}
 
 
-def test_partition_time_gives_the_greatest_time_so_far() -> None:
+def test_partition_time_is_the_greatest_time_so_far() -> None:
     driver = run(app_with(on_invalid_timestamp="partition_time"), ("a", 1, 9), ("a", 2, 4), ("a", 3, -1))
     assert rows(driver) == [("a", 1, 9), ("a", 2, 4), ("a", 3, 9)]
 
@@ -140,5 +140,5 @@ def test_a_number_in_place_of_a_function_is_refused() -> None:
     refused(lambda: App("test").stream("in", timestamp=5), "timestamp")
 
 
-def test_an_unknown_word_for_invalid_timestamps_is_refused() -> None:
+def test_an_unknown_value_of_on_invalid_timestamp_is_refused() -> None:
     refused(lambda: App("test").stream("in", on_invalid_timestamp="ignore"), "'skip'", "'partition_time'")

@@ -1,6 +1,6 @@
 """Stream.to: writes each record to a topic."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type"
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from millstream.serde import session_windowed, time_windowed
 
 
 class Partition(Processor[str, str, str, int]):
-    """Forwards the partition that a record came from, as the value."""
+    """Forwards the partition of each record as the value."""
 
     def process(self, record: Record[str, str]) -> None:
         at = self.context.record_metadata
@@ -47,7 +47,7 @@ def test_a_function_of_the_value_may_name_the_topic() -> None:
     assert rows(driver, "y-topic") == [("a", "y", 1)]
 
 
-def test_a_function_of_key_and_value_may_name_the_topic_and_is_given_nulls() -> None:
+def test_a_function_of_key_and_value_may_name_the_topic_and_is_called_with_nulls() -> None:
     app = App("test")
     app.stream("in", value=str).to(lambda key, word: f"{key}-{word}")
     driver = run(app, (None, "x", 0), ("a", None, 1))
@@ -67,14 +67,14 @@ def test_a_dynamic_topic_that_the_application_reads_is_read_back() -> None:
     assert rows(run(app, ("a", "x", 0))) == [("a", "x", 0)]
 
 
-def test_a_function_that_gives_no_name_stops_the_application() -> None:
+def test_a_function_that_returns_no_name_stops_the_application() -> None:
     app = App("test")
     app.stream("in", value=str).to(lambda word: None)
     with pytest.raises(MillstreamError, match="topic name"):
         run(app, ("a", "x", 0))
 
 
-def test_the_serdes_may_be_given() -> None:
+def test_the_serdes_may_be_declared() -> None:
     app = App("test")
     app.stream("in", value=str).map(lambda word: (len(word), word)).to("out", key=int, value=str)
     assert rows(run(app, ("a", "xyz", 0))) == [(3, "xyz", 0)]
@@ -134,5 +134,5 @@ def test_all_windows_of_a_key_go_to_one_partition(window: Any) -> None:
     key = time_windowed(str, 10) if window == tumbling(10) else session_windowed(str)
     app.stream("middle", key=key, value=int).process(Partition, key=key, value=int).to("out")
     driver = run(app, *(("abc"[time % 3], "x", time * 10) for time in range(30)), partitions=4)
-    found = {(key.key, value) for key, value, _ in rows(driver)}
-    assert found == {(letter, partition_for(letter.encode(), 4)) for letter in "abc"}
+    partitions = {(key.key, value) for key, value, _ in rows(driver)}
+    assert partitions == {(letter, partition_for(letter.encode(), 4)) for letter in "abc"}

@@ -7,20 +7,20 @@ from tests.operators.harness import rows, run
 from millstream import App, Materialized
 
 
-def test_the_last_value_to_come_is_the_row() -> None:
+def test_the_last_value_to_arrive_is_the_row() -> None:
     app = App("test")
     app.stream("in", value=str).to_table(store="rows")
     driver = run(app, ("a", "x", 1), ("a", "y", 2), ("b", "z", 3))
     assert list(driver.store("rows").all()) == [("a", "y"), ("b", "z")]
 
 
-def test_every_record_is_an_update_equal_values_too() -> None:
+def test_every_record_is_an_update_also_equal_values() -> None:
     app = App("test")
     app.stream("in", value=str).to_table().to_stream().to("out")
     assert rows(run(app, ("a", "x", 1), ("a", "x", 2))) == [("a", "x", 1), ("a", "x", 2)]
 
 
-def test_a_null_value_deletes_the_row_and_is_passed_on() -> None:
+def test_a_null_value_deletes_the_row_and_is_emitted() -> None:
     app = App("test")
     app.stream("in", value=str).to_table(store="rows").to_stream().to("out")
     driver = run(app, ("a", "x", 1), ("a", None, 2), ("b", None, 3))
@@ -36,7 +36,7 @@ def test_null_keys_are_dropped_and_counted() -> None:
     assert driver.dropped == {("rows", "null key"): 2}
 
 
-def test_a_record_that_is_out_of_order_wins_all_the_same_and_keeps_its_timestamp() -> None:
+def test_an_out_of_order_record_replaces_the_row_and_keeps_its_timestamp() -> None:
     app = App("test")
     app.stream("in", value=str).to_table(store="rows").to_stream().to("out")
     driver = run(app, ("a", "new", 9), ("a", "old", 4))
@@ -44,7 +44,7 @@ def test_a_record_that_is_out_of_order_wins_all_the_same_and_keeps_its_timestamp
     assert driver.store("rows", timestamped=True).get("a") == ("old", 4)
 
 
-def test_of_equal_timestamps_the_later_record_wins() -> None:
+def test_of_equal_timestamps_the_later_record_is_the_row() -> None:
     app = App("test")
     app.stream("in", value=str).to_table(store="rows")
     assert run(app, ("a", "x", 1), ("a", "y", 1)).store("rows").get("a") == "y"

@@ -1,4 +1,4 @@
-"""App.global_table: a table that is whole in every task, to be joined by any key."""
+"""App.global_table: a table with a full copy in every task, joined by any key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StreamTime(Processor[str, str, str, int]):
 
 
 def joined(how: str = "join") -> TestDriver:
-    """Words by their own key, joined with the table by their first letter; '?' is no letter."""
+    """Returns words by their own key, joined with the table by their first letter; '?' is no letter."""
     app = App("test")
     letters = app.global_table("letters", value=str, store="letters-store", name="letters-table")
     words = app.stream("in", value=str)
@@ -30,7 +30,7 @@ def joined(how: str = "join") -> TestDriver:
     return TestDriver(app)
 
 
-def test_a_record_finds_the_row_that_is_there_when_it_comes() -> None:
+def test_a_record_joins_the_current_row() -> None:
     driver = joined()
     send(driver, ("x", "ex", 10), topic="letters")
     send(driver, ("a", "xylem", 5))
@@ -39,7 +39,7 @@ def test_a_record_finds_the_row_that_is_there_when_it_comes() -> None:
     assert rows(driver) == [("a", "xylem/ex", 5), ("a", "xenon/iks", 6)]
 
 
-def test_an_update_of_the_table_gives_nothing() -> None:
+def test_an_update_of_the_table_emits_nothing() -> None:
     driver = joined()
     send(driver, ("a", "xylem", 5))
     send(driver, ("x", "ex", 10), topic="letters")
@@ -60,7 +60,7 @@ def test_null_keys_of_the_table_are_dropped_and_counted() -> None:
     assert driver.dropped == {("letters-table", "null key"): 1}
 
 
-def test_a_row_that_is_out_of_order_wins_all_the_same() -> None:
+def test_an_out_of_order_record_replaces_the_row() -> None:
     driver = joined()
     send(driver, ("x", "new", 9), ("x", "old", 4), topic="letters")
     send(driver, ("a", "xylem", 5))
@@ -73,7 +73,7 @@ def test_an_inner_join_drops_a_record_whose_chosen_key_is_null_and_counts_it() -
     assert (rows(driver), driver.dropped) == ([], {("joined", "null key"): 1})
 
 
-def test_a_left_join_keeps_a_record_whose_chosen_key_is_null() -> None:
+def test_a_left_join_emits_a_record_whose_chosen_key_is_null() -> None:
     driver = joined("left_join")
     send(driver, ("a", "?", 5))
     assert (rows(driver), driver.dropped) == ([("a", "?/None", 5)], {})
@@ -86,14 +86,14 @@ def test_a_record_with_a_null_value_is_dropped_and_counted(how: str) -> None:
     assert (rows(driver), driver.dropped) == ([], {("joined", "null value"): 1})
 
 
-def test_a_null_key_of_the_stream_is_no_hindrance() -> None:
+def test_a_record_with_a_null_key_is_joined() -> None:
     driver = joined()
     send(driver, ("x", "ex", 0), topic="letters")
     send(driver, (None, "xylem", 5))
     assert rows(driver) == [(None, "xylem/ex", 5)]
 
 
-def test_it_does_not_move_stream_time() -> None:
+def test_a_global_table_does_not_advance_stream_time() -> None:
     app = App("test")
     app.global_table("letters", value=str)
     app.stream("in", value=str).process(StreamTime, key=str, value=int).to("out")
@@ -112,7 +112,7 @@ def test_every_partition_has_the_whole_table() -> None:
     assert sorted(value for _, value, _ in rows(driver)) == ["a!", "b!", "c!", "d!", "e!", "f!"]
 
 
-def test_a_row_is_found_once_however_many_partitions_there_are() -> None:
+def test_a_row_is_joined_once_for_any_number_of_partitions() -> None:
     app = App("test")
     app.global_table("letters", value=str, store="letters-store")
     driver = run(app, ("x", "ex", 0), topic="letters", partitions=3)
@@ -126,7 +126,7 @@ def test_a_topic_that_is_already_read_is_refused() -> None:
 
 
 def test_a_pattern_must_not_match_a_global_table() -> None:
-    """Its records would come a second time whenever the table is read anew."""
+    """Its records would be read a second time whenever the table is restored."""
     app = App("shop")
     app.global_table("small")
     refused(lambda: app.stream(pattern="s.*"), "matches the pattern 's.*' of a stream")

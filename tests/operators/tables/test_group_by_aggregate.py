@@ -1,6 +1,6 @@
-"""Table.group_by(…).aggregate: as reduce, into an aggregate of any type."""
+"""Table.group_by(…).aggregate: like reduce, into an aggregate of any type."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type, return-value"
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ def test_a_deletion_only_subtracts() -> None:
     assert rows(run(trace(), ("a", "g:x", 1), ("a", None, 2)))[1:] == [("g", "0+gx-gx", 2)]
 
 
-def test_deleting_a_row_that_is_not_there_gives_nothing() -> None:
+def test_deleting_an_absent_row_emits_nothing() -> None:
     assert rows(run(trace(), ("a", None, 1))) == []
 
 
-def test_rows_that_are_out_of_order_are_aggregated_and_the_timestamp_stays_the_greatest() -> None:
+def test_out_of_order_rows_are_aggregated_and_the_timestamp_stays_the_greatest() -> None:
     driver = run(trace(), ("a", "g:x", 9), ("b", "g:y", 4), ("b", "g:z", 4))
     assert rows(driver) == [("g", "0+gx", 9), ("g", "0+gx+gy", 9), ("g", "0+gx+gy-gy+gz", 9)]
 
 
-def test_a_null_aggregate_deletes_the_group_and_it_begins_anew() -> None:
+def test_a_null_aggregate_deletes_the_group_which_then_starts_over() -> None:
     app = App("test")
     app.table("in", value=str).group_by(lambda word: ("all", word), value=str).aggregate(
         list, lambda word, agg: [*agg, word], lambda word, agg: [w for w in agg if w != word] or None, store="words"
@@ -84,7 +84,7 @@ def test_a_null_aggregate_deletes_the_group_and_it_begins_anew() -> None:
     assert rows(driver) == [("all", ["x"], 1), ("all", None, 2), ("all", ["y"], 3)]
 
 
-def test_an_aggregate_that_is_changed_in_place_is_right_below_too() -> None:
+def test_an_aggregate_that_is_changed_in_place_is_correct_downstream() -> None:
     def add(word: str, agg: list[str]) -> list[str]:
         agg.append(word)
         return agg

@@ -1,6 +1,6 @@
 """Table.group_by(…).reduce: the old value of a row is subtracted from its group, then the new one added."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type, misc, return-value"
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from millstream import App
 
 
 def totals() -> App:
-    """Rows are ``shop:amount``; '?' is no shop, and no amount is null."""
+    """Returns the totals of rows ``shop:amount``; '?' is no shop, and no amount is null."""
 
     def shop_and_amount(text: str) -> tuple[Any, Any]:
         shop, amount = text.split(":")
@@ -35,7 +35,7 @@ def test_a_change_within_a_group_subtracts_then_adds_in_one_update() -> None:
     assert rows(driver)[2:] == [("s", 9, 3)]
 
 
-def test_a_change_of_group_is_two_updates_the_old_group_first() -> None:
+def test_a_change_of_group_emits_two_updates_the_old_group_first() -> None:
     driver = run(totals(), ("a", "s:3", 1), ("b", "s:4", 2), ("a", "t:5", 3))
     assert rows(driver)[2:] == [("s", 4, 3), ("t", 5, 3)]
 
@@ -44,7 +44,7 @@ def test_a_deleted_row_is_subtracted() -> None:
     assert rows(run(totals(), ("a", "s:3", 1), ("a", None, 2))) == [("s", 3, 1), ("s", 0, 2)]
 
 
-def test_a_group_or_a_value_that_is_null_is_passed_over_on_that_side() -> None:
+def test_a_null_group_or_value_is_ignored_on_its_side() -> None:
     driver = run(totals(), ("a", "?:3", 1), ("a", "s:4", 2), ("a", "s:", 3), ("a", "t:1", 4))
     assert rows(driver) == [("s", 4, 2), ("s", 0, 3), ("t", 1, 4)]
 
@@ -57,7 +57,7 @@ def test_the_timestamp_is_the_greatest_of_the_group() -> None:
     ]
 
 
-def test_subtracting_comes_before_adding() -> None:
+def test_the_old_value_is_subtracted_before_the_new_one_is_added() -> None:
     app = App("test")
     app.table("in", value=str).group_by(lambda word: ("all", word), value=str).reduce(
         lambda agg, word: f"{agg}+{word}", lambda agg, word: f"{agg}-{word}"
@@ -65,7 +65,7 @@ def test_subtracting_comes_before_adding() -> None:
     assert rows(run(app, ("a", "x", 1), ("a", "y", 2))) == [("all", "x", 1), ("all", "x-x+y", 2)]
 
 
-def test_a_subtractor_that_gives_none_deletes_the_group_and_it_begins_anew() -> None:
+def test_a_subtractor_that_returns_none_deletes_the_group_which_then_starts_over() -> None:
     app = App("test")
     app.table("in", value=int).group_by(lambda n: ("all", n), value=int).reduce(
         lambda total, n: total + n, lambda total, n: total - n or None, store="total"

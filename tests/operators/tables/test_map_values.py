@@ -1,6 +1,6 @@
-"""Table.map_values: the same rows with new values; the function is not called for deletions."""
+"""Table.map_values: sets a new value for each row; the function is not called for deletions."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type, misc"
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def test_the_function_may_take_the_key() -> None:
     assert rows(run(app, ("a", "x", 0))) == [("a", "ax", 0)]
 
 
-def test_a_deletion_stays_one_and_the_function_is_not_called() -> None:
+def test_a_deletion_passes_and_the_function_is_not_called() -> None:
     app = App("test")
     app.table("in", value=int).map_values(lambda n: n * 2, value=int).to_stream().to("out")
     assert rows(run(app, ("a", 1, 0), ("a", None, 1), ("b", None, 2))) == [("a", 2, 0), ("a", None, 1), ("b", None, 2)]
@@ -44,7 +44,7 @@ def test_a_new_value_that_is_null_deletes_the_row() -> None:
     assert driver.store("mapped").get("a") is None
 
 
-def test_an_update_that_is_out_of_order_counts_like_any_other() -> None:
+def test_an_out_of_order_update_is_applied_like_any_other() -> None:
     app = App("test")
     app.table("in", value=int).map_values(lambda n: -n, value=int, store="mapped").to_stream().to("out")
     driver = run(app, ("a", 1, 9), ("a", 2, 4), ("a", 3, 4))
@@ -52,7 +52,7 @@ def test_an_update_that_is_out_of_order_counts_like_any_other() -> None:
     assert driver.store("mapped", timestamped=True).get("a") == (-3, 4)
 
 
-def test_old_values_are_mapped_too_for_a_grouping_below() -> None:
+def test_old_values_are_mapped_for_a_downstream_grouping() -> None:
     app = App("test")
     doubled = app.table("in", value=int).map_values(lambda n: n * 2, value=int)
     doubled.group_by(lambda n: ("all", n), value=int).reduce(

@@ -1,4 +1,4 @@
-"""Results depend neither on restarts nor on how the records are cut into batches."""
+"""Results depend neither on restarts nor on batch boundaries."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ TABLES: dict[str, Callable[[App], Any]] = {
 
 
 def records(seed: int) -> list[tuple[Any, ...]]:
-    chance, time, found = random.Random(seed), 0, []
+    chance, time, generated = random.Random(seed), 0, []
     for _ in range(60):
         time += chance.choice([0, 1, 1, 2, 5])
         behind = chance.choice([0, 0, 3, 12])
         key, value = chance.choice(["a", "b", "c", "d", None]), chance.choice([1, 2, 3, 4, None])
-        found.append((key, value, max(0, time - behind)))
-    return found
+        generated.append((key, value, max(0, time - behind)))
+    return generated
 
 
 def build(name: str) -> App:
@@ -67,7 +67,7 @@ def test_batches_of_any_size_change_nothing(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_rows_live_exactly_as_long_as_their_time_to_live(seed: int) -> None:
+def test_rows_expire_exactly_after_their_time_to_live(seed: int) -> None:
     alive: dict[str, int] = {}
     now, app = 0, App("test")
     app.table("in", value=int, ttl=5, store="rows")
@@ -79,6 +79,6 @@ def test_rows_live_exactly_as_long_as_their_time_to_live(seed: int) -> None:
             alive.pop(key, None)
         elif key is not None:
             alive[key] = max(alive.get(key, 0), time)
-        if moved:  # expiry is looked at when time moves
+        if moved:  # rows expire when stream time advances
             alive = {k: t for k, t in alive.items() if now - t <= 5}
         assert {k for k, _ in driver.store("rows").all()} == set(alive)

@@ -1,6 +1,6 @@
-"""Table.suppress(until_window_closes()): one final result for each window."""
+"""Table.suppress(until_window_closes()): emits one final result for each window."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type"
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def counts(window: Any, **options: Any) -> App:
     return app
 
 
-def test_a_window_comes_out_once_with_its_last_value_and_that_ones_timestamp() -> None:
+def test_a_window_is_emitted_once_with_its_last_value_and_its_timestamp() -> None:
     driver = run(counts(tumbling(10)), ("a", "x", 1), ("a", "x", 7), ("a", "x", 3), ("a", "x", 12))
     assert rows(driver) == [(("a", 0, 10), 3, 7)]
 
@@ -47,7 +47,7 @@ def test_a_sliding_window_closes_when_stream_time_reaches_end_and_grace() -> Non
     assert rows(driver) == [(("a", 10, 20), 1, 20)]
 
 
-def test_without_grace_a_sliding_window_leaves_with_every_update() -> None:
+def test_without_grace_a_sliding_window_is_emitted_with_every_update() -> None:
     driver = run(counts(sliding(10)), ("a", "x", 20), ("a", "x", 20))
     assert rows(driver) == [(("a", 10, 20), 1, 20), (("a", 10, 20), 2, 20)]
 
@@ -59,20 +59,20 @@ def test_a_session_closes_when_stream_time_reaches_end_gap_and_grace() -> None:
     assert rows(driver) == [(("a", 0, 3), 2, 3)]
 
 
-def test_deletions_are_not_passed_on() -> None:
+def test_deletions_are_not_emitted() -> None:
     # the session [0, 0] was deleted when it grew to [0, 3]
     driver = run(counts(session(5)), ("a", "x", 0), ("a", "x", 3), ("b", "x", 50))
     assert rows(driver) == [(("a", 0, 3), 2, 3)]
 
 
-def test_a_row_that_a_filter_deletes_before_the_window_closes_does_not_come_out() -> None:
+def test_a_row_that_a_filter_deletes_before_the_window_closes_is_not_emitted() -> None:
     app = App("test")
     table = app.stream("in", value=str).group_by_key().windowed_by(tumbling(10)).count()
     table.filter(lambda n: n == 1).suppress(until_window_closes()).to_stream().to("out")
     assert rows(run(app, ("a", "x", 0), ("a", "x", 1), ("b", "x", 2), ("b", "x", 20))) == [(("b", 0, 10), 1, 2)]
 
 
-def test_windows_that_close_together_come_out_by_end_then_key() -> None:
+def test_windows_that_close_together_are_emitted_by_end_then_key() -> None:
     driver = run(counts(tumbling(10)), ("b", "x", 1), ("a", "x", 5), ("a", "x", 3), ("c", "x", 12), ("d", "x", 99))
     # [0, 10) closes with the fourth record, [10, 20) with the fifth
     assert [key for key, _, _ in rows(driver)] == [("a", 0, 10), ("b", 0, 10), ("c", 10, 20)]
@@ -83,7 +83,7 @@ def test_a_jump_in_time_loses_nothing() -> None:
     assert [key for key, _, _ in rows(driver)] == [("a", 0, 10), ("a", 10, 20), ("a", 20, 30)]
 
 
-def test_a_late_record_that_was_dropped_does_not_bring_a_window_back() -> None:
+def test_a_dropped_late_record_does_not_emit_a_window_again() -> None:
     driver = run(counts(tumbling(10)), ("a", "x", 5), ("a", "x", 10), ("a", "x", 6))
     assert rows(driver) == [(("a", 0, 10), 1, 5)]
     assert driver.dropped == {("in-count", "late"): 1}
@@ -95,25 +95,25 @@ def test_null_keys_are_dropped_and_null_values_are_counted() -> None:
     assert driver.dropped == {("in-count", "null key"): 1}
 
 
-def test_headers_are_those_of_the_record_itself_not_of_the_one_that_closed_the_window() -> None:
+def test_headers_are_those_of_the_last_update_not_of_the_record_that_closed_the_window() -> None:
     driver = run(counts(tumbling(10)), ("a", "x", 1, {"n": "1"}), ("a", "x", 2, {"n": "2"}), ("a", "x", 10, {"n": "3"}))
     assert driver.output("out").read().headers == (("n", b"2"),)
 
 
-def test_more_rows_than_may_wait_stop_the_application() -> None:
+def test_too_many_buffered_rows_stop_the_application() -> None:
     driver = run(counts(tumbling(10), max_records=2), ("a", "x", 1), ("b", "x", 2), ("a", "x", 3))
     with pytest.raises(MillstreamError, match="3 rows"):
         send(driver, ("c", "x", 4))
 
 
-def test_more_bytes_than_may_wait_stop_the_application() -> None:
+def test_too_many_buffered_bytes_stop_the_application() -> None:
     # key 1 byte, start 8 bytes, count 8 bytes
     driver = run(counts(tumbling(10), max_bytes=34), ("a", "x", 1), ("b", "x", 2))
     with pytest.raises(MillstreamError, match="51 bytes"):
         send(driver, ("c", "x", 4))
 
 
-def test_what_waits_survives_a_restart() -> None:
+def test_the_buffer_survives_a_restart() -> None:
     driver = run(counts(tumbling(10)), ("a", "x", 1), ("a", "x", 2))
     driver.restart()
     send(driver, ("a", "x", 10))
@@ -130,6 +130,6 @@ def test_a_versioned_table_is_refused() -> None:
     refused(lambda: table.suppress(until_window_closes()), "versioned")
 
 
-def test_what_is_no_suppression_is_refused() -> None:
+def test_an_object_that_is_not_a_suppression_is_refused() -> None:
     table = App("test").table("in")
     refused(lambda: table.suppress("10s"), "until_window_closes", "until_time_limit", hint=False)

@@ -1,6 +1,6 @@
-"""App.table: the last value of each key; a null value deletes the row."""
+"""App.table: the latest value of each key; a null value deletes the row."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="call-overload"
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from millstream import App, Materialized, TestDriver, tumbling
 from millstream.errors import UnknownStoreError
 
 
-def test_the_last_value_to_come_is_the_row() -> None:
+def test_the_last_value_to_arrive_is_the_row() -> None:
     app = App("test")
     app.table("in", value=str, store="rows")
     driver = run(app, ("a", "x", 1), ("b", "y", 2), ("a", "z", 3))
     assert list(driver.store("rows").all()) == [("a", "z"), ("b", "y")]
 
 
-def test_every_update_comes_out_equal_values_too() -> None:
+def test_every_update_is_emitted_also_equal_values() -> None:
     app = App("test")
     app.table("in", value=str).to_stream().to("out")
     assert rows(run(app, ("a", "x", 1), ("a", "x", 2))) == [("a", "x", 1), ("a", "x", 2)]
 
 
-def test_a_null_value_deletes_the_row_and_comes_out() -> None:
+def test_a_null_value_deletes_the_row_and_is_emitted() -> None:
     app = App("test")
     app.table("in", value=str, store="rows").to_stream().to("out")
     driver = run(app, ("a", "x", 1), ("a", None, 2))
@@ -33,7 +33,7 @@ def test_a_null_value_deletes_the_row_and_comes_out() -> None:
     assert driver.store("rows").get("a") is None
 
 
-def test_a_null_value_of_an_unknown_key_comes_out_too() -> None:
+def test_a_null_value_of_an_unknown_key_is_emitted() -> None:
     app = App("test")
     app.table("in", value=str, store="rows").to_stream().to("out")
     assert rows(run(app, ("a", None, 1))) == [("a", None, 1)]
@@ -47,7 +47,7 @@ def test_null_keys_are_dropped_and_counted() -> None:
     assert driver.dropped == {("rows", "null key"): 2}
 
 
-def test_a_record_that_is_out_of_order_wins_all_the_same_and_keeps_its_timestamp() -> None:
+def test_an_out_of_order_record_replaces_the_row_and_keeps_its_timestamp() -> None:
     app = App("test")
     app.table("in", value=str, store="rows").to_stream().to("out")
     driver = run(app, ("a", "new", 9), ("a", "old", 4))
@@ -55,13 +55,13 @@ def test_a_record_that_is_out_of_order_wins_all_the_same_and_keeps_its_timestamp
     assert driver.store("rows", timestamped=True).get("a") == ("old", 4)
 
 
-def test_of_equal_timestamps_the_later_record_wins() -> None:
+def test_of_equal_timestamps_the_later_record_is_the_row() -> None:
     app = App("test")
     app.table("in", value=str, store="rows")
     assert run(app, ("a", "x", 1), ("a", "y", 1)).store("rows").get("a") == "y"
 
 
-def test_a_table_is_kept_in_the_partition_of_its_key_and_read_as_one() -> None:
+def test_rows_are_stored_by_partition_and_queried_as_one_store() -> None:
     app = App("test")
     app.table("in", value=int, store="rows")
     driver = run(app, *((key, n, 0) for n, key in enumerate("dbca")), partitions=3)
@@ -82,7 +82,7 @@ def test_only_a_store_of_that_name_can_be_queried() -> None:
     assert app.table("other").queryable_store_name is None
 
 
-def test_an_aggregate_without_a_named_store_has_none_to_query() -> None:
+def test_an_aggregate_without_a_named_store_cannot_be_queried() -> None:
     counts = App("test").stream("in").group_by_key().count()
     assert counts.queryable_store_name is None
 
@@ -97,7 +97,7 @@ def test_retention_is_for_windows() -> None:
     refused(lambda: App("test").table("in", store=Materialized("rows", retention="1h")), "retention", "history=")
 
 
-def test_a_store_that_is_neither_a_name_nor_options_is_refused() -> None:
+def test_a_store_option_of_another_type_is_refused() -> None:
     refused(lambda: App("test").table("in", store=5), "store", 'store="counts"')
 
 
@@ -109,7 +109,7 @@ def test_a_store_is_found_by_its_table() -> None:
         assert driver.store(counts).get("a") == driver.store("counts").get("a") == 1
 
 
-def test_a_table_whose_store_cannot_be_meant_is_refused() -> None:
+def test_a_table_without_a_named_key_value_store_is_refused() -> None:
     app = App("test")
     stream = app.stream("in", value=str)
     unnamed = stream.group_by_key().count()

@@ -1,6 +1,6 @@
-"""Table.transform_values: the same rows with new values, by a function that is also called for deletions."""
+"""Table.transform_values: sets a new value for each row, by a function that is also called for deletions."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type, misc"
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def test_the_function_is_called_for_deletions_with_none() -> None:
     ]
 
 
-def test_what_the_function_makes_of_a_deletion_is_kept_in_the_store() -> None:
+def test_the_result_for_a_deletion_is_stored() -> None:
     app = App("test")
     app.table("in", value=str).transform_values(shout, store="words")
     assert list(run(app, ("a", "x", 0), ("a", None, 1)).store("words").all()) == [("a", "gone")]
 
 
-def test_a_function_that_gives_none_deletes_the_row() -> None:
+def test_a_function_that_returns_none_deletes_the_row() -> None:
     app = App("test")
     app.table("in", value=str).transform_values(lambda word: None, value=str, store="words").to_stream().to("out")
     driver = run(app, ("a", "x", 0))
@@ -51,13 +51,13 @@ def test_null_keys_are_dropped_by_the_table() -> None:
     assert (rows(driver), driver.dropped) == ([], {("rows", "null key"): 1})
 
 
-def test_an_update_that_is_out_of_order_counts_like_any_other() -> None:
+def test_an_out_of_order_update_is_applied_like_any_other() -> None:
     app = App("test")
     app.table("in", value=str).transform_values(shout).to_stream().to("out")
     assert rows(run(app, ("a", "x", 9), ("a", "y", 4), ("a", "z", 4))) == [("a", "X", 9), ("a", "Y", 4), ("a", "Z", 4)]
 
 
-def test_a_row_that_is_absent_above_is_absent_below_when_it_is_looked_up() -> None:
+def test_a_row_that_is_absent_upstream_is_absent_in_lookups() -> None:
     app = App("test")
     right = app.table("right", value=str).transform_values(shout)
     app.table("in", value=str).join(right, lambda a, b: a + b, value=str).to_stream().to("out")

@@ -16,31 +16,31 @@ def expiring(ttl: Any = 10) -> App:
     return app
 
 
-def test_a_row_lives_as_long_as_its_time_to_live_and_not_a_millisecond_longer() -> None:
+def test_a_row_expires_exactly_after_its_time_to_live() -> None:
     driver = run(expiring(10), ("a", "x", 0), ("b", "y", 10))
     assert driver.store("rows").get("a") == "x"
     send(driver, ("b", "z", 11))
     assert driver.store("rows").get("a") is None
 
 
-def test_the_deletion_comes_out_behind_the_record_that_moved_time_with_the_time_at_which_the_row_expired() -> None:
+def test_the_deletion_follows_the_record_that_advanced_time_and_has_the_time_of_expiry() -> None:
     driver = run(expiring(10), ("a", "x", 0), ("b", "y", 50))
     assert rows(driver) == [("a", "x", 0), ("b", "y", 50), ("a", None, 10)]
 
 
-def test_an_update_makes_the_row_live_longer_an_equal_value_too() -> None:
+def test_an_update_extends_the_life_of_the_row_also_with_an_equal_value() -> None:
     driver = run(expiring(10), ("a", "x", 0), ("a", "x", 5), ("b", "y", 15))
     assert driver.store("rows").get("a") == "x"
     send(driver, ("b", "y", 16))
     assert rows(driver)[-1] == ("a", None, 15)
 
 
-def test_an_update_that_comes_too_late_is_taken_before_the_row_is_deleted() -> None:
+def test_an_update_after_the_time_of_expiry_is_applied_before_the_row_is_deleted() -> None:
     driver = run(expiring(10), ("a", "x", 0), ("a", "y", 50))
     assert rows(driver) == [("a", "x", 0), ("a", "y", 50)]
 
 
-def test_an_update_that_is_out_of_order_does_not_shorten_the_life_of_the_row() -> None:
+def test_an_out_of_order_update_does_not_shorten_the_life_of_the_row() -> None:
     driver = run(expiring(10), ("a", "x", 20), ("a", "y", 5), ("b", "z", 30))
     assert driver.store("rows").get("a") == "y"
     send(driver, ("b", "z", 31))
@@ -57,7 +57,7 @@ def test_each_row_expires_at_its_own_time() -> None:
     assert sorted(rows(driver)[4:]) == [("a", None, 11), ("b", None, 13), ("c", None, 12)]
 
 
-def test_a_row_expires_in_time_whatever_rows_of_other_keys_are_younger() -> None:
+def test_a_row_expires_independently_of_younger_rows() -> None:
     driver = run(expiring(10), ("b", "x", 0), ("a", "x", 5), ("c", "x", 11))
     assert rows(driver)[3:] == [("b", None, 10)]
 
@@ -67,13 +67,13 @@ def test_a_row_that_was_deleted_does_not_expire_again() -> None:
     assert rows(driver) == [("a", "x", 0), ("a", None, 5), ("b", "y", 50)]
 
 
-def test_a_row_that_expired_may_come_back_and_expire_again() -> None:
+def test_an_expired_row_may_be_inserted_and_expire_again() -> None:
     driver = run(expiring(10), ("a", "x", 0), ("b", "y", 20), ("a", "z", 25), ("b", "y", 30), ("c", "x", 36))
     assert rows(driver)[2] == ("a", None, 10)
     assert rows(driver)[-1] == ("a", None, 35)
 
 
-def test_a_row_that_comes_already_expired_is_deleted_when_time_next_moves() -> None:
+def test_a_row_that_arrives_expired_is_deleted_when_time_next_advances() -> None:
     driver = run(expiring(10), ("b", "y", 100), ("a", "x", 5))
     assert driver.store("rows").get("a") == "x"
     send(driver, ("b", "y", 101))
@@ -85,20 +85,20 @@ def test_null_keys_are_dropped_and_counted() -> None:
     assert (rows(driver), driver.dropped) == ([], {("table", "null key"): 1})
 
 
-def test_an_aggregate_below_follows() -> None:
+def test_a_downstream_aggregate_is_updated() -> None:
     app = App("test")
     app.table("in", value=str, ttl=10).group_by(lambda key, word: (word, key), value=str).count().to_stream().to("out")
     driver = run(app, ("a", "x", 0), ("b", "x", 5), ("c", "y", 11))
     assert rows(driver) == [("x", 1, 0), ("x", 2, 5), ("y", 1, 11), ("x", 1, 10)]
 
 
-def test_a_stream_may_become_a_table_that_expires() -> None:
+def test_to_table_takes_a_time_to_live() -> None:
     app = App("test")
     app.stream("in", value=str).to_table(ttl="10ms", store="rows")
     assert list(run(app, ("a", "x", 0), ("b", "y", 11)).store("rows").all()) == [("b", "y")]
 
 
-def test_it_survives_a_restart() -> None:
+def test_pending_expiry_survives_a_restart() -> None:
     driver = run(expiring(10), ("a", "x", 0))
     driver.restart()
     send(driver, ("b", "y", 50))

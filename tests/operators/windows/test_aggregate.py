@@ -1,6 +1,6 @@
 """GroupedStream.aggregate: combines the values of each key into an aggregate of any type."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type, misc, operator"
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def lists() -> App:
 
 
 def until_stop() -> App:
-    """Counts words; the word 'stop' makes the aggregate null."""
+    """Returns a count of words; the word 'stop' sets the aggregate to null."""
     app = App("test")
     app.stream("in", value=str).group_by_key().aggregate(
         lambda: 10, lambda word, n: None if word == "stop" else n + 1, value=int, store="counts"
@@ -27,7 +27,7 @@ def until_stop() -> App:
     return app
 
 
-def test_it_begins_with_the_initializer_and_adds_in_the_order_of_arrival() -> None:
+def test_aggregation_starts_with_the_initializer_and_adds_in_order_of_arrival() -> None:
     driver = run(lists(), ("a", "x", 1), ("b", "q", 2), ("a", "y", 3))
     assert rows(driver) == [("a", ["x"], 1), ("b", ["q"], 2), ("a", ["x", "y"], 3)]
 
@@ -46,27 +46,27 @@ def test_null_keys_and_null_values_are_dropped_and_counted() -> None:
     assert driver.dropped == {("aggregate", "null key"): 1, ("aggregate", "null value"): 1}
 
 
-def test_a_record_that_is_out_of_order_is_added_last_and_the_timestamp_stays_the_greatest() -> None:
+def test_an_out_of_order_record_is_added_last_and_the_timestamp_stays_the_greatest() -> None:
     driver = run(lists(), ("a", "x", 9), ("a", "y", 4), ("a", "z", 9))
     assert rows(driver) == [("a", ["x"], 9), ("a", ["x", "y"], 9), ("a", ["x", "y", "z"], 9)]
 
 
-def test_an_aggregator_that_gives_none_deletes_the_row_and_says_so() -> None:
+def test_an_aggregator_that_returns_none_deletes_the_row_and_emits_the_deletion() -> None:
     driver = run(until_stop(), ("a", "x", 1), ("a", "stop", 2))
     assert rows(driver) == [("a", 11, 1), ("a", None, 2)]
     assert driver.store("counts").get("a") is None
 
 
-def test_after_that_the_row_begins_with_the_initializer_and_the_time_of_the_new_record() -> None:
+def test_a_deleted_row_starts_over_with_the_initializer_and_the_time_of_the_new_record() -> None:
     driver = run(until_stop(), ("a", "x", 9), ("a", "stop", 9), ("a", "y", 4))
     assert rows(driver)[2:] == [("a", 11, 4)]
 
 
-def test_a_first_aggregate_of_none_deletes_a_row_that_is_not_there() -> None:
+def test_an_initial_aggregate_of_none_emits_a_deletion() -> None:
     assert rows(run(until_stop(), ("a", "stop", 1))) == [("a", None, 1)]
 
 
-def test_each_key_has_an_initial_aggregate_of_its_own_even_if_it_is_changed_in_place() -> None:
+def test_each_key_has_its_own_initial_aggregate_even_if_it_is_changed_in_place() -> None:
     def append(word: str, words: list[str]) -> list[str]:
         words.append(word)
         return words
@@ -77,7 +77,7 @@ def test_each_key_has_an_initial_aggregate_of_its_own_even_if_it_is_changed_in_p
     assert rows(driver) == [("a", ["x"], 1), ("b", ["y"], 2), ("a", ["x", "z"], 3)]
 
 
-def test_the_annotation_of_the_aggregator_tells_the_serde() -> None:
+def test_the_annotation_of_the_aggregator_determines_the_serde() -> None:
     def longest(word: str, agg: int) -> int:
         return max(agg, len(word))
 

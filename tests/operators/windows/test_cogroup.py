@@ -1,6 +1,6 @@
-"""cogroup: one aggregate over several grouped streams, each with an aggregator of its own."""
+"""cogroup: one aggregate over several grouped streams, each with its own aggregator."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type"
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from millstream import App, TestDriver, TopologyError
 
 
 def carts() -> TestDriver:
-    """What a key clicked and bought, in one list."""
+    """Returns the clicks and orders of each key in one list."""
     app = App("test")
     clicks = app.stream("clicks", value=str).group_by_key()
     orders = app.stream("orders", value=int).group_by_key()
@@ -46,7 +46,7 @@ def test_the_timestamp_is_the_greatest_of_all_streams() -> None:
     assert [time for _, _, time in rows(driver)] == [9, 9, 9]
 
 
-def test_an_aggregator_that_gives_none_deletes_the_row_for_all() -> None:
+def test_an_aggregator_that_returns_none_deletes_the_row_for_all() -> None:
     app = App("test")
     adds, resets = app.stream("adds", value=int).group_by_key(), app.stream("resets", value=str).group_by_key()
     adds.cogroup(lambda n, total: total + n).cogroup(resets, lambda word, total: None).aggregate(
@@ -59,7 +59,7 @@ def test_an_aggregator_that_gives_none_deletes_the_row_for_all() -> None:
     assert rows(driver) == [("a", 3, 1), ("a", None, 2), ("a", 4, 3)]
 
 
-def test_one_stream_alone_is_an_aggregate() -> None:
+def test_a_cogroup_of_one_stream_is_an_aggregate() -> None:
     app = App("test")
     app.stream("in", value=int).group_by_key().cogroup(lambda n, total: total + n).aggregate(
         lambda: 0, value=int

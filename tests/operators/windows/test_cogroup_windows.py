@@ -1,6 +1,6 @@
-"""cogroup in windows: the rows of each window are shared, but each stream has its own time."""
+"""cogroup in windows: the streams share the rows of each window, but each has its own time."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type"
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from millstream import App, Materialized, TestDriver, hopping, session, sliding,
 
 
 def traces(window: Any, merger: Any = None, retention: int | None = None) -> TestDriver:
-    """Left records are added as they are, right ones in capitals."""
+    """Adds left records unchanged, and right ones in capitals."""
     app = App("test")
     left, right = (app.stream(topic, value=str).group_by_key() for topic in ("left", "right"))
     left.cogroup(lambda word, agg: agg + word).cogroup(right, lambda word, agg: agg + word.upper()).windowed_by(
@@ -55,7 +55,7 @@ def test_sessions_are_shared_and_merged() -> None:
     assert rows(driver)[2:] == [(("a", 0, 0), None, 0), (("a", 15, 15), None, 15), (("a", 0, 15), "xYz", 15)]
 
 
-def test_each_stream_has_its_own_time_so_one_does_not_make_the_other_late() -> None:
+def test_each_stream_has_its_own_time_so_records_of_one_do_not_make_the_other_late() -> None:
     driver = traces(tumbling(10), retention=1_000)
     send(driver, ("a", "x", 1), topic="left")
     send(driver, ("b", "y", 100), topic="right")
@@ -66,7 +66,7 @@ def test_each_stream_has_its_own_time_so_one_does_not_make_the_other_late() -> N
     assert next(iter(driver.dropped))[1] == "late"
 
 
-def test_but_the_store_forgets_by_the_latest_of_all() -> None:
+def test_the_store_evicts_by_the_latest_time_of_all_streams() -> None:
     driver = traces(tumbling(10))
     send(driver, ("a", "x", 1), topic="left")
     send(driver, ("b", "y", 100), topic="right")
@@ -74,7 +74,7 @@ def test_but_the_store_forgets_by_the_latest_of_all() -> None:
     assert rows(driver)[-1] == (("a", 0, 10), "z", 5)
 
 
-def test_null_keys_are_dropped_and_null_values_given_to_the_aggregator() -> None:
+def test_null_keys_are_dropped_and_null_values_passed_to_the_aggregator() -> None:
     app = App("test")
     left, right = (app.stream(topic, value=str).group_by_key() for topic in ("left", "right"))
     left.cogroup(lambda word, n: n + 1).cogroup(right, lambda word, n: n + 10).windowed_by(tumbling(10)).aggregate(
@@ -86,7 +86,7 @@ def test_null_keys_are_dropped_and_null_values_given_to_the_aggregator() -> None
     assert list(driver.dropped.values()) == [1]
 
 
-def test_records_that_are_out_of_order_or_of_equal_time_keep_the_greatest_timestamp() -> None:
+def test_out_of_order_records_and_records_of_equal_time_keep_the_greatest_timestamp() -> None:
     driver = traces(tumbling(10))
     send(driver, ("a", "x", 7), topic="left")
     send(driver, ("a", "y", 3), ("a", "z", 7), topic="right")
@@ -98,6 +98,6 @@ def test_sessions_without_a_merger_are_refused() -> None:
     refused(lambda: cogrouped.windowed_by(session(10)).aggregate(list), "merger")
 
 
-def test_what_is_no_window_is_refused() -> None:
+def test_an_object_that_is_not_a_window_is_refused() -> None:
     cogrouped = App("test").stream("in").group_by_key().cogroup(lambda v, agg: agg)
     refused(lambda: cogrouped.windowed_by("10s"), "expected windows", "tumbling")

@@ -31,17 +31,17 @@ def test_null_values_are_dropped_and_counted() -> None:
     assert driver.dropped == {("count", "null value"): 2}
 
 
-def test_a_record_that_is_out_of_order_counts_and_the_timestamp_stays_the_greatest() -> None:
+def test_an_out_of_order_record_is_counted_and_the_timestamp_stays_the_greatest() -> None:
     driver = run(counting(), ("a", "x", 9), ("a", "x", 4), ("a", "x", 12))
     assert rows(driver) == [("a", 1, 9), ("a", 2, 9), ("a", 3, 12)]
     assert driver.store("counts", timestamped=True).get("a") == (3, 12)
 
 
-def test_records_of_equal_timestamps_all_count() -> None:
+def test_records_of_equal_timestamps_are_all_counted() -> None:
     assert rows(run(counting(), ("a", "x", 5), ("a", "x", 5))) == [("a", 1, 5), ("a", 2, 5)]
 
 
-def test_nothing_is_ever_late_without_windows() -> None:
+def test_without_windows_no_record_is_late() -> None:
     driver = run(counting(), ("b", "x", 1_000_000), ("a", "x", 0))
     assert rows(driver)[1:] == [("a", 1, 0)]
     assert driver.dropped == {}
@@ -55,7 +55,7 @@ def test_group_by_counts_by_a_new_key_through_a_repartition_topic() -> None:
     assert driver.produced_topics == {"out", "test-words-repartition"}
 
 
-def test_records_without_a_group_are_dropped_and_counted_before_the_repartition_topic() -> None:
+def test_records_with_a_null_group_are_dropped_and_counted_before_the_repartition_topic() -> None:
     app = App("test")
     app.stream("in", value=str).group_by(lambda word: word, name="words").count().to_stream().to("out")
     driver = run(app, ("a", None, 1))
@@ -63,7 +63,7 @@ def test_records_without_a_group_are_dropped_and_counted_before_the_repartition_
     assert driver.dropped == {("words-repartition", "null key before repartition"): 1}
 
 
-def test_a_named_grouping_has_one_topic_however_often_it_is_aggregated() -> None:
+def test_all_aggregations_of_a_named_grouping_share_one_topic() -> None:
     app = App("test")
     grouped = app.stream("in", value=str).group_by(lambda word: word, key=str, name="words")
     grouped.count(store="one")
@@ -73,7 +73,7 @@ def test_a_named_grouping_has_one_topic_however_often_it_is_aggregated() -> None
     assert (driver.store("one").get("x"), driver.store("two").get("x")) == (1, 1)
 
 
-def test_without_a_name_each_aggregate_has_a_topic_of_its_own_named_after_its_store() -> None:
+def test_without_a_name_each_aggregate_has_its_own_topic_named_after_its_store() -> None:
     app = App("test")
     grouped = app.stream("in", value=str).group_by(lambda word: word, key=str)
     grouped.count(store="one")
@@ -81,14 +81,14 @@ def test_without_a_name_each_aggregate_has_a_topic_of_its_own_named_after_its_st
     assert run(app, ("a", "x", 1)).produced_topics == {"test-one-repartition", "test-two-repartition"}
 
 
-def test_keys_meet_whatever_partition_their_records_came_from() -> None:
+def test_a_key_is_counted_across_the_partitions_of_its_records() -> None:
     app = App("test")
     app.stream("in", value=str).group_by(lambda word: word, key=str).count(store="counts")
     driver = send(TestDriver(app, partitions=3), *((key, "x", 0) for key in "abcdef"))
     assert driver.store("counts").get("x") == 6
 
 
-def test_results_do_not_depend_on_how_the_records_are_cut_into_batches() -> None:
+def test_results_do_not_depend_on_batch_boundaries() -> None:
     records = [(key, "x", time) for time, key in enumerate("abacabadabacaba")]
     expected = rows(run(counting(), *records))
     for seed in range(5):

@@ -1,4 +1,4 @@
-"""What is made of a windowed table still knows its late records."""
+"""Tables derived from a windowed table have its late records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from millstream import App, TestDriver, WindowedTable, tumbling, until_window_cl
         lambda windows: windows.count().suppress(until_window_closes()),
     ],
 )
-def test_late_records_are_those_of_the_aggregate(make: Any) -> None:
+def test_a_derived_table_has_the_late_records_of_the_aggregate(make: Any) -> None:
     app = App("test")
     table = make(app.stream("in", key=str, value=int).group_by_key().windowed_by(tumbling(10)))
     assert isinstance(table, WindowedTable)

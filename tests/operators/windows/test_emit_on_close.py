@@ -1,6 +1,6 @@
-"""windowed_by(…, emit="close"): each window comes out once, when it has closed."""
+"""windowed_by(…, emit="close"): each window is emitted once, when it closes."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type, operator"
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_a_sliding_window_closes_when_stream_time_has_passed_end_and_grace() -> 
     assert rows(driver) == [(("a", 10, 20), 1, 20)]
 
 
-def test_a_record_before_the_difference_of_a_sliding_window_closes_nothing_the_next_one_does() -> None:
+def test_a_record_before_the_difference_of_a_sliding_window_closes_no_window_but_the_next_one_does() -> None:
     driver = run(final(sliding(10)), ("a", "x", 0), ("b", "x", 9))
     send(driver, ("b", "x", 11))
     # [0, 10] of both keys; b has [10, 20] and [1, 11] open
@@ -56,7 +56,7 @@ def test_a_session_closes_when_stream_time_has_passed_end_gap_and_grace() -> Non
     assert rows(driver) == [(("a", 0, 3), 2, 3)]
 
 
-def test_a_session_that_was_merged_into_another_does_not_come_out() -> None:
+def test_a_session_that_was_merged_into_another_is_not_emitted() -> None:
     driver = run(final(session(10, grace=100)), ("a", "x", 0), ("a", "x", 20), ("a", "x", 10), ("b", "x", 1_000))
     assert rows(driver) == [(("a", 0, 20), 3, 20)]
 
@@ -81,25 +81,25 @@ def test_a_jump_in_time_loses_no_session() -> None:
     assert rows(driver) == [(("a", 0, 0), 1, 0), (("a", 20, 20), 1, 20)]
 
 
-def test_time_windows_that_close_together_come_out_by_start_then_key() -> None:
+def test_time_windows_that_close_together_are_emitted_by_start_then_key() -> None:
     driver = run(final(tumbling(10, grace=50)), ("b", "x", 15), ("a", "x", 15), ("c", "x", 5), ("d", "x", 1_000))
     assert [key for key, _, _ in rows(driver)] == [("c", 0, 10), ("a", 10, 20), ("b", 10, 20)]
 
 
-def test_sessions_that_close_together_come_out_by_end_then_start_then_key() -> None:
+def test_sessions_that_close_together_are_emitted_by_end_then_start_then_key() -> None:
     records = [("b", 5), ("a", 5), ("c", 0), ("c", 5), ("d", 4), ("e", 1_000)]
     driver = run(final(session(10, grace=50)), *((key, "x", time) for key, time in records))
     assert [key for key, _, _ in rows(driver)] == [("d", 4, 4), ("c", 0, 5), ("a", 5, 5), ("b", 5, 5)]
 
 
 def test_the_record_that_closes_a_window_is_aggregated_first() -> None:
-    # it is late for the window that it closes, so it is not in it
+    # the record is late for the window that it closes
     driver = run(final(tumbling(10)), ("a", "x", 5), ("a", "x", 10))
     assert rows(driver) == [(("a", 0, 10), 1, 5)]
     assert driver.store("counts").fetch("a", 10) == 1
 
 
-def test_a_late_record_is_dropped_and_counted_and_brings_nothing_back() -> None:
+def test_a_late_record_is_dropped_and_counted_and_emits_nothing() -> None:
     driver = run(final(tumbling(10)), ("a", "x", 5), ("a", "x", 10), ("a", "x", 6), ("a", "x", 20))
     assert rows(driver) == [(("a", 0, 10), 1, 5), (("a", 10, 20), 1, 10)]
     assert driver.dropped == {("count", "late"): 1}
@@ -112,7 +112,7 @@ def test_null_keys_close_nothing_and_null_values_do() -> None:
     assert rows(driver) == [(("a", 0, 10), 1, 5)]
 
 
-def test_a_row_that_a_null_aggregate_deleted_does_not_come_out() -> None:
+def test_a_row_that_a_null_aggregate_deleted_is_not_emitted() -> None:
     app = App("test")
     windows = app.stream("in", value=str).group_by_key().windowed_by(tumbling(10), emit="close")
     windows.aggregate(lambda: 0, lambda word, n: None if word == "stop" else n + 1, value=int).to_stream().to("out")
@@ -125,7 +125,7 @@ def test_headers_are_those_of_the_record_that_closed_the_window() -> None:
     assert driver.output("out").read().headers == (("n", b"2"),)
 
 
-def test_a_window_comes_out_once_even_across_a_restart() -> None:
+def test_a_window_is_emitted_once_even_across_a_restart() -> None:
     driver = run(final(tumbling(10, grace=5)), ("a", "x", 5), ("b", "x", 15))
     driver.restart()
     send(driver, ("b", "x", 16), ("b", "x", 30))
@@ -137,6 +137,6 @@ def test_an_unlimited_window_never_closes_so_it_is_refused() -> None:
     refused(lambda: grouped.windowed_by(unlimited(), emit="close"), "unlimited")
 
 
-def test_an_unknown_word_for_when_to_emit_is_refused() -> None:
+def test_an_unknown_value_of_emit_is_refused() -> None:
     grouped = App("test").stream("in").group_by_key()
     refused(lambda: grouped.windowed_by(tumbling(10), emit="final"), "emit='final'", hint=False)

@@ -1,4 +1,4 @@
-"""Hopping windows: of one size, beginning every advance; a record is in several of them."""
+"""Hopping windows: overlapping windows of fixed size that start every advance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_record_updates_all_its_windows_in_the_order_of_their_starts() -> None
     ]
 
 
-def test_no_window_begins_before_time_zero() -> None:
+def test_no_window_starts_before_time_zero() -> None:
     assert rows(run(counting(), ("a", "x", 3))) == [(("a", 0, 10), 1, 3)]
 
 
@@ -40,7 +40,7 @@ def test_an_advance_that_does_not_divide_the_size() -> None:
     assert [key for key, _, _ in rows(run(app, ("a", "x", 13)))] == [("a", 4, 14), ("a", 8, 18), ("a", 12, 22)]
 
 
-def test_a_record_may_be_late_for_some_windows_and_not_for_others_each_is_counted() -> None:
+def test_a_record_is_counted_as_late_for_each_closed_window() -> None:
     driver = run(counting(), ("b", "x", 10), ("a", "x", 7))
     assert rows(driver)[2:] == [(("a", 5, 15), 1, 7)]
     assert driver.dropped == {("count", "late"): 1}
@@ -52,14 +52,14 @@ def test_a_record_that_is_late_for_all_its_windows_is_counted_for_each() -> None
     assert driver.dropped == {("count", "late"): 2}
 
 
-def test_with_grace_a_window_takes_records_until_stream_time_reaches_end_and_grace() -> None:
+def test_with_grace_a_window_accepts_records_until_stream_time_reaches_end_and_grace() -> None:
     driver = run(counting(grace=3), ("b", "x", 12), ("a", "x", 4))
     assert rows(driver)[2:] == [(("a", 0, 10), 1, 4)]
     send(driver, ("b", "x", 13), ("a", "x", 4))
     assert driver.dropped == {("count", "late"): 1}
 
 
-def test_null_keys_are_dropped_and_counted_once_and_do_not_move_time() -> None:
+def test_null_keys_are_dropped_and_counted_once_and_do_not_advance_time() -> None:
     driver = run(counting(), (None, "x", 100), ("a", "x", 3))
     assert rows(driver) == [(("a", 0, 10), 1, 3)]
     assert driver.dropped == {("count", "null key"): 1}
@@ -74,11 +74,11 @@ def test_the_timestamp_is_the_greatest_of_each_window() -> None:
     assert rows(driver)[2:] == [(("a", 0, 10), 2, 9), (("a", 0, 10), 3, 9), (("a", 5, 15), 2, 9)]
 
 
-def test_records_of_equal_timestamps_all_count() -> None:
+def test_records_of_equal_timestamps_are_all_counted() -> None:
     assert rows(run(counting(), ("a", "x", 3), ("a", "x", 3)))[1:] == [(("a", 0, 10), 2, 3)]
 
 
-def test_an_advance_of_the_size_is_a_tumbling_window() -> None:
+def test_an_advance_equal_to_the_size_defines_tumbling_windows() -> None:
     assert hopping("10s", "10s", grace="1s") == tumbling("10s", grace="1s")
 
 

@@ -1,6 +1,6 @@
-"""WindowedTable.late: the records that came after all their windows had closed, as a stream of their own."""
+"""WindowedTable.late: the records that arrived after all their windows had closed, as a stream."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="attr-defined"
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def test_of_tumbling_windows() -> None:
     assert driver.dropped == {("count", "late"): 1}
 
 
-def test_of_hopping_windows_only_if_it_was_late_for_all() -> None:
+def test_of_hopping_windows_only_if_late_for_all() -> None:
     driver = late(hopping(10, 5), ("b", "x", 14), ("a", "partly", 8), ("b", "x", 15), ("a", "wholly", 8))
     # at 14, [0, 10) is closed and [5, 15) is open; at 15 both are closed
     assert rows(driver, "late") == [("a", "wholly", 8)]
@@ -54,7 +54,7 @@ def test_null_keys_are_not_late() -> None:
     assert driver.dropped == {("count", "null key"): 1}
 
 
-def test_null_values_are() -> None:
+def test_null_values_are_late() -> None:
     assert rows(late(tumbling(10), ("a", "x", 10), ("a", None, 9)), "late") == [("a", None, 9)]
 
 
@@ -64,14 +64,14 @@ def test_late_records_keep_their_order_timestamps_and_headers() -> None:
     assert driver.output("late").read().headers == (("n", b"1"),)
 
 
-def test_the_stream_has_the_serdes_of_what_was_aggregated() -> None:
+def test_the_stream_has_the_serdes_of_the_aggregated_stream() -> None:
     app = App("test")
     numbers = app.stream("in", key=int, value=int)
     numbers.group_by_key().windowed_by(tumbling(10)).count().late().to("late")
     assert rows(run(app, (1, 7, 10), (1, 8, 9)), "late") == [(1, 8, 9)]
 
 
-def test_behind_a_grouping_by_a_new_key_it_has_that_key() -> None:
+def test_after_a_grouping_by_a_new_key_late_records_have_that_key() -> None:
     app = App("test")
     words = app.stream("in", value=str).group_by(lambda word: word, key=str)
     words.windowed_by(tumbling(10)).count().late().to("late")

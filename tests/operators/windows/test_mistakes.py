@@ -1,6 +1,6 @@
-"""What mistakes with windows give: an error when they are made, with the user's line and a hint."""
+"""Mistakes with windows are refused where they are made, with the user's line and a hint."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type, misc"
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def grouped() -> GroupedStream[Any, Any]:
 
 
 @pytest.mark.parametrize("window", [10, "10s", None, tumbling, join_window(10)])
-def test_what_is_no_window_is_refused(grouped: GroupedStream[Any, Any], window: Any) -> None:
+def test_an_object_that_is_not_a_window_is_refused(grouped: GroupedStream[Any, Any], window: Any) -> None:
     refused(lambda: grouped.windowed_by(window), "expected windows", 'tumbling("1m")')
 
 
@@ -40,17 +40,17 @@ def test_a_merger_of_one_argument_is_refused(grouped: GroupedStream[Any, Any]) -
 
 
 @pytest.mark.parametrize("duration", ["soon", "", "10", "5 s", "1.5s", "10S", True, None, 2.5])
-def test_a_duration_that_cannot_be_read_is_refused_with_a_hint(duration: Any) -> None:
+def test_an_invalid_duration_is_refused_with_a_hint(duration: Any) -> None:
     with pytest.raises(DurationError, match="window size: cannot read") as caught:
         tumbling(duration)
     assert "'1h30m'" in str(caught.value.hint)
 
 
-def test_a_duration_that_cannot_be_read_is_refused_with_the_users_line() -> None:
+def test_an_invalid_duration_is_refused_with_the_users_line() -> None:
     refused(lambda: tumbling("soon"), "cannot read 'soon'")
 
 
-def test_what_cannot_be_read_is_named() -> None:
+def test_the_error_of_an_invalid_duration_names_the_option() -> None:
     with pytest.raises(DurationError, match="grace: cannot read"):
         tumbling(10, grace="late")
     with pytest.raises(DurationError, match="session gap: cannot read"):

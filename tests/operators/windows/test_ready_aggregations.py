@@ -13,11 +13,11 @@ from millstream import App, GroupedStream, col
 Make = Callable[[GroupedStream[str, Any]], Any]
 
 
-def values(make: Make, *given: Any, type_: Any = int) -> list[Any]:
-    """What comes out for values of one key, a millisecond apart."""
+def values(make: Make, *inputs: Any, type_: Any = int) -> list[Any]:
+    """Returns the output for values of one key, a millisecond apart."""
     app = App("test")
     make(app.stream("in", value=type_).group_by_key()).to_stream().to("out")
-    return [value for _, value, _ in rows(run(app, *(("a", value, time) for time, value in enumerate(given))))]
+    return [value for _, value, _ in rows(run(app, *(("a", value, time) for time, value in enumerate(inputs))))]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_every_record_updates_the_result(name: str, make: Make, expected: list[A
         pytest.param(col("n"), id="an expression"),
     ],
 )
-def test_what_is_aggregated_may_be_picked(make: Any, of: Any) -> None:
+def test_of_selects_the_aggregated_value(make: Any, of: Any) -> None:
     assert values(lambda g: make(g, of), {"n": 3}, type_=object) == [3]
 
 
@@ -78,7 +78,7 @@ def test_what_is_aggregated_may_be_picked(make: Any, of: Any) -> None:
         pytest.param(lambda g: g.last(col("n")), [3, 3, 1], id="last"),
     ],
 )
-def test_what_is_picked_as_none_is_passed_over(make: Make, expected: list[Any]) -> None:
+def test_a_selected_value_of_none_is_skipped(make: Make, expected: list[Any]) -> None:
     assert values(make, {"n": 3}, {}, {"n": 1}, type_=object) == expected
 
 
@@ -90,19 +90,19 @@ def test_null_keys_and_null_values_are_dropped_and_counted() -> None:
     assert driver.dropped == {("sum", "null key"): 1, ("sum", "null value"): 1}
 
 
-def test_records_that_are_out_of_order_count_and_the_timestamp_stays_the_greatest() -> None:
+def test_out_of_order_records_are_aggregated_and_the_timestamp_stays_the_greatest() -> None:
     app = App("test")
     app.stream("in", value=int).group_by_key().last().to_stream().to("out")
     assert rows(run(app, ("a", 1, 9), ("a", 2, 4), ("a", 3, 9))) == [("a", 1, 9), ("a", 2, 9), ("a", 3, 9)]
 
 
-def test_of_equal_values_top_k_keeps_the_earlier() -> None:
-    given = [{"n": 1, "id": "x"}, {"n": 1, "id": "y"}, {"n": 2, "id": "z"}]
-    found = values(lambda g: g.top_k(2, by=lambda row: row["n"]), *given, type_=object)
-    assert [[row["id"] for row in rows_] for rows_ in found] == [["x"], ["x", "y"], ["z", "x"]]
+def test_of_equal_values_top_k_retains_the_earlier() -> None:
+    inputs = [{"n": 1, "id": "x"}, {"n": 1, "id": "y"}, {"n": 2, "id": "z"}]
+    tops = values(lambda g: g.top_k(2, by=lambda row: row["n"]), *inputs, type_=object)
+    assert [[row["id"] for row in rows_] for rows_ in tops] == [["x"], ["x", "y"], ["z", "x"]]
 
 
-def test_texts_can_be_compared_too() -> None:
+def test_strings_can_be_compared() -> None:
     assert values(lambda g: g.max(), "x", "b", type_=str) == ["x", "x"]
 
 
@@ -110,7 +110,7 @@ def test_a_sum_of_fractions() -> None:
     assert values(lambda g: g.sum(), 0.5, 0.25, type_=float) == [0.5, 0.75]
 
 
-def test_the_result_can_be_kept_in_a_store() -> None:
+def test_the_result_can_be_stored() -> None:
     app = App("test")
     app.stream("in").group_by(col("shop")).sum(col("n"), store="totals")
     driver = run(app, ("a", {"shop": "x", "n": 3}, 0), ("b", {"shop": "x", "n": 4}, 1))

@@ -1,4 +1,4 @@
-"""Ready aggregations in tumbling windows and in sessions, where they are merged."""
+"""Ready aggregations in tumbling windows and in sessions, which are merged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def results(window: Any, make: Make, *records: tuple[Any, ...]) -> list[tuple[An
 
 
 AGGREGATIONS: dict[str, tuple[Make, Any, Any]] = {
-    # how it is made, what it gives for 3, 1, 4 in one window, and for the sessions (5, 1) and (4) merged by a 2
+    # the aggregation, its result for 3, 1, 4 in one window, and for the sessions (5, 1) and (4) merged by a 2
     "sum": (lambda w: w.sum(), 8, 12),
     "min": (lambda w: w.min(), 1, 1),
     "max": (lambda w: w.max(), 4, 5),
@@ -37,23 +37,23 @@ AGGREGATIONS: dict[str, tuple[Make, Any, Any]] = {
 @pytest.mark.parametrize("name", AGGREGATIONS)
 def test_in_a_tumbling_window(name: str) -> None:
     make, expected, _ = AGGREGATIONS[name]
-    found = results(tumbling(10), make, ("a", 3, 1), ("a", 1, 2), ("a", 4, 3))
-    assert found[-1] == (("a", 0, 10), expected, 3)
+    outputs = results(tumbling(10), make, ("a", 3, 1), ("a", 1, 2), ("a", 4, 3))
+    assert outputs[-1] == (("a", 0, 10), expected, 3)
 
 
 @pytest.mark.parametrize("name", AGGREGATIONS)
-def test_each_tumbling_window_begins_anew(name: str) -> None:
+def test_each_tumbling_window_has_its_own_aggregate(name: str) -> None:
     make, _, _ = AGGREGATIONS[name]
-    found = results(tumbling(10), make, ("a", 3, 1), ("a", 5, 11))
+    outputs = results(tumbling(10), make, ("a", 3, 1), ("a", 5, 11))
     alone = results(tumbling(10), make, ("a", 5, 11))
-    assert found[-1:] == alone
+    assert outputs[-1:] == alone
 
 
 @pytest.mark.parametrize("name", AGGREGATIONS)
 def test_sessions_are_merged_in_the_order_of_time_before_the_record_is_added(name: str) -> None:
     make, _, expected = AGGREGATIONS[name]
-    found = results(session(10, grace=100), make, ("a", 5, 0), ("a", 1, 1), ("a", 4, 15), ("a", 2, 8))
-    assert found[-3:] == [(("a", 0, 1), None, 1), (("a", 15, 15), None, 15), (("a", 0, 15), expected, 15)]
+    outputs = results(session(10, grace=100), make, ("a", 5, 0), ("a", 1, 1), ("a", 4, 15), ("a", 2, 8))
+    assert outputs[-3:] == [(("a", 0, 1), None, 1), (("a", 15, 15), None, 15), (("a", 0, 15), expected, 15)]
 
 
 @pytest.mark.parametrize("window", [tumbling(10), session(10)], ids=["tumbling", "session"])
@@ -71,7 +71,7 @@ def test_sessions_are_merged_in_the_order_of_time_before_the_record_is_added(nam
         pytest.param(lambda w: w.last(), 3, id="last"),
     ],
 )
-def test_null_values_are_passed_over(window: Any, make: Make, expected: Any) -> None:
+def test_null_values_are_skipped(window: Any, make: Make, expected: Any) -> None:
     assert results(window, make, ("a", 3, 1), ("a", None, 2))[-1][1] == expected
 
 
@@ -91,13 +91,13 @@ def test_null_keys_are_dropped_and_counted() -> None:
     assert (rows(driver), driver.dropped) == ([], {("sum", "null key"): 1})
 
 
-def test_an_average_of_nothing_but_null_values_is_none() -> None:
+def test_an_average_of_null_values_only_is_none() -> None:
     assert results(tumbling(10), lambda w: w.avg(), ("a", None, 1)) == [(("a", 0, 10), None, 1)]
 
 
-def test_records_that_are_out_of_order_or_of_equal_time_keep_the_greatest_timestamp() -> None:
-    found = results(tumbling(10), lambda w: w.sum(), ("a", 1, 7), ("a", 2, 3), ("a", 3, 7))
-    assert found == [(("a", 0, 10), 1, 7), (("a", 0, 10), 3, 7), (("a", 0, 10), 6, 7)]
+def test_out_of_order_records_and_records_of_equal_time_keep_the_greatest_timestamp() -> None:
+    outputs = results(tumbling(10), lambda w: w.sum(), ("a", 1, 7), ("a", 2, 3), ("a", 3, 7))
+    assert outputs == [(("a", 0, 10), 1, 7), (("a", 0, 10), 3, 7), (("a", 0, 10), 6, 7)]
 
 
 def test_emitted_on_close() -> None:

@@ -1,6 +1,6 @@
 """GroupedStream.reduce: combines the values of each key into one of the same type."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="arg-type, misc, return-value"
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def test_null_keys_and_null_values_are_dropped_and_counted() -> None:
     assert driver.dropped == {("reduce", "null key"): 1, ("reduce", "null value"): 1}
 
 
-def test_a_record_that_is_out_of_order_is_added_last_and_the_timestamp_stays_the_greatest() -> None:
+def test_an_out_of_order_record_is_added_last_and_the_timestamp_stays_the_greatest() -> None:
     driver = run(joining(), ("a", "x", 9), ("a", "y", 4), ("a", "z", 9))
     assert rows(driver) == [("a", "x", 9), ("a", "x+y", 9), ("a", "x+y+z", 9)]
 
 
-def test_a_reducer_that_gives_none_deletes_the_row_and_it_begins_anew() -> None:
+def test_a_reducer_that_returns_none_deletes_the_row_which_then_starts_over() -> None:
     app = App("test")
     app.stream("in", value=int).group_by_key().reduce(lambda a, n: a + n or None, store="sums").to_stream().to("out")
     driver = run(app, ("a", 3, 1), ("a", -3, 2), ("a", 5, 3))
@@ -62,7 +62,7 @@ def test_an_expression() -> None:
     assert rows(run(app, ("a", 1, 1), ("a", 2, 2))) == [("a", 1, 1), ("a", 3, 2)]
 
 
-def test_a_reducer_that_raises_stops_the_application_and_names_itself() -> None:
+def test_a_reducer_that_raises_stops_the_application_and_is_named_in_the_error() -> None:
     app = App("test")
     app.stream("in", value=int).group_by_key().reduce(lambda a, n: a // n).to_stream().to("out")
     with pytest.raises(MillstreamError, match=r"test_reduce\.py:\d+ in <lambda>"):

@@ -1,4 +1,4 @@
-"""Results depend neither on restarts nor on how the records are cut into batches."""
+"""Results depend neither on restarts nor on batch boundaries."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CLOSING = [name for name in WINDOWS if name != "unlimited"]
 
 
 def records(seed: int) -> list[tuple[Any, ...]]:
-    """Records of three keys whose time goes on in small steps, falls back now and then, and jumps once."""
-    chance, time, found = random.Random(seed), 0, []
+    """Returns records of three keys whose time advances in small steps, is sometimes out of order, and jumps once."""
+    chance, time, generated = random.Random(seed), 0, []
     for index in range(60):
         time += 300 if index == 40 else chance.choice([0, 1, 1, 2, 5])
         behind = chance.choice([0, 0, 3, 12])
-        found.append((chance.choice(["a", "b", "c", None]), chance.choice(["x", "y", None]), max(0, time - behind)))
-    return found
+        generated.append((chance.choice(["a", "b", "c", None]), chance.choice(["x", "y", None]), max(0, time - behind)))
+    return generated
 
 
 def build(window: Any, how: str) -> App:
@@ -68,7 +68,7 @@ def test_batches_of_any_size_change_nothing(name: str, how: str, seed: int) -> N
     assert everything(driver, how) == expected
 
 
-# Suppress lets sliding windows and sessions go a millisecond before they close, so there they may come out again.
+# Suppress emits sliding windows and sessions a millisecond before they close, so it may emit them again.
 @pytest.mark.parametrize(
     ("name", "how"),
     [
@@ -80,7 +80,7 @@ def test_batches_of_any_size_change_nothing(name: str, how: str, seed: int) -> N
         ("hopping", "suppress"),
     ],
 )
-def test_what_is_emitted_finally_is_the_last_update_of_each_window_once(name: str, how: str) -> None:
+def test_emit_on_close_emits_the_last_update_of_each_window_once(name: str, how: str) -> None:
     updates = rows(run(build(WINDOWS[name], "update"), *records(0), ("z", "x", 10_000)))
     last = {key: value for key, value, _ in updates}
     final = rows(run(build(WINDOWS[name], how), *records(0), ("z", "x", 10_000)))

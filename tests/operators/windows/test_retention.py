@@ -1,4 +1,4 @@
-"""Materialized(retention=…): how long the rows of a windowed table can be looked up."""
+"""Materialized(retention=…): how long a windowed table retains its rows."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ def stored(window: Any, retention: Any, *times: int, key: str = "a") -> TestDriv
     return run(app, *((key, "x", time) for time in times))
 
 
-def test_by_default_rows_are_kept_for_size_and_grace_after_the_latest_start() -> None:
+def test_by_default_rows_are_retained_for_size_and_grace_after_the_latest_start() -> None:
     driver = stored(tumbling(10, grace=5), None, 0, 10, 20)
-    # what started after 20 - 15 is shown
+    # windows that start after 20 - 15 are returned
     assert [key.start for key, _ in driver.store("counts").all()] == [10, 20]
 
 
-def test_a_longer_retention_keeps_them_longer_to_the_millisecond() -> None:
+def test_a_longer_retention_applies_to_the_millisecond() -> None:
     assert [key.start for key, _ in stored(tumbling(10), 20, 0, 10, 20).store("counts").all()] == [10, 20]
     assert [key.start for key, _ in stored(tumbling(10), 21, 0, 10, 20).store("counts").all()] == [0, 10, 20]
 
 
-def test_a_longer_retention_does_not_let_late_records_in() -> None:
+def test_a_longer_retention_does_not_admit_late_records() -> None:
     driver = stored(tumbling(10), 1_000, 0, 10, 5)
     assert driver.dropped == {("in-count", "late"): 1}
 
 
-def test_a_window_that_still_takes_records_is_always_still_shown() -> None:
+def test_an_open_window_can_always_be_queried() -> None:
     assert rows(stored(tumbling(10, grace=10), None, 0, 19, 5))[-1] == (("a", 0, 10), 2, 5)
 
 
-def test_by_default_sliding_windows_are_kept_for_twice_the_difference_and_the_grace() -> None:
+def test_by_default_sliding_windows_are_retained_for_twice_the_difference_and_the_grace() -> None:
     driver = stored(sliding(10, grace=5), None, 20, 45)
-    # [10, 20] is gone when [35, 45] is put: 10 > 35 - 25 does not hold
+    # [10, 20] is evicted when [35, 45] is put: 10 > 35 - 25 is false
     assert [key.start for key, _ in driver.store("counts").all()] == [35]
 
 
-def test_by_default_sessions_are_kept_for_the_gap_and_the_grace_after_the_latest_end() -> None:
+def test_by_default_sessions_are_retained_for_the_gap_and_the_grace_after_the_latest_end() -> None:
     assert [key.start for key, _ in stored(session(10, grace=5), None, 0, 15).store("counts").fetch("a")] == [15]
     assert [key.start for key, _ in stored(session(10, grace=5), None, 0, 14).store("counts").fetch("a")] == [0, 14]
 
@@ -55,7 +55,7 @@ def test_a_longer_retention_of_sessions() -> None:
 @pytest.mark.parametrize(
     ("window", "least"), [(tumbling(10, grace=5), 15), (sliding(10, grace=5), 25), (session(10, grace=5), 15)]
 )
-def test_the_least_retention_is_what_the_windows_need(window: Any, least: int) -> None:
+def test_a_retention_shorter_than_the_windows_need_is_refused(window: Any, least: int) -> None:
     grouped = App("test").stream("in").group_by_key().windowed_by(window)
     grouped.count(store=Materialized("enough", retention=least))
     refused(lambda: grouped.count(store=Materialized("small", retention=least - 1)), "retention", f"{least - 1}ms")

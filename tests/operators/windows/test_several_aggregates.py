@@ -49,9 +49,9 @@ def results(app: App, *records: tuple[object, ...]) -> list[Any]:
 def test_every_aggregate_function() -> None:
     app = App("test")
     app.stream("in", value=dict).group_by_key().aggregate(**ALL, store="all").to_stream().to("out")
-    given = [({"x": 3}), ({"x": None}), ({"x": 1}), ({"x": 3})]
-    found = results(app, *(("a", value, time) for time, value in enumerate(given)))
-    assert found[0] == {
+    inputs = [({"x": 3}), ({"x": None}), ({"x": 1}), ({"x": 3})]
+    outputs = results(app, *(("a", value, time) for time, value in enumerate(inputs)))
+    assert outputs[0] == {
         "n": 1,
         "known": 1,
         "total": 3,
@@ -64,7 +64,7 @@ def test_every_aggregate_function() -> None:
         "list": [3],
         "kinds": 1,
     }
-    assert found[-1] == {
+    assert outputs[-1] == {
         "n": 4,
         "known": 3,
         "total": 7,
@@ -91,30 +91,30 @@ def test_in_windows(window: Any, expected: list[tuple[int, int]]) -> None:
     app = App("test")
     windows = app.stream("in", value=dict).group_by_key().windowed_by(window)
     windows.aggregate(n=count(), total=sum_(col("x"))).to_stream(lambda key, _v: key.key).to("out")
-    found = [value for value in results(app, ("a", {"x": 3}, 0), ("a", {"x": 4}, 1)) if value is not None]
-    assert {(one["n"], one["total"]) for one in found} >= set(expected)
+    outputs = [value for value in results(app, ("a", {"x": 3}, 0), ("a", {"x": 4}, 1)) if value is not None]
+    assert {(output["n"], output["total"]) for output in outputs} >= set(expected)
 
 
-def test_sessions_that_become_one_are_merged() -> None:
+def test_merged_sessions_merge_their_aggregates() -> None:
     app = App("test")
     windows = app.stream("in", value=dict).group_by_key().windowed_by(session("10ms", grace="1s"))
     windows.aggregate(n=count(), mean=avg(col("x")), one=first(col("x"))).to_stream(lambda k, _v: k.key).to("out")
-    found = results(app, ("a", {"x": 3}, 0), ("a", {"x": 5}, 20), ("a", {"x": 10}, 10))
-    assert found[-1] == {"n": 3, "mean": 6.0, "one": 3}
+    outputs = results(app, ("a", {"x": 3}, 0), ("a", {"x": 5}, 20), ("a", {"x": 10}, 10))
+    assert outputs[-1] == {"n": 3, "mean": 6.0, "one": 3}
 
 
-def test_of_a_table_old_values_are_undone() -> None:
+def test_of_a_table_old_values_are_subtracted() -> None:
     app = App("test")
     grouped = app.table("in", value=dict).group_by(lambda v: ("all", v), value=dict)
     grouped.aggregate(n=count(), total=sum_(col("x")), mean=avg(col("x")), all=collect(col("x"))).to_stream().to("out")
-    found = results(app, ("a", {"x": 3}, 0), ("b", {"x": 5}, 1), ("a", {"x": 7}, 2), ("b", None, 3))
-    assert found[-1] == {"n": 1, "total": 7, "mean": 7.0, "all": [7]}
+    outputs = results(app, ("a", {"x": 3}, 0), ("b", {"x": 5}, 1), ("a", {"x": 7}, 2), ("b", None, 3))
+    assert outputs[-1] == {"n": 1, "total": 7, "mean": 7.0, "all": [7]}
 
 
 @pytest.mark.parametrize(
     "call", [min_(col("x")), max_(), top_k(2), first(), collect(limit=2), count_distinct()], ids=str
 )
-def test_of_a_table_a_function_that_cannot_undo_is_refused(call: Any) -> None:
+def test_of_a_table_a_function_that_cannot_subtract_is_refused(call: Any) -> None:
     grouped = App("test").table("in", value=dict).group_by(lambda v: ("all", v), value=dict)
     with pytest.raises(TopologyError, match="cannot subtract an old value"):
         grouped.aggregate(x=call)
@@ -141,7 +141,7 @@ def test_fields_whose_names_are_options_are_given_in_a_dict() -> None:
     assert results(app, ("a", {"x": 3}, 0)) == [{"name": 1, "value": 3}]
 
 
-def test_mistakes_are_told_on_the_line_that_makes_them() -> None:
+def test_errors_name_the_line_of_the_mistake() -> None:
     grouped = App("test").stream("in", value=dict).group_by_key()
     with pytest.raises(TopologyError, match=r"n=3 is neither an option nor an aggregate function") as caught:
         grouped.aggregate(n=3)  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""Sliding windows: every different set of records no more than a difference apart; both ends are inclusive."""
+"""Sliding windows: one for each distinct set of records within a difference; both ends are inclusive."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def counting(difference: int = 10, **options: Any) -> App:
     return app
 
 
-def test_the_first_record_of_a_key_makes_the_window_that_ends_with_it() -> None:
+def test_the_first_record_of_a_key_creates_the_window_that_ends_with_it() -> None:
     assert rows(run(counting(), ("a", "x", 20))) == [(("a", 10, 20), 1, 20)]
 
 
-def test_a_record_makes_the_right_window_of_the_one_before_then_its_own_left_window() -> None:
+def test_a_record_creates_the_right_window_of_its_predecessor_then_its_own_left_window() -> None:
     driver = run(counting(), ("a", "x", 20), ("a", "x", 25))
     assert rows(driver)[1:] == [(("a", 21, 31), 1, 25), (("a", 15, 25), 2, 25)]
 
@@ -35,19 +35,19 @@ def test_a_record_further_apart_is_alone_in_its_window() -> None:
     assert rows(run(counting(), ("a", "x", 20), ("a", "x", 32)))[1:] == [(("a", 22, 32), 1, 32)]
 
 
-def test_if_the_right_window_of_the_one_before_is_the_left_window_it_is_made_twice() -> None:
+def test_a_window_that_is_right_of_the_predecessor_and_left_of_the_record_is_emitted_twice() -> None:
     driver = run(counting(), ("a", "x", 12), ("a", "x", 20), ("a", "x", 31))
     assert rows(driver)[3:] == [(("a", 21, 31), 1, 31), (("a", 21, 31), 1, 31)]
 
 
-def test_a_record_of_an_equal_timestamp_updates_the_same_windows_and_makes_none() -> None:
+def test_a_record_of_an_equal_timestamp_updates_the_same_windows_and_creates_none() -> None:
     driver = run(counting(), ("a", "x", 20), ("a", "x", 20))
     assert rows(driver) == [(("a", 10, 20), 1, 20), (("a", 10, 20), 2, 20)]
 
 
-def test_a_record_that_is_out_of_order_updates_makes_its_left_window_and_its_right_one() -> None:
+def test_an_out_of_order_record_updates_windows_and_creates_its_left_and_right_windows() -> None:
     driver = run(counting(grace=100), ("a", "x", 30), ("a", "x", 25))
-    # [20, 30] holds both; [15, 25] ends with the new one; [26, 36] begins after it
+    # [20, 30] contains both; [15, 25] ends with the new record; [26, 36] starts after it
     assert rows(driver)[1:] == [(("a", 20, 30), 2, 30), (("a", 15, 25), 1, 25), (("a", 26, 36), 1, 30)]
 
 
@@ -77,19 +77,19 @@ def test_the_windows_of_two_keys_as_in_kafka_streams_own_test() -> None:
     ]
 
 
-def test_null_keys_are_dropped_and_counted_and_do_not_move_time() -> None:
+def test_null_keys_are_dropped_and_counted_and_do_not_advance_time() -> None:
     driver = run(counting(), (None, "x", 100), ("a", "x", 20))
     assert rows(driver) == [(("a", 10, 20), 1, 20)]
     assert driver.dropped == {("count", "null key"): 1}
 
 
-def test_null_values_are_dropped_and_counted_and_do_not_move_time() -> None:
+def test_null_values_are_dropped_and_counted_and_do_not_advance_time() -> None:
     driver = run(counting(), ("b", None, 100), ("a", "x", 20))
     assert rows(driver) == [(("a", 10, 20), 1, 20)]
     assert driver.dropped == {("count", "null value"): 1}
 
 
-def test_a_window_takes_records_while_its_end_and_grace_have_not_passed() -> None:
+def test_a_window_accepts_records_until_stream_time_has_passed_its_end_and_grace() -> None:
     driver = run(counting(grace=5), ("a", "x", 20), ("b", "x", 25), ("a", "x", 20))
     assert rows(driver)[2:] == [(("a", 10, 20), 2, 20)]
     send(driver, ("b", "x", 26), ("a", "x", 20))
@@ -97,16 +97,16 @@ def test_a_window_takes_records_while_its_end_and_grace_have_not_passed() -> Non
     assert driver.dropped == {("count", "late"): 1}
 
 
-def test_a_record_is_late_as_a_whole_when_its_time_difference_and_grace_have_passed() -> None:
+def test_a_record_is_late_when_stream_time_has_passed_its_time_difference_and_grace() -> None:
     driver = run(counting(grace=5), ("b", "x", 29), ("a", "x", 14))
-    # 14 + 10 + 5 has been reached and not passed: its window [4, 14] is closed, its right window would not be
+    # 14 + 10 + 5 is reached and not passed: its window [4, 14] is closed, its right window would be open
     assert rows(driver, "late") == []
     send(driver, ("b", "x", 30), ("a", "x", 14))
     assert rows(driver, "late") == [("a", "x", 14)]
     assert driver.dropped == {("count", "late"): 2}
 
 
-def test_reduce_seeds_a_new_window_with_what_an_earlier_one_held() -> None:
+def test_reduce_seeds_a_new_window_with_the_records_of_an_earlier_one() -> None:
     app = App("test")
     windows = app.stream("in", value=str).group_by_key().windowed_by(sliding(10))
     windows.reduce(lambda words, word: f"{words}+{word}").to_stream().to("out")
@@ -118,7 +118,7 @@ def test_reduce_seeds_a_new_window_with_what_an_earlier_one_held() -> None:
     ]
 
 
-def test_a_difference_of_zero_holds_records_of_one_time() -> None:
+def test_a_difference_of_zero_groups_records_of_equal_time() -> None:
     driver = run(counting(0, grace=5), ("a", "x", 5), ("a", "x", 5), ("a", "x", 6))
     assert driver.store("counts").all() == [(("a", 5, 5), 2), (("a", 6, 6), 1)]
 

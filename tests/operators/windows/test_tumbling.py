@@ -1,6 +1,6 @@
-"""Tumbling windows: of one size, without gaps; the end is exclusive."""
+"""Tumbling windows: fixed size, no gaps; the end is exclusive."""
 
-# What is tested here includes what the types forbid.
+# These tests also make calls that the type annotations forbid.
 # mypy: disable-error-code="operator"
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def test_windows_are_aligned_to_the_epoch_and_the_end_is_exclusive() -> None:
     assert rows(driver) == [(("a", 0, 10), 1, 0), (("a", 0, 10), 2, 9), (("a", 10, 20), 1, 10)]
 
 
-def test_each_key_has_windows_of_its_own() -> None:
+def test_each_key_has_its_own_windows() -> None:
     assert rows(run(counting(), ("a", "x", 1), ("b", "x", 2))) == [(("a", 0, 10), 1, 1), (("b", 0, 10), 1, 2)]
 
 
@@ -34,13 +34,13 @@ def test_the_timestamp_is_the_greatest_of_the_window() -> None:
     assert rows(driver) == [(("a", 0, 10), 1, 7), (("a", 0, 10), 2, 7), (("a", 0, 10), 3, 7)]
 
 
-def test_null_keys_are_dropped_and_counted_and_do_not_move_time() -> None:
+def test_null_keys_are_dropped_and_counted_and_do_not_advance_time() -> None:
     driver = run(counting(), (None, "x", 100), ("a", "x", 5))
     assert rows(driver) == [(("a", 0, 10), 1, 5)]
     assert driver.dropped == {("count", "null key"): 1}
 
 
-def test_null_values_are_counted_and_move_time() -> None:
+def test_null_values_are_counted_and_advance_time() -> None:
     driver = run(counting(), ("a", None, 5), ("b", None, 10), ("a", "x", 6))
     assert rows(driver) == [(("a", 0, 10), 1, 5), (("b", 10, 20), 1, 10)]
     assert driver.dropped == {("count", "late"): 1}
@@ -53,13 +53,13 @@ def test_aggregators_are_called_with_null_values() -> None:
     assert rows(run(app, ("a", "x", 1), ("a", None, 2))) == [(("a", 0, 10), ["x"], 1), (("a", 0, 10), ["x", None], 2)]
 
 
-def test_without_grace_a_window_takes_records_until_stream_time_reaches_its_end() -> None:
+def test_without_grace_a_window_accepts_records_until_stream_time_reaches_its_end() -> None:
     driver = run(counting(), ("b", "x", 9), ("a", "x", 5), ("b", "x", 10), ("a", "x", 6))
     assert rows(driver)[1:] == [(("a", 0, 10), 1, 5), (("b", 10, 20), 1, 10)]
     assert driver.dropped == {("count", "late"): 1}
 
 
-def test_with_grace_it_takes_them_until_stream_time_reaches_end_and_grace() -> None:
+def test_with_grace_a_window_accepts_records_until_stream_time_reaches_end_and_grace() -> None:
     driver = run(counting(grace=5), ("b", "x", 14), ("a", "x", 9))
     assert rows(driver)[1:] == [(("a", 0, 10), 1, 9)]
     send(driver, ("b", "x", 15), ("a", "x", 9))
@@ -67,7 +67,7 @@ def test_with_grace_it_takes_them_until_stream_time_reaches_end_and_grace() -> N
     assert driver.dropped == {("count", "late"): 1}
 
 
-def test_a_record_counts_by_its_window_not_by_its_own_time() -> None:
+def test_lateness_depends_on_the_window_not_on_the_time_of_the_record() -> None:
     # 1 is older than 9, but both are in the window that is still open
     driver = run(counting(grace=5), ("b", "x", 14), ("a", "x", 1))
     assert driver.dropped == {}
@@ -78,7 +78,7 @@ def test_a_late_record_does_not_move_time_back() -> None:
     assert driver.dropped == {("count", "late"): 2}
 
 
-def test_reduce_begins_anew_in_each_window() -> None:
+def test_reduce_starts_over_in_each_window() -> None:
     app = App("test")
     windows = app.stream("in", value=int).group_by_key().windowed_by(tumbling(10, grace=10))
     windows.reduce(lambda a, n: a + n).to_stream().to("out")
@@ -89,7 +89,7 @@ def test_reduce_begins_anew_in_each_window() -> None:
     ]
 
 
-def test_an_aggregator_that_gives_none_deletes_the_row_of_that_window() -> None:
+def test_an_aggregator_that_returns_none_deletes_the_row_of_that_window() -> None:
     app = App("test")
     windows = app.stream("in", value=str).group_by_key().windowed_by(tumbling(10))
     windows.aggregate(

@@ -1,4 +1,4 @@
-"""A function that has to be awaited is refused where the topology is built."""
+"""Asynchronous functions are refused where the topology is built."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ PLACES: dict[str, Callable[[Any], Any]] = {
     "merger": lambda f: (
         app().stream("in").group_by_key().windowed_by(session("1m")).aggregate(lambda: 0, lambda v, a: a, f)
     ),
-    "joiner": lambda f: (made := app()).stream("in").join(made.table("other"), f),
-    "foreign key": lambda f: (made := app()).table("in").join(made.table("other"), lambda a, b: a, on=f),
+    "joiner": lambda f: (application := app()).stream("in").join(application.table("other"), f),
+    "foreign key": lambda f: (application := app()).table("in").join(application.table("other"), lambda a, b: a, on=f),
     "table": lambda f: app().table("in").map_values(f),
     "timestamp": lambda f: app().stream("in", timestamp=f),
     "topic": lambda f: app().stream("in").to(f),
@@ -74,7 +74,7 @@ PLACES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_asynchronous_function_is_refused_where_it_is_given(place: str, kind: str) -> None:
+def test_an_asynchronous_function_is_refused_where_it_is_passed(place: str, kind: str) -> None:
     with pytest.raises(TopologyError, match="is asynchronous") as caught:
         PLACES[place](KINDS[kind])
     assert caught.value.at.startswith("test_asynchronous.py:")
@@ -97,7 +97,7 @@ class Scheduling(Processor[Any, Any, Any, Any]):
 
 @pytest.mark.parametrize("supplier", [Asynchronous, functools.partial(Asynchronous)])
 @pytest.mark.parametrize("call", ["process", "process_values"])
-def test_so_is_an_asynchronous_processor(supplier: Any, call: str) -> None:
+def test_an_asynchronous_processor_is_refused(supplier: Any, call: str) -> None:
     with pytest.raises(TopologyError, match=r"process\(\) is asynchronous"):
         getattr(app().stream("in"), call)(supplier)
 
@@ -107,27 +107,27 @@ def supply() -> Asynchronous:
 
 
 @pytest.mark.parametrize("supplier", [supply, Scheduling])
-def test_what_only_a_task_sees_is_refused_when_the_task_begins(supplier: Any) -> None:
-    made = app()
-    made.stream("in").process(supplier)
+def test_an_asynchronous_function_that_only_a_task_calls_is_refused_when_the_task_starts(supplier: Any) -> None:
+    application = app()
+    application.stream("in").process(supplier)
     with pytest.raises(ProcessingError, match="is asynchronous"):
-        TestDriver(made)
+        TestDriver(application)
 
 
 @pytest.mark.parametrize("phase", ["deserialization", "processing", "production"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_so_is_an_asynchronous_handler(phase: str, kind: str) -> None:
+def test_an_asynchronous_handler_is_refused(phase: str, kind: str) -> None:
     key = f"{phase}.exception.handler"
     with pytest.raises(ConfigError, match=f"{key}: .* is asynchronous"):
         App("asynchronous", config={key: KINDS[kind]})
 
 
-def test_so_is_an_asynchronous_listener() -> None:
+def test_an_asynchronous_listener_is_refused() -> None:
     with pytest.raises(SetupError, match="is asynchronous"):
         Lifecycle().listen(fetch)  # type: ignore[arg-type]
 
 
-def test_a_plain_function_around_an_asynchronous_one_is_taken() -> None:
+def test_a_plain_function_around_an_asynchronous_one_is_accepted() -> None:
     @functools.wraps(fetch)
     def waiting(_value: Any) -> int:
         return 1
@@ -135,7 +135,7 @@ def test_a_plain_function_around_an_asynchronous_one_is_taken() -> None:
     app().stream("in").map_values(waiting)
 
 
-def test_a_coroutine_that_a_plain_function_gives_is_told_when_it_is_written() -> None:
+def test_a_coroutine_returned_by_a_plain_function_is_reported_when_it_is_written() -> None:
     coroutine = fetch(1)
     with pytest.raises(SerializationError, match="coroutine") as caught:
         JSON.serialize(coroutine)

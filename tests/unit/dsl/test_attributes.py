@@ -1,4 +1,4 @@
-"""Attributes that an object of the DSL does not have get a hint, and nothing else breaks by it."""
+"""Unknown attributes of DSL objects are refused with a hint, without side effects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def app() -> Any:
 OBJECTS: dict[str, Callable[[], Any]] = {
     "App": app,
     "Stream": lambda: app().stream("in"),
-    "JoinedStream": lambda: (made := app()).stream("in").join(made.table("other"), lambda a, b: a),
+    "JoinedStream": lambda: (application := app()).stream("in").join(application.table("other"), lambda a, b: a),
     "Table": lambda: app().table("in"),
     "WindowedTable": lambda: app().stream("in").group_by_key().windowed_by(tumbling("1m")).count(),
     "GlobalTable": lambda: app().global_table("in"),
@@ -85,7 +85,7 @@ def test_a_near_miss_gets_a_hint(kind: str, name: str, hint: str) -> None:
     assert "Did you mean" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_what_hints_name_is_there() -> None:
+def test_operators_named_in_hints_exist() -> None:
     stream, table = OBJECTS["Stream"](), OBJECTS["Table"]()
     for name in ("to", "map", "flat_map", "process", "process_values", "merge", "split", "select_key", "repartition"):
         assert callable(getattr(table.to_stream(), name))
@@ -94,7 +94,7 @@ def test_what_hints_name_is_there() -> None:
 
 
 @pytest.mark.parametrize("kind", OBJECTS)
-def test_looking_for_an_attribute_is_no_mistake(kind: str) -> None:
+def test_hasattr_and_getattr_work(kind: str) -> None:
     thing = OBJECTS[kind]()
     assert not hasattr(thing, "filtr")
     assert not hasattr(thing, "_repr_png_")
@@ -106,6 +106,6 @@ def test_looking_for_an_attribute_is_no_mistake(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["TimeWindow", "SessionWindow", "UnlimitedWindow"])
-def test_windows_are_still_copied_and_sent(kind: str) -> None:
+def test_windows_can_be_copied_and_pickled(kind: str) -> None:
     window = OBJECTS[kind]()
     assert copy.deepcopy(window) == pickle.loads(pickle.dumps(window)) == window

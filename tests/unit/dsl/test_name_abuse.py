@@ -1,4 +1,4 @@
-"""Names end up in topics, files and metrics: every place that takes one refuses what is no name."""
+"""Names are used in topics, files and metrics: every option for a name refuses illegal ones."""
 
 from __future__ import annotations
 
@@ -86,24 +86,24 @@ def is_refused(place: str, name: Any) -> bool:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_name_that_is_none_is_refused(place: str) -> None:
+def test_an_invalid_name_is_refused(place: str) -> None:
     assert [kind for kind, name in ABUSE.items() if not is_refused(place, name)] == []
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_legal_name_is_taken(place: str) -> None:
+def test_a_legal_name_is_accepted(place: str) -> None:
     PLACES[place](App("names"), "A.b_c-9")
 
 
 @pytest.mark.parametrize("kind", [kind for kind, name in ABUSE.items() if isinstance(name, str)])
-def test_a_topic_that_a_function_names_is_checked_when_it_is_named(kind: str) -> None:
+def test_the_name_returned_by_a_topic_function_is_checked(kind: str) -> None:
     app = App("names")
     app.stream("in", value=str).to(lambda value: value)
     with TestDriver(app) as driver, pytest.raises(MillstreamError, match="not allowed"):
         driver.input("in").pipe(ABUSE[kind])
 
 
-def test_a_name_that_only_becomes_too_long_with_what_is_added_is_refused_when_it_is_made() -> None:
+def test_a_name_that_is_too_long_with_its_affixes_is_refused_where_it_is_passed() -> None:
     # Internal topics are <application>-<name>-repartition and <application>-<store>-changelog.
     with pytest.raises(InvalidNameError):
         App("a" * 200).stream("in").repartition(name="b" * 200)

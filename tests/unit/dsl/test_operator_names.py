@@ -1,4 +1,4 @@
-"""Names of operators, stores and internal topics: stable, unique, and explicit if that is asked for."""
+"""Names of operators, stores and internal topics: stable, unique, and explicit if so configured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millstream.plan.stateless import Repartition
 
 
 def stateful(change: Callable[[App, Stream[Any, Any]], Any] = lambda app, stream: None) -> set[str]:
-    """The names of the stores and repartition topics of an application, to which ``change`` adds something first."""
+    """Returns the names of stores and repartition topics of an application, after ``change`` has added operators."""
     app = App("names")
     orders = app.stream("orders", value=str)
     change(app, orders)
@@ -55,7 +55,7 @@ def test_a_stateless_operator_in_between_renames_nothing_below() -> None:
     assert names(lambda s: s.map_values(str.upper, value=str).peek(print)) == plain
 
 
-def test_two_alike_get_names_of_their_own() -> None:
+def test_two_equal_operators_get_different_names() -> None:
     app = App("names")
     stream = app.stream("orders", value=str)
     for _ in range(2):
@@ -86,7 +86,7 @@ DUPLICATES: dict[str, Callable[[App], Any]] = {
 
 
 @pytest.mark.parametrize("what", DUPLICATES)
-def test_a_name_that_is_taken_is_refused_and_the_error_says_where_it_was_taken(what: str) -> None:
+def test_a_duplicate_name_is_refused_with_the_line_of_the_first(what: str) -> None:
     with pytest.raises(TopologyError, match=r"already an? .* named '.*same.*', made at test_operator_names.py:\d+"):
         DUPLICATES[what](App("names"))
 

@@ -1,4 +1,4 @@
-"""Which topics an application may read, and how often."""
+"""The topics that an application may read."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_several_topics_are_one_stream() -> None:
         assert driver.output("out").read_values() == [2, 1]
 
 
-def test_a_pattern_reads_all_topics_that_match_it_wholly() -> None:
+def test_a_pattern_reads_all_topics_whose_whole_names_match() -> None:
     app = App("topics")
     app.stream(pattern=re.compile(r"log-\d+"), value=int).to("out")
     with TestDriver(app) as driver:
@@ -63,12 +63,12 @@ def test_a_pattern_reads_all_topics_that_match_it_wholly() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"topics": ("a",), "pattern": "b"}])
-def test_either_topics_or_a_pattern_are_given(arguments: dict[str, Any]) -> None:
+def test_either_topics_or_a_pattern_are_required(arguments: dict[str, Any]) -> None:
     with pytest.raises(TopologyError, match="pass either topics or a pattern"):
         App("topics").stream(*arguments.pop("topics", ()), **arguments)
 
 
-def test_a_pattern_that_cannot_be_read_is_refused() -> None:
+def test_an_invalid_pattern_is_refused() -> None:
     with pytest.raises(TopologyError, match=r"'\(' is not a valid regular expression"):
         App("topics").stream(pattern="(")
 
@@ -83,7 +83,7 @@ def test_a_topic_that_is_written_may_be_read_back() -> None:
         assert driver.output("out").read_values() == [2, 6]
 
 
-def test_what_is_no_serde_is_refused_where_it_is_given() -> None:
+def test_an_invalid_serde_is_refused_where_it_is_passed() -> None:
     with pytest.raises(Exception, match="no serde named 'strnig'") as caught:
         App("topics").stream("in", key="strnig")
     assert "did you mean 'string'" in str(caught.value)
