@@ -180,17 +180,17 @@ class StatelessOperators(Dataset[K, V]):
     @overload
     def with_timestamp(self, function: Expr, *, name: str | None = None) -> Stream[K, V]: ...
     def with_timestamp(self, function: Any, *, name: str | None = None) -> Stream[K, V]:
-        """Gives each record a new timestamp. Stateless; key, value and headers stay, and nothing is repartitioned.
+        """Sets a new timestamp for each record. Stateless; the key is unchanged, so no repartition follows.
 
-        Windows, joins, tables and topics below use the new timestamp: a record may become late, or no longer be late.
-        Stream-time punctuators of processors in the same sub-topology follow the timestamps of the input. Records with
-        a null key or value are passed to the function like all others. A result that is not an int from 0 to
+        Downstream windows, joins, tables and topics use the new timestamp: a record may become late, or no longer be.
+        Stream-time punctuators of processors in the same sub-topology use the timestamps of the input. The function
+        is also called for records with a null key or value. A result that is not an int from 0 to
         2**63 - 1 is an error of the record, which goes to ``processing.exception.handler``.
 
         To set the timestamps of all records of a topic, use ``timestamp=…`` of `App.stream`.
 
         Args:
-            function: Of the value, or of key and value; returns milliseconds since the epoch.
+            function: Returns milliseconds since the epoch, given the value or key and value.
             name: Name of the operator.
 
         >>> from millstream import App, TestDriver, col, tumbling

@@ -1,4 +1,4 @@
-"""Stream.with_timestamp: gives each record a new timestamp; key, value and headers stay."""
+"""Stream.with_timestamp: sets a new timestamp for each record; key, value and headers are unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millstream.plan.stateless import Repartition
 from millstream.stages.placement import needs_tasks
 
 
-def test_the_timestamp_is_new_and_key_value_and_headers_stay() -> None:
+def test_the_timestamp_is_new_and_key_value_and_headers_are_unchanged() -> None:
     app = App("test")
     app.stream("in", value=int).with_timestamp(lambda n: n * 10).to("out")
     (record,) = run(app, ("a", 7, 5, (("trace", b"1"),))).output("out").read_all()
@@ -52,7 +52,7 @@ INVALID: list[Any] = [-1, 2**63, None, "5", 5.0, True]
 
 
 @pytest.mark.parametrize("result", INVALID)
-def test_a_result_that_is_no_timestamp_stops_the_application(result: Any) -> None:
+def test_a_result_that_is_not_a_timestamp_stops_the_application(result: Any) -> None:
     app = App("test")
     app.stream("in", value=int).with_timestamp(lambda n: result).to("out")
     with pytest.raises(ProcessingError, match="which is not a timestamp") as caught:
@@ -98,13 +98,13 @@ def test_the_timestamp_is_kept_through_a_repartition_topic() -> None:
     assert rows(run(app, ("a", 70, 5), ("b", 90, 4), partitions=2)) == [(0, 1, 70), (0, 2, 90)]
 
 
-def test_nothing_is_repartitioned_behind_it() -> None:
+def test_no_repartition_follows() -> None:
     app = App("test")
     app.stream("in", value=int).with_timestamp(value()).group_by_key().count().to_stream().to("out")
     assert run(app, ("a", 1, 0)).produced_topics == {"out"}
 
 
-def test_behind_a_change_of_key_it_stays_before_the_repartition() -> None:
+def test_after_a_change_of_key_it_runs_before_the_repartition() -> None:
     app = App("test", topology_optimization="all")
     stream = app.stream("in", value=int).select_key(lambda n: n, key=int).with_timestamp(value())
     stream.group_by_key().count(store="one")
@@ -122,19 +122,19 @@ def test_it_runs_where_a_topic_is_read_and_in_a_task_where_several_are() -> None
     assert str(needing("a", "b")) == "WithTimestamp(a-b-with-timestamp)"
 
 
-def test_it_has_a_derived_name_or_the_one_given() -> None:
+def test_its_name_is_derived_or_declared() -> None:
     app = App("test")
     app.stream("in", value=int).with_timestamp(value()).with_timestamp(value(), name="event-time")
     assert [node.name for node in app.plan().nodes] == ["in-source", "in-with-timestamp", "event-time"]
 
 
-def test_a_table_that_lacks_it_gets_a_hint() -> None:
+def test_calling_it_on_a_table_is_refused_with_a_hint() -> None:
     table: Any = App("test").table("in")
     with pytest.raises(AttributeError, match=r"write \.to_stream\(\)\.with_timestamp\(…\)"):
         table.with_timestamp(value())
 
 
-def test_a_function_whose_result_is_known_to_be_no_timestamp_is_refused() -> None:
+def test_a_function_annotated_with_another_result_type_is_refused() -> None:
     def text(n: int) -> str:
         return str(n)
 
