@@ -1,4 +1,4 @@
-"""Records at extreme times: no operator fails, and the driver, stores of pages and the runtime give the same."""
+"""Extreme timestamps: no operator fails, and the driver, paged stores and the runtime have the same results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from millstream.log import ProducerRecord
 from millstream.log.embedded import open_log
 from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.queries import stores_of
-from millstream.testing import driver as driver_module
+from millstream.testing import runner as runner_module
 
 DURATIONS = (1, 10, 1_000, 2**62, END_OF_TIME)
 NEAR = (0, 1, 2, 10, 11, 1_000, 1_001)
@@ -54,7 +54,7 @@ def source(app: App) -> Any:
 
 
 def windows(make: Callable[[int, int], Any], **by: Any) -> Topology:
-    """Counts in windows: the results, and those of a suppress, of late records and of a join of the table."""
+    """Counts in windows; writes the results, those of a suppress, the late records and a join of the table."""
 
     def build(app: App, size: int, grace: int) -> None:
         stream = source(app)
@@ -150,7 +150,7 @@ def cogrouped(app: App, size: int, grace: int) -> None:
 
 
 class Storing(Processor[Any, Any, Any, Any]):
-    """Puts what it takes into stores of all kinds, and looks at the times around it."""
+    """Puts each record into stores of all kinds, and reads the times around it."""
 
     interval = 1
 
@@ -220,7 +220,7 @@ def make_app(topology: Topology, size: int, grace: int, **config: Any) -> App:
 
 
 STORES = ("counts", "more", "both", "groups", "rows", "window", "session", "left")
-"""Named stores that topologies may have; rows of versioned ones cannot be listed."""
+"""The named stores of the topologies, except versioned ones: their rows cannot be listed."""
 
 
 def stores_in(app: App) -> set[str]:
@@ -228,7 +228,7 @@ def stores_in(app: App) -> set[str]:
 
 
 def rows_of(store: Any) -> list[Any]:
-    """All rows of a store."""
+    """Returns all rows of a store."""
     return list(store.all() if hasattr(store, "all") else store.fetch_range(None, None))
 
 
@@ -236,19 +236,19 @@ Result = tuple[dict[str, list[Any]], Counter[tuple[str, str]]]
 
 
 def by_driver(app: App, records: list[Any], *, restart: bool = False) -> Result:
-    """What each topic has, and what was dropped."""
+    """Returns the records of each topic and the rows of the stores, and the numbers of dropped records."""
     with TestDriver(app) as driver:
         for key, value, time in records:
             driver.input("in").pipe(key, value, timestamp=time)
             if restart:
                 driver.restart()
         topics = sorted(name for name in driver.produced_topics if not name.startswith("app-"))
-        found: dict[str, list[Any]] = {
+        results: dict[str, list[Any]] = {
             name: [(r.key, r.value, r.timestamp) for r in driver.output(name, key=bytes, value=bytes).read_all()]
             for name in topics
         }
-        found["views"] = [rows_of(driver.store(name)) for name in STORES if name in stores_in(app)]
-        return found, Counter(driver.dropped)
+        results["views"] = [rows_of(driver.store(name)) for name in STORES if name in stores_in(app)]
+        return results, Counter(driver.dropped)
 
 
 def by_runtime(topology: Topology, size: int, grace: int, records: list[Any]) -> Result:
@@ -266,13 +266,13 @@ def by_runtime(topology: Topology, size: int, grace: int, records: list[Any]) ->
                 while run.batch():
                     dropped = [drop for written in run.results for drop in written.drops]
                     drops.update(place for drop in dropped for place in [(drop.operator, drop.reason)] * drop.count)
-        found: dict[str, list[Any]] = {}
+        results: dict[str, list[Any]] = {}
         for topic in log.topics():
             rows = [] if topic.name == "in" else log.read(topic.name, 0, 0, 10_000).to_pylist()
             if rows and not topic.internal:
-                found[topic.name] = [(row["key"], row["value"], row["timestamp"]) for row in rows]
-        found["views"] = [rows_of(app.store(name)) for name in STORES if name in stores_in(app)]
-        return found, Counter({place: count for place, count in drops.items() if count})
+                results[topic.name] = [(row["key"], row["value"], row["timestamp"]) for row in rows]
+        results["views"] = [rows_of(app.store(name)) for name in STORES if name in stores_in(app)]
+        return results, Counter({place: count for place, count in drops.items() if count})
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
@@ -280,9 +280,9 @@ def by_runtime(topology: Topology, size: int, grace: int, records: list[Any]) ->
 @given(records=RECORDS, size=st.sampled_from(DURATIONS), grace=st.sampled_from((0, *DURATIONS)))
 @example(records=[("a", "l", END_OF_TIME), ("a", "r", END_OF_TIME), ("a", "x", 0)], size=1_000, grace=1_000)
 @example(records=[("a", "l", 0), ("a", "r", END_OF_TIME - 1), ("a", "x", END_OF_TIME)], size=10, grace=0)
-def test_stores_of_pages_and_restarts_change_no_result(name: str, records: Any, size: int, grace: int) -> None:
+def test_paged_stores_and_restarts_do_not_change_the_results(name: str, records: Any, size: int, grace: int) -> None:
     expected = by_driver(make_app(TOPOLOGIES[name], size, grace), records)
-    with mock.patch.object(driver_module, "Task", PagedTasks()):
+    with mock.patch.object(runner_module, "Task", PagedTasks()):
         assert by_driver(make_app(TOPOLOGIES[name], size, grace), records, restart=True) == expected
     assert expected[1].total() + sum(map(len, expected[0].values())) > 0 or not records or name in _SILENT
 
@@ -295,26 +295,26 @@ _SILENT = {name for name in TOPOLOGIES if any(word in name for word in ("final",
 @given(records=RECORDS, size=st.sampled_from(DURATIONS), grace=st.sampled_from((0, *DURATIONS)))
 @example(records=[("a", "l", END_OF_TIME), ("a", "r", END_OF_TIME), ("a", "x", 0)], size=1_000, grace=1_000)
 @example(records=[("a", "l", END_OF_TIME), ("a", "r", END_OF_TIME)] * 2, size=END_OF_TIME, grace=END_OF_TIME)
-def test_the_runtime_gives_what_the_driver_gives(name: str, records: Any, size: int, grace: int) -> None:
-    timed = [record for record in records if record[2] >= 0]  # the log takes no others
+def test_the_runtime_has_the_results_of_the_driver(name: str, records: Any, size: int, grace: int) -> None:
+    timed = [record for record in records if record[2] >= 0]  # the log refuses negative timestamps
     assume(timed)
     expected = by_driver(make_app(TOPOLOGIES[name], size, grace), timed)
-    found = by_runtime(TOPOLOGIES[name], size, grace, timed)
-    if name == "foreign key":  # what comes out depends on when answers come back, what is there in the end does not
-        assert found[0]["views"] == expected[0]["views"]
+    actual = by_runtime(TOPOLOGIES[name], size, grace, timed)
+    if name == "foreign key":  # its outputs depend on when answers arrive, its final table does not
+        assert actual[0]["views"] == expected[0]["views"]
     else:
-        assert found == expected
+        assert actual == expected
 
 
-@pytest.mark.parametrize("given", [2**63, 2**70, float(2**64)])
-def test_a_time_that_no_topic_can_hold_goes_to_the_deserialization_handler(given: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("timestamp", [2**63, 2**70, float(2**64)])
+def test_a_timestamp_beyond_64_bits_goes_to_the_deserialization_handler(timestamp: Any, tmp_path: Path) -> None:
     app = App("app", config={**CONFIG, "state.dir": str(tmp_path)})
-    times = {"early": 5, "late": given}
+    times = {"early": 5, "late": timestamp}
     app.stream("in", value=str, timestamp=times.__getitem__).group_by_key().count(store="counts").to_stream().to("out")
     records = [("a", value, 1) for value in ("early", "late", "early")]
-    found, dropped = by_driver(app, records)
-    assert [row[:2] for row in found["dead"]] == [(b"a", b"late")]
-    assert [time for _key, _value, time in found["out"]] == [5, 5]
+    results, dropped = by_driver(app, records)
+    assert [row[:2] for row in results["dead"]] == [(b"a", b"late")]
+    assert [time for _key, _value, time in results["out"]] == [5, 5]
     assert dropped == {("in-source", "deserialization error"): 1}
     with open_log(tmp_path) as log:
         for topic in ("in", "out", "dead"):
@@ -327,15 +327,15 @@ def test_a_time_that_no_topic_can_hold_goes_to_the_deserialization_handler(given
 
 
 def test_a_window_that_reaches_the_end_of_time_never_closes() -> None:
-    """A final result is the only one of its window: while records can still come, there is none."""
+    """The final result of a window is emitted once, when no more records can arrive for it."""
     app = make_app(final(tumbling_of), 1_000, 0)
-    found, _dropped = by_driver(app, [("a", "x", END_OF_TIME - 2_000), *[("a", "x", END_OF_TIME)] * 3])
-    assert [(key[-8:], value) for key, value, _time in found["out"]] == [
+    results, _dropped = by_driver(app, [("a", "x", END_OF_TIME - 2_000), *[("a", "x", END_OF_TIME)] * 3])
+    assert [(key[-8:], value) for key, value, _time in results["out"]] == [
         ((END_OF_TIME - 2_000 - (END_OF_TIME - 2_000) % 1_000).to_bytes(8, "big"), (1).to_bytes(8, "big"))
     ]
 
 
-def test_the_log_is_asked_for_times_that_it_cannot_hold(tmp_path: Path) -> None:
+def test_the_log_accepts_queries_for_times_beyond_64_bits(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         log.create_topic("t", config={"cleanup.policy": "compact", "delete.retention.ms": str(END_OF_TIME)})
         log.produce("t", [ProducerRecord(b"k", b"v", END_OF_TIME), ProducerRecord(b"k", None, END_OF_TIME)])

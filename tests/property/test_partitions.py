@@ -1,7 +1,7 @@
-"""Other numbers of partitions give the same tables and, for each key, the same output.
+"""Tables, and the output of each key, do not depend on the number of partitions.
 
-That holds where nothing is late and no result depends on the order between keys, so the topologies here are such, and
-time only grows.
+That holds if no record is late and no result depends on the order between keys. So in these topologies timestamps only
+increase.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Inputs = list[tuple[str, str, int]]
 
 
 def count_words(app: App) -> None:
-    """A regrouping and a count."""
+    """A repartition and a count."""
     words = app.stream("a", key=str, value=str).flat_map_values(lambda line: line.split(), value=str)
     words.group_by(lambda word: word, key=str).count(store="s").to_stream().to("out")
 
 
 def windows(app: App) -> None:
-    """Tumbling windows, sessions and sliding windows, with all the grace in the world."""
+    """Tumbling, session and sliding windows, with a grace period that no record exceeds."""
     grouped = app.stream("a", key=str, value=str).group_by_key()
     grouped.windowed_by(tumbling(10, grace="1d")).count(store="s").to_stream().to("out")
     grouped.windowed_by(session(5, grace="1d")).count(store="t").to_stream().to("sessions")
@@ -48,7 +48,7 @@ def table_joins(app: App) -> None:
 
 
 def regrouped_table(app: App) -> None:
-    """A table grouped by its value, with rows moving between groups."""
+    """A table grouped by its value, so that rows move between groups."""
     table = app.table("a", key=str, value=str, store="s")
     table.group_by(lambda key, value: (value, key), key=str, value=str).count(store="t")
 
@@ -95,7 +95,7 @@ inputs = st.lists(
 
 
 def run(topology: Callable[[App], None], records: Inputs, partitions: int) -> tuple[Any, Any]:
-    """The final stores, and the output of each key by topic."""
+    """Returns the final stores, and the output of each key by topic."""
     app = App("partitions")
     topology(app)
     with TestDriver(app, partitions=partitions) as driver:
@@ -113,7 +113,7 @@ def run(topology: Callable[[App], None], records: Inputs, partitions: int) -> tu
 
 
 def rows(driver: TestDriver, name: str) -> Any:
-    """The rows of a store."""
+    """Returns the rows of a store."""
     store, kind = driver.store(name), driver.topology.plan.store(name)[1].kind
     if kind == "session":
         return [list(store.fetch(key)) for key in "xyzwv"]
@@ -123,6 +123,8 @@ def rows(driver: TestDriver, name: str) -> Any:
 
 
 @given(st.sampled_from(TOPOLOGIES), inputs, st.integers(2, 8))
-def test_partitions_change_nothing(topology: Callable[[App], None], records: Any, partitions: int) -> None:
+def test_the_number_of_partitions_does_not_change_the_results(
+    topology: Callable[[App], None], records: Any, partitions: int
+) -> None:
     """Each topology, with one partition and with several."""
     assert run(topology, records, partitions) == run(topology, records, 1)

@@ -1,4 +1,4 @@
-"""The dead-letter topic: the source record of what failed, with Kafka's headers that say why."""
+"""The dead-letter topic: the source record of each failure, with Kafka's headers for its cause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADERS = ["exception", "message", "stacktrace", "topic", "partition", "offset"]
 
 
 def app_with(**config: Any) -> App:
-    """Fails on text in reading, on 0 in processing, and on 1 in writing."""
+    """Fails to deserialize text, to process 0, and to serialize 1."""
     app = App("errors", errors_dead_letter_queue_topic_name="dead", **config)
     numbers = app.stream("in", key=str, value=int)
     numbers.map_values(lambda v: 10 // v if v != 1 else "text").to("out", value=int)
@@ -49,7 +49,7 @@ def letters(phase: str, answer: str) -> list[Record[Any, Any]]:
 
 @each_phase
 @each_answer
-def test_the_letter_is_the_source_record_as_it_came(phase: str, answer: str) -> None:
+def test_a_dead_letter_is_the_unchanged_source_record(phase: str, answer: str) -> None:
     (letter,) = letters(phase, answer)
     assert (letter.key, letter.value, letter.timestamp) == (b"k", BAD[phase], 7)
     assert letter.headers[:2] == (("own", b"1"), ("own", None))
@@ -57,30 +57,30 @@ def test_the_letter_is_the_source_record_as_it_came(phase: str, answer: str) -> 
 
 @each_phase
 @each_answer
-def test_the_headers_say_what_failed_and_where(phase: str, answer: str) -> None:
+def test_the_headers_name_the_error_and_the_source_record(phase: str, answer: str) -> None:
     (letter,) = letters(phase, answer)
     added = letter.headers[2:]
     assert [name for name, _ in added] == [f"__streams.errors.{name}" for name in HEADERS]
-    told = {name.rpartition(".")[2]: value for name, value in added}
-    assert told["exception"] == ERRORS[phase]
-    assert (told["topic"], told["partition"], told["offset"]) == (b"in", b"0", b"1")
-    assert told["message"]
-    assert (told["stacktrace"] or b"").startswith(b"Traceback")
+    details = {name.rpartition(".")[2]: value for name, value in added}
+    assert details["exception"] == ERRORS[phase]
+    assert (details["topic"], details["partition"], details["offset"]) == (b"in", b"0", b"1")
+    assert details["message"]
+    assert (details["stacktrace"] or b"").startswith(b"Traceback")
 
 
-def test_the_letter_of_a_record_that_cannot_be_read_is_there_at_once() -> None:
+def test_the_dead_letter_of_an_unreadable_record_is_written_at_once() -> None:
     with TestDriver(app_with(deserialization_exception_handler="continue")) as driver:
         driver.input("in", value=bytes).pipe("k", b"text")
         assert driver.output("dead").read_pairs() == [(b"k", b"text")]
 
 
-def test_a_function_as_handler_sends_letters_too() -> None:
+def test_a_handler_function_writes_dead_letters_too() -> None:
     with TestDriver(app_with(processing_exception_handler=lambda context, error: "continue")) as driver:
         driver.input("in", key=bytes, value=bytes).pipe(b"k", BAD["processing"])
         assert len(driver.output("dead")) == 1
 
 
-def test_a_record_that_fails_in_two_places_is_sent_twice() -> None:
+def test_a_record_that_fails_in_two_operators_has_two_dead_letters() -> None:
     app = App("errors", errors_dead_letter_queue_topic_name="dead", processing_exception_handler="continue")
     numbers = app.stream("in", value=int)
     numbers.map_values(lambda v: 1 // v).to("a")
@@ -90,7 +90,7 @@ def test_a_record_that_fails_in_two_places_is_sent_twice() -> None:
         assert len(driver.output("dead")) == 2
 
 
-def test_of_a_failure_behind_a_repartition_the_letter_is_the_record_of_its_topic() -> None:
+def test_the_dead_letter_of_a_failure_after_a_repartition_is_the_record_of_the_repartition_topic() -> None:
     app = App("errors", errors_dead_letter_queue_topic_name="dead", processing_exception_handler="continue")
     app.stream("in", value=int).repartition(name="again").map_values(lambda v: 1 // v).to("out")
     with TestDriver(app) as driver:
@@ -98,7 +98,7 @@ def test_of_a_failure_behind_a_repartition_the_letter_is_the_record_of_its_topic
         assert dict(driver.output("dead").read().headers)["__streams.errors.topic"] == b"errors-again-repartition"
 
 
-def test_the_topic_is_read_as_bytes_unless_said_otherwise() -> None:
+def test_the_dead_letter_topic_is_read_as_bytes_by_default() -> None:
     app = App("errors", errors_dead_letter_queue_topic_name="dead", processing_exception_handler="continue")
     app.stream("in").map_values(lambda v: 1 // v).to("out")
     with TestDriver(app) as driver:
@@ -107,7 +107,7 @@ def test_the_topic_is_read_as_bytes_unless_said_otherwise() -> None:
         assert driver.output("dead", key=str, value=object).read_pairs() == [("k", 0)]
 
 
-def test_an_application_may_read_its_own_dead_letters() -> None:
+def test_an_application_can_read_its_own_dead_letters() -> None:
     app = App("errors", errors_dead_letter_queue_topic_name="dead", processing_exception_handler="continue")
     app.stream("in", value=int).map_values(lambda v: 1 // v).to("out")
     app.stream("dead", value=int).map_values(lambda v: f"failed: {v}").to("report")
@@ -116,7 +116,7 @@ def test_an_application_may_read_its_own_dead_letters() -> None:
         assert driver.output("report").read_values() == ["failed: 0"]
 
 
-def test_without_the_topic_there_are_no_letters() -> None:
+def test_without_the_topic_there_are_no_dead_letters() -> None:
     app = App("errors", processing_exception_handler="continue")
     app.stream("in", value=int).map_values(lambda v: 1 // v).to("out")
     with TestDriver(app) as driver:
@@ -124,7 +124,7 @@ def test_without_the_topic_there_are_no_letters() -> None:
         assert driver.produced_topics == set()
 
 
-def test_a_processor_that_fails_after_forwarding_sends_one_letter_and_keeps_what_it_forwarded() -> None:
+def test_a_processor_that_fails_after_forwarding_has_one_dead_letter_and_its_forwarded_records_remain() -> None:
     class Late(Processor[Any, Any, Any, Any]):
         def process(self, record: Record[Any, Any]) -> None:
             self.context.forward(record)

@@ -1,4 +1,4 @@
-"""Records that cannot be read: what the deserialization handler does with them."""
+"""Records that cannot be read, and the deserialization exception handler."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def reading(number: Any = int, **config: Any) -> App:
 
 
 def raw(driver: TestDriver) -> Any:
-    """An input that takes bytes, whatever the application reads them as."""
+    """Returns an input of bytes, independent of the serdes of the application."""
     return driver.input("numbers", key=bytes, value=bytes)
 
 
-def test_by_default_the_application_stops_and_says_where_and_what_to_do() -> None:
+def test_by_default_the_application_stops_with_the_record_and_a_remedy() -> None:
     with TestDriver(reading()) as driver:
         raw(driver).pipe(b"k", GOOD)
         with pytest.raises(
@@ -36,13 +36,13 @@ def test_by_default_the_application_stops_and_says_where_and_what_to_do() -> Non
         assert driver.output("out").read_values() == [7]
 
 
-def test_keys_that_cannot_be_read_count_as_well() -> None:
+def test_keys_that_cannot_be_read_go_to_the_handler_too() -> None:
     with TestDriver(reading()) as driver, pytest.raises(RecordReadError, match="string"):
         raw(driver).pipe(b"\xff", GOOD)
 
 
 @pytest.mark.parametrize("bad", [b"{", b"", b"\xff"])
-def test_json_that_is_none_cannot_be_read(bad: bytes) -> None:
+def test_invalid_json_cannot_be_read(bad: bytes) -> None:
     with TestDriver(reading(dict)) as driver, pytest.raises(RecordReadError, match="json"):
         raw(driver).pipe(b"k", bad)
 
@@ -53,7 +53,7 @@ def test_null_can_always_be_read() -> None:
         assert driver.output("out").read_pairs() == [(None, None)]
 
 
-def test_continue_passes_over_the_record_and_counts_it() -> None:
+def test_continue_drops_the_record_and_counts_it() -> None:
     with TestDriver(reading(deserialization_exception_handler="continue")) as driver:
         for value in (GOOD, b"abc", GOOD):
             raw(driver).pipe(b"k", value, timestamp=3)
@@ -63,18 +63,18 @@ def test_continue_passes_over_the_record_and_counts_it() -> None:
         assert (dropped.key, dropped.value, dropped.timestamp) == (b"k", b"abc", 3)
 
 
-def test_a_function_decides_record_by_record() -> None:
-    told: list[Any] = []
+def test_a_handler_function_decides_for_each_record() -> None:
+    calls: list[Any] = []
 
     def handler(context: Any, error: BaseException) -> str:
-        told.append((context, error))
+        calls.append((context, error))
         return "continue" if context.value == b"abc" else "fail"
 
     with TestDriver(reading(deserialization_exception_handler=handler)) as driver:
         raw(driver).pipe(b"k", b"abc", timestamp=3, headers={"h": "1"})
         with pytest.raises(RecordReadError):
             raw(driver).pipe(b"k", b"de")
-    context, error = told[0]
+    context, error = calls[0]
     assert isinstance(error, DeserializationError)
     assert (context.phase, context.topic, context.partition, context.offset) == ("deserialization", "numbers", 0, 0)
     assert (context.operator, context.function, context.task_id) == ("reader", None, "0_0")
@@ -82,7 +82,7 @@ def test_a_function_decides_record_by_record() -> None:
 
 
 class Celsius(Serde[float]):
-    """A serde as its documentation shows it: what it raises is no error of Millstream's."""
+    """The serde of the documentation: its errors are not Millstream's."""
 
     def serialize(self, value: float | None) -> bytes | None:
         return None if value is None else str(value).encode()
@@ -98,7 +98,7 @@ def test_any_error_of_a_users_serde_goes_to_the_handler() -> None:
         assert driver.output("out").read_values() == [21.5]
 
 
-def test_any_error_of_a_users_serde_stops_with_an_error_of_millstream() -> None:
+def test_any_error_of_a_users_serde_stops_the_application_with_a_record_read_error() -> None:
     with TestDriver(reading(Celsius())) as driver, pytest.raises(RecordReadError, match="ValueError: could not"):
         raw(driver).pipe(b"k", b"warm")
 
@@ -140,7 +140,7 @@ def test_an_error_in_a_timestamp_function_goes_to_the_handler() -> None:
         assert sum(driver.dropped.values()) == 1
 
 
-def test_a_timestamp_that_is_no_number_goes_to_the_handler() -> None:
+def test_a_timestamp_that_is_not_a_number_goes_to_the_handler() -> None:
     app = App("errors", deserialization_exception_handler="continue")
     app.stream("in", value=dict, timestamp="at").to("out")
     with TestDriver(app) as driver:

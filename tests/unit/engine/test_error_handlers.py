@@ -1,4 +1,4 @@
-"""Handlers themselves: what they may be, and what they may answer."""
+"""The exception handlers: valid handlers and valid results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def failing(**config: Any) -> App:
 
 
 @pytest.mark.parametrize("answer", [None, True, "retry", "Continue", 0, [], ("continue",)])
-def test_an_answer_that_is_none_stops_the_application_and_says_so(answer: Any) -> None:
+def test_an_invalid_result_of_a_handler_stops_the_application(answer: Any) -> None:
     with (
         TestDriver(failing(processing_exception_handler=lambda context, error: answer)) as driver,
         pytest.raises(RunError, match=r"processing exception handler returned .*\n  hint: a handler returns"),
@@ -27,7 +27,7 @@ def test_an_answer_that_is_none_stops_the_application_and_says_so(answer: Any) -
         driver.input("in").pipe("k", 0)
 
 
-def test_an_answer_that_is_none_is_told_with_what_failed() -> None:
+def test_the_error_of_an_invalid_result_contains_the_failure() -> None:
     with (
         TestDriver(failing(processing_exception_handler=lambda context, error: None)) as driver,
         pytest.raises(RunError) as caught,
@@ -47,7 +47,7 @@ def test_a_handler_that_raises_stops_the_application() -> None:
         driver.input("in").pipe("k", 0)
 
 
-def test_a_handler_is_asked_once_for_one_failure() -> None:
+def test_a_handler_is_called_once_for_each_failure() -> None:
     class Pass(Processor[Any, Any, Any, Any]):
         def process(self, record: Record[Any, Any]) -> None:
             self.context.forward(record)
@@ -67,18 +67,18 @@ def test_a_handler_is_asked_once_for_one_failure() -> None:
 
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("value", ["contineu", "LogAndContinue", None, 5, True])
-def test_a_handler_that_is_none_is_refused(phase: str, value: Any) -> None:
+def test_an_invalid_handler_is_refused(phase: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=rf"{phase}\.exception\.handler.*\n  hint: "):
         App("errors", **{f"{phase}_exception_handler": value})
 
 
-def test_handlers_of_one_phase_do_not_speak_for_another() -> None:
+def test_a_handler_applies_to_its_own_phase_only() -> None:
     app = failing(deserialization_exception_handler="continue", production_exception_handler="continue")
     with TestDriver(app) as driver, pytest.raises(ProcessingError):
         driver.input("in").pipe("k", 0)
 
 
-def test_keyboard_interrupts_are_not_taken_for_failures() -> None:
+def test_a_keyboard_interrupt_does_not_go_to_the_handler() -> None:
     def interrupt(value: int) -> int:
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""Functions that raise: what the processing handler does with the record."""
+"""Functions that raise, and the processing exception handler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def dividing(**config: Any) -> App:
     return app
 
 
-def test_by_default_the_application_stops_and_says_where_and_what_to_do() -> None:
+def test_by_default_the_application_stops_with_the_record_and_a_remedy() -> None:
     with TestDriver(dividing()) as driver:
         driver.input("in").pipe("k", 5)
         with pytest.raises(ProcessingError) as caught:
@@ -38,7 +38,7 @@ def test_by_default_the_application_stops_and_says_where_and_what_to_do() -> Non
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_continue_passes_over_the_record_there_only_and_counts_it() -> None:
+def test_continue_drops_the_record_at_that_operator_only_and_counts_it() -> None:
     with TestDriver(dividing(processing_exception_handler="continue")) as driver:
         driver.input("in").pipe_pairs([("a", 5), ("b", 0), ("c", 2)])
         assert driver.output("out").read_pairs() == [("a", 2), ("c", 5)]
@@ -48,7 +48,7 @@ def test_continue_passes_over_the_record_there_only_and_counts_it() -> None:
         assert (dropped.operator, dropped.reason, dropped.key, dropped.value) == ("divide", "processing error", "b", 0)
 
 
-def test_of_several_records_made_of_one_only_the_failing_one_is_lost() -> None:
+def test_of_several_records_from_one_record_only_the_failing_one_is_dropped() -> None:
     app = App("errors", processing_exception_handler="continue")
     app.stream("in", value=str).flat_map_values(lambda v: [int(n) for n in v.split()]).map_values(divide).to("out")
     with TestDriver(app) as driver:
@@ -56,7 +56,7 @@ def test_of_several_records_made_of_one_only_the_failing_one_is_lost() -> None:
         assert driver.output("out").read_values() == [2, 5]
 
 
-def test_if_the_function_that_makes_several_records_fails_none_of_them_goes_on() -> None:
+def test_if_a_flat_map_function_fails_none_of_its_records_is_forwarded() -> None:
     def upto(value: int) -> Any:
         yield value
         raise ValueError("stop")
@@ -68,16 +68,16 @@ def test_if_the_function_that_makes_several_records_fails_none_of_them_goes_on()
         assert driver.output("out").is_empty
 
 
-def test_a_function_decides_and_is_told_everything() -> None:
-    told: list[Any] = []
+def test_a_handler_function_decides_with_the_whole_error_context() -> None:
+    calls: list[Any] = []
 
     def handler(context: Any, error: BaseException) -> str:
-        told.append((context, error))
+        calls.append((context, error))
         return "continue"
 
     with TestDriver(dividing(processing_exception_handler=handler)) as driver:
         driver.input("in").pipe("k", 0, timestamp=3, headers={"h": "1"})
-    ((context, error),) = told
+    ((context, error),) = calls
     assert isinstance(error, ZeroDivisionError)
     assert (context.phase, context.operator, context.task_id) == ("processing", "divide", "0_0")
     assert (context.topic, context.partition, context.offset) == ("in", 0, 0)
@@ -142,7 +142,7 @@ def test_sys_exit_is_an_error_of_the_function_that_calls_it(operator: str) -> No
         driver.input("in").pipe_pairs([("k", 0), ("k", 0)])
 
 
-def test_ctrl_c_in_a_function_of_the_driver_is_no_error_of_the_function() -> None:
+def test_ctrl_c_during_a_function_in_the_driver_is_not_an_error_of_the_function() -> None:
     def interrupt(_value: int) -> int:
         signal.raise_signal(signal.SIGINT)
         return 0
@@ -154,14 +154,14 @@ def test_ctrl_c_in_a_function_of_the_driver_is_no_error_of_the_function() -> Non
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_an_error_in_any_operator_can_be_passed_over(operator: str) -> None:
+def test_an_error_in_any_operator_can_be_continued(operator: str) -> None:
     with TestDriver(build(operator, processing_exception_handler="continue")) as driver:
         driver.input("in").pipe("k", 0)
         driver.input("in").pipe("k", 0)
         assert {reason for _, reason in driver.dropped} == {"processing error"}
 
 
-def test_a_continued_error_leaves_an_aggregate_as_it_was() -> None:
+def test_a_continued_error_does_not_change_an_aggregate() -> None:
     app = App("errors", processing_exception_handler="continue")
     app.stream("in", value=int).group_by_key().aggregate(lambda: 0, lambda v, agg: agg + 10 // v, store="sum")
     with TestDriver(app) as driver:
@@ -178,7 +178,7 @@ def test_after_a_failure_the_driver_refuses_more_records() -> None:
         assert later.value.__cause__ is first.value
 
 
-def test_after_a_failure_the_wall_clock_does_not_go_on_either() -> None:
+def test_after_a_failure_the_wall_clock_does_not_advance() -> None:
     with TestDriver(dividing()) as driver:
         with pytest.raises(ProcessingError):
             driver.input("in").pipe("k", 0)
@@ -186,7 +186,7 @@ def test_after_a_failure_the_wall_clock_does_not_go_on_either() -> None:
             driver.advance_wall_clock("1s")
 
 
-def test_what_was_written_before_the_failure_can_still_be_read() -> None:
+def test_records_written_before_the_failure_can_still_be_read() -> None:
     with TestDriver(dividing()) as driver:
         driver.input("in").pipe("a", 5)
         with pytest.raises(ProcessingError):

@@ -1,4 +1,4 @@
-"""Records that cannot be written: what the production handler does with them."""
+"""Records that cannot be written, and the production exception handler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def writing(**config: Any) -> App:
     return app
 
 
-def test_a_value_of_the_wrong_type_stops_the_application_and_says_where_and_what_to_do() -> None:
+def test_a_value_of_the_wrong_type_stops_the_application_with_the_record_and_a_remedy() -> None:
     with TestDriver(writing()) as driver:
         driver.input("in").pipe("k", 1)
         with pytest.raises(
@@ -30,14 +30,14 @@ def test_a_value_of_the_wrong_type_stops_the_application_and_says_where_and_what
         assert isinstance(caught.value.__cause__, SerializationError)
 
 
-def test_a_key_of_the_wrong_type_counts_as_well() -> None:
+def test_a_key_of_the_wrong_type_stops_the_application_too() -> None:
     app = App("errors")
     app.stream("in", value=int).select_key(lambda v: v).to("out", key=str)
     with TestDriver(app) as driver, pytest.raises(ProductionError, match="string serde: cannot write 1"):
         driver.input("in").pipe("k", 1)
 
 
-def test_continue_passes_over_the_record_there_only_and_counts_it() -> None:
+def test_continue_drops_the_record_at_that_sink_only_and_counts_it() -> None:
     with TestDriver(writing(production_exception_handler="continue")) as driver:
         driver.input("in").pipe_pairs([("a", 1), ("b", "two"), ("c", 3)])
         assert driver.output("numbers").read_values() == [1, 3]
@@ -45,16 +45,16 @@ def test_continue_passes_over_the_record_there_only_and_counts_it() -> None:
         assert driver.dropped == {("writer", "production error"): 1}
 
 
-def test_a_function_decides_and_is_told_everything() -> None:
-    told: list[Any] = []
+def test_a_handler_function_decides_with_the_whole_error_context() -> None:
+    calls: list[Any] = []
 
     def handler(context: Any, error: BaseException) -> str:
-        told.append((context, error))
+        calls.append((context, error))
         return "continue"
 
     with TestDriver(writing(production_exception_handler=handler)) as driver:
         driver.input("in").pipe("k", "two", timestamp=3)
-    ((context, error),) = told
+    ((context, error),) = calls
     assert isinstance(error, SerializationError)
     assert (context.phase, context.operator, context.function) == ("production", "writer", None)
     assert (context.topic, context.offset, context.key, context.value) == ("in", 0, b"k", b'"two"')
@@ -69,21 +69,21 @@ def test_a_repartition_topic_is_written_with_the_same_handler() -> None:
         assert sum(driver.dropped.values()) == 1
 
 
-def test_a_value_that_a_store_cannot_keep_names_the_operator() -> None:
+def test_the_error_of_a_value_that_a_store_cannot_serialize_names_the_operator() -> None:
     app = App("errors")
     app.stream("in").group_by_key().aggregate(lambda: 0, lambda v, agg: v, value=int, store="last")
     with TestDriver(app) as driver, pytest.raises(RunError, match=r"operator 'in-aggregate'.*long serde: cannot"):
         driver.input("in").pipe("k", "text")
 
 
-def test_a_value_that_a_table_cannot_keep_is_not_read_back_as_something_else() -> None:
+def test_a_value_that_a_table_cannot_serialize_is_not_restored_as_another_value() -> None:
     app = App("errors")
     app.table("in").map_values(lambda v: v, value=int, store="numbers")
     with TestDriver(app) as driver, pytest.raises(RunError, match="long serde: cannot"):
         driver.input("in").pipe("k", "text")
 
 
-def test_an_error_in_a_partitioner_is_an_error_of_production() -> None:
+def test_an_error_in_a_partitioner_is_a_production_error() -> None:
     app = App("errors", production_exception_handler="continue")
     app.stream("in").to("out", partitioner=lambda key, value, partitions: 1 // value)
     with TestDriver(app) as driver:
@@ -92,14 +92,14 @@ def test_an_error_in_a_partitioner_is_an_error_of_production() -> None:
 
 
 @pytest.mark.parametrize("partition", [-1, 2, "0"])
-def test_a_partitioner_that_chooses_no_partition_is_an_error(partition: Any) -> None:
+def test_a_partition_that_does_not_exist_is_an_error_of_the_partitioner(partition: Any) -> None:
     app = App("errors")
     app.stream("in").to("out", partitioner=lambda key, value, partitions: partition)
     with TestDriver(app, partitions=2) as driver, pytest.raises(RunError, match="partition"):
         driver.input("in").pipe("k", 0)
 
 
-def test_a_partitioner_that_gives_none_leaves_it_to_the_key() -> None:
+def test_with_none_from_the_partitioner_the_key_is_hashed() -> None:
     def undecided(key: str, value: int, partitions: int) -> Any:
         return None
 
@@ -111,7 +111,7 @@ def test_a_partitioner_that_gives_none_leaves_it_to_the_key() -> None:
         assert list(driver.store("n").all()) == [("a", 2), ("b", 1)]
 
 
-def test_a_partitioner_may_choose() -> None:
+def test_a_partitioner_chooses_the_partition() -> None:
     app = App("errors")
     app.stream("in", value=int).repartition(name="by-value", partitioner=lambda k, v, n: v % n).to("out")
     with TestDriver(app, partitions=2) as driver:

@@ -69,7 +69,7 @@ def cast(value: Any, to: str) -> Any:
         ("1970-01-01T00:00:00.123456789Z", "timestamp", 123),
         (DAY, "timestamp", DAY),
         (date(1970, 1, 2), "timestamp", DAY),
-        (datetime(1970, 1, 2), "timestamp", DAY),  # noqa: DTZ001 - one without a zone is UTC
+        (datetime(1970, 1, 2), "timestamp", DAY),  # noqa: DTZ001 - without a zone it is UTC
         ("2024-02-29", "date", date(2024, 2, 29)),
         (DAY, "date", date(1970, 1, 2)),
         (datetime(2024, 1, 2, 23, 30, tzinfo=UTC), "date", date(2024, 1, 2)),
@@ -86,9 +86,9 @@ def cast(value: Any, to: str) -> Any:
     ],
 )
 def test_casts(value: Any, to: str, result: Any) -> None:
-    found = cast(value, to)
-    assert found == result
-    assert type(found) is type(result)
+    actual = cast(value, to)
+    assert actual == result
+    assert type(actual) is type(result)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_casts(value: Any, to: str, result: Any) -> None:
         ("abc", "array<string>", TypeError),
     ],
 )
-def test_what_cannot_be_cast_is_an_error(value: Any, to: str, error: type[Exception]) -> None:
+def test_a_value_that_cannot_be_cast_is_an_error(value: Any, to: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         cast(value, to)
 
@@ -139,7 +139,7 @@ def test_objects_are_cast_to_structs() -> None:
     assert cast(Point(1), "struct<x string>") == {"x": "1"}
 
 
-def test_the_type_decides_how_an_int_prints() -> None:
+def test_the_type_determines_the_text_of_an_int() -> None:
     assert evaluate(timestamp().cast("string"), timestamp=0) == "1970-01-01T00:00:00.000"
     text = col("t").cast("timestamp").cast("string")
     assert evaluate(text, value={"t": DAY}) == "1970-01-02T00:00:00.000"
@@ -151,12 +151,12 @@ def test_the_type_decides_how_an_int_prints() -> None:
 
 
 @given(st.datetimes(min_value=datetime(1900, 1, 1), max_value=datetime(2100, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001
-def test_timestamps_survive_their_text(moment: datetime) -> None:
+def test_timestamps_round_trip_as_text(moment: datetime) -> None:
     millis = cast(moment, "timestamp")
     assert cast(cast(moment, "string"), "timestamp") == millis
     assert millis == (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
-def test_integers_survive_their_text(number: int) -> None:
+def test_integers_round_trip_as_text(number: int) -> None:
     assert cast(cast(number, "string"), "bigint") == number

@@ -168,14 +168,14 @@ def test_the_type_of_an_expression(expr: Expr, text: str) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(expr: Expr, message: str, hint: str | None) -> None:
+def test_an_expression_that_does_not_fit_the_types_is_refused(expr: Expr, message: str, hint: str | None) -> None:
     with pytest.raises(ExpressionError) as caught:
         type_of(expr, ROLES)
     assert caught.value.message == message
     assert caught.value.hint == hint
 
 
-def test_what_is_not_known_is_not_checked() -> None:
+def test_unknown_types_are_not_checked() -> None:
     anything = col("a.b")[0].upper() + (col("x") * 2).cast("string")
     assert type_of(anything, {}).name == "STRING"
     assert type_of(col("x") * 2, {"value": ANY}) == ANY

@@ -72,7 +72,7 @@ def test_fields_are_read_from_mappings_and_objects(row: Any) -> None:
     assert evaluate(key("amount") + col("amount"), key=row, value=row) == 6
 
 
-def test_what_is_missing_is_null() -> None:
+def test_a_missing_field_is_null() -> None:
     double = compile_expr(col("amount") * 2, ("value",))
     assert double(None) is None
     assert double({}) is None
@@ -143,7 +143,7 @@ def test_the_function_takes_exactly_its_parameters(expr: Any, params: Any, args:
         (key(), (), "`key` reads the key, which is not available here", None),
     ],
 )
-def test_a_role_that_is_not_there_is_refused(expr: Any, params: Any, message: str, hint: str | None) -> None:
+def test_a_role_that_is_not_a_parameter_is_refused(expr: Any, params: Any, message: str, hint: str | None) -> None:
     with pytest.raises(ExpressionError) as caught:
         compile_expr(expr, params)
     assert message in caught.value.message
@@ -163,17 +163,17 @@ def test_the_types_of_the_roles_are_checked() -> None:
         compile_expr(col("total") * 2, ("value",), {"value": schema})
 
 
-def test_what_is_wrong_without_any_schema_is_refused_too() -> None:
+def test_a_type_error_of_literals_is_refused_without_a_schema() -> None:
     with pytest.raises(ExpressionError, match="does not take STRING"):
         compile_expr(lit("a") * 2, ("value",))
 
 
-def test_the_error_names_the_line_that_asked() -> None:
+def test_the_error_names_the_line_of_the_caller() -> None:
     with pytest.raises(ExpressionError, match=r"test_compile\.py:\d+: `key` reads"):
         compile_expr(key(), ("value",))
 
 
-def test_new_containers_are_made_for_every_record() -> None:
+def test_every_record_has_its_own_containers() -> None:
     make = compile_expr(struct(a=array(1, 2), b=f.split("x,y", ",")), ("value",))
     first, second = make(None), make(None)
     first["a"].append(3)
@@ -181,7 +181,7 @@ def test_new_containers_are_made_for_every_record() -> None:
     assert second == {"a": [1, 2], "b": ["x", "y"]} == make(None)
 
 
-def test_a_constant_that_fails_does_so_only_when_it_is_met() -> None:
+def test_a_constant_call_that_fails_does_so_only_when_it_is_evaluated() -> None:
     guarded = compile_expr(when(col("n") == 0, lit(1) / 0).otherwise(1), ("value",))
     assert guarded({"n": 1}) == 1
     with pytest.raises(ZeroDivisionError):
@@ -194,7 +194,7 @@ def test_structs_may_be_nested() -> None:
     assert function("k", {"price": 2, "count": 3}, 5) == {"id": "k", "order": {"total": 6}, "at": 5}
 
 
-def test_importing_expressions_loads_only_what_is_needed() -> None:
+def test_importing_expressions_loads_no_optional_modules() -> None:
     lazy = "{'hashlib', 'json', 'msgspec', 'uuid', 'zoneinfo'}"
     program = f"import sys, millstream.expr; print(sorted({lazy} & {{*sys.modules}}))"
     run = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)

@@ -126,9 +126,9 @@ def test_strings(expr: Expr, result: Any) -> None:
     ],
 )
 def test_numbers(expr: Expr, result: Any) -> None:
-    found = evaluate(expr)
-    assert found == result
-    assert type(found) is type(result)
+    actual = evaluate(expr)
+    assert actual == result
+    assert type(actual) is type(result)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_numbers(expr: Expr, result: Any) -> None:
         (lit(datetime(2024, 1, 1, tzinfo=UTC)) < datetime(2024, 1, 2, tzinfo=UTC), True),
     ],
 )
-def test_moments(expr: Expr, result: Any) -> None:
+def test_datetimes(expr: Expr, result: Any) -> None:
     assert evaluate(expr) == result
 
 
@@ -283,7 +283,7 @@ STANDING_FOR = {
         (col("colour").is_distinct_from("red"), False),
     ],
 )
-def test_values_that_stand_for_others(expr: Expr, result: Any) -> None:
+def test_datetimes_enums_and_uuids_are_converted_to_plain_values(expr: Expr, result: Any) -> None:
     assert evaluate(expr, value=STANDING_FOR) == result
 
 
@@ -295,7 +295,7 @@ def test_strict_functions_are_null_for_a_null(function: Any) -> None:
     count = len(function.parameters)
     for i in range(count):
         row = {f"x{j}": None if j == i else ["hour", 1][j % 2] for j in range(count)}
-        # What comes before the null is evaluated, so only the first argument is certain not to matter.
+        # Arguments before a null are evaluated, so only a null first argument makes the others irrelevant.
         if i == 0:
             assert evaluate(Call(function.name, tuple(col(name) for name in row)), value=row) is None
     constants = tuple(lit(None) for _ in range(count))

@@ -16,7 +16,7 @@ VALUES = [T, F, N]
 
 
 def ways(build: Any, *operands: Any) -> list[Any]:
-    """The result with the operands as constants, as fields of a dict, and as a mix: each is compiled differently."""
+    """Returns the results with operands as constants, as fields of a dict, and mixed: each is compiled differently."""
     row = {f"x{i}": operand for i, operand in enumerate(operands)}
     fields = [col(name) for name in row]
     constants = [lit(operand) for operand in operands]
@@ -43,19 +43,19 @@ def test_and_and_or(a: Any, b: Any, conjunction: Any, disjunction: Any) -> None:
         assert result is conjunction
     for result in ways(lambda x, y: x | y, a, b):
         assert result is disjunction
-    # What other backends read from the catalog says the same as the lazy closures.
+    # The functions of the catalog, for other backends, have the same results as the lazy closures.
     assert CATALOG["and"].implementation(a, b) is conjunction
     assert CATALOG["or"].implementation(a, b) is disjunction
 
 
 @pytest.mark.parametrize(("a", "result"), [(T, F), (F, T), (N, N)])
 def test_not(a: Any, result: Any) -> None:
-    assert all(found is result for found in ways(lambda x: ~x, a))
+    assert all(actual is result for actual in ways(lambda x: ~x, a))
 
 
 @pytest.mark.parametrize("operator", ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "//", "%"])
 @pytest.mark.parametrize("operands", [(1, None), (None, 1), (None, None)])
-def test_operators_give_null_for_null(operator: str, operands: tuple[Any, Any]) -> None:
+def test_operators_return_null_for_null(operator: str, operands: tuple[Any, Any]) -> None:
     assert ways(lambda x, y: Call(operator, (x, y)), *operands) == [None] * 4
 
 
@@ -72,8 +72,8 @@ def test_operators_give_null_for_null(operator: str, operands: tuple[Any, Any]) 
     ],
 )
 def test_in(x: Any, options: tuple[Any, ...], result: Any) -> None:
-    for found in ways(lambda e, *rest: e.in_(*rest), x, *options):
-        assert found is result
+    for actual in ways(lambda e, *rest: e.in_(*rest), x, *options):
+        assert actual is result
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_in(x: Any, options: tuple[Any, ...], result: Any) -> None:
     ],
 )
 def test_between(operands: tuple[Any, ...], result: Any) -> None:
-    for found in ways(lambda x, low, high: x.between(low, high), *operands):
-        assert found is result
+    for actual in ways(lambda x, low, high: x.between(low, high), *operands):
+        assert actual is result
 
 
 @pytest.mark.parametrize(("a", "b", "result"), [(1, 1, F), (1, 2, T), (1, N, T), (N, 1, T), (N, N, F)])
 def test_is_distinct_from(a: Any, b: Any, result: Any) -> None:
-    assert all(found is result for found in ways(lambda x, y: x.is_distinct_from(y), a, b))
+    assert all(actual is result for actual in ways(lambda x, y: x.is_distinct_from(y), a, b))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_case_takes_the_first_condition_that_is_true() -> None:
     assert evaluate(when(lit(None), 1)) is None
 
 
-def test_what_is_not_needed_is_not_evaluated() -> None:
+def test_operands_that_are_not_needed_are_not_evaluated() -> None:
     fails = 1 / col("zero")
     row = {"zero": 0, "n": 1}
     assert evaluate((col("n") == 2) & (fails > 1), value=row) is False
@@ -137,7 +137,7 @@ def test_what_is_not_needed_is_not_evaluated() -> None:
     assert evaluate(when(col("n") == 2, fails).when(col("n") == 1, 6).otherwise(fails), value=row) == 6
 
 
-def test_values_that_are_not_booleans_count_by_their_truth() -> None:
+def test_other_values_are_used_by_their_truth_value() -> None:
     row = {"one": 1, "zero": 0, "text": "x"}
     assert evaluate(col("one") & col("text"), value=row) is True
     assert evaluate(col("one") & col("zero"), value=row) is False

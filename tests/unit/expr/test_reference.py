@@ -1,4 +1,4 @@
-"""Random trees: compiled ones agree with a naive interpreter of their plain data, which shares no code with them."""
+"""Random trees: the compiled functions agree with a naive interpreter of plain data, which shares no code with them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ STRICT: dict[str, Any] = {
 
 
 def naive(tree: dict[str, Any], roles: dict[str, Any]) -> Any:
-    """What a tree means, said as plainly as possible."""
+    """Evaluates a tree in the simplest possible way."""
     if "root" in tree:
         return roles[tree["root"]]
     if "field" in tree:
@@ -186,7 +186,7 @@ def test_schemas_and_objects_do_not_change_the_result(expr: Expr, row: dict[str,
 
 
 @given(exprs)
-def test_trees_survive_plain_data(expr: Expr) -> None:
+def test_trees_round_trip_as_plain_data(expr: Expr) -> None:
     stored = json.dumps(to_dict(expr))
     assert from_dict(json.loads(stored)).same_as(expr)
     assert from_dict(json.loads(json.dumps(to_dict(expr), sort_keys=True))).same_as(expr)
@@ -216,12 +216,12 @@ def test_every_tree_prints_and_has_a_type(expr: Expr) -> None:
         Decimal("1E+5"),
     ],
 )
-def test_every_literal_survives_plain_data(scalar: Any) -> None:
+def test_every_literal_round_trips_as_plain_data(scalar: Any) -> None:
     tree = from_dict(json.loads(json.dumps(to_dict(lit(scalar)), allow_nan=False)))
     assert tree.same_as(lit(scalar))
 
 
-def test_the_rest_of_the_nodes_survive_plain_data() -> None:
+def test_all_other_nodes_round_trip_as_plain_data() -> None:
     tree = struct(a=value()["x"][0].cast("array<decimal(4, 2)>"), b=f.date_trunc("hour", 5))
     assert from_dict(to_dict(tree)).same_as(tree)
 
@@ -248,6 +248,6 @@ def test_the_rest_of_the_nodes_survive_plain_data() -> None:
         None,
     ],
 )
-def test_what_is_no_tree_is_refused(data: Any) -> None:
+def test_data_that_is_not_a_tree_is_refused(data: Any) -> None:
     with pytest.raises(ExpressionError):
         from_dict(data)

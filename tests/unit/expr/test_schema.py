@@ -115,13 +115,13 @@ def test_the_schema_of_a_python_type(hint: Any, text: str) -> None:
     assert str(schema_of(hint)) == text
 
 
-def test_a_type_can_be_given_in_three_ways() -> None:
+def test_a_type_can_be_written_in_three_ways() -> None:
     assert as_type("bigint") == as_type(int) == as_type(BIGINT) == BIGINT
     assert as_type(Any) == ANY
     assert as_type("varchar") == STRING
 
 
-def test_a_python_type_that_is_no_type_of_expressions_is_refused() -> None:
+def test_a_python_type_without_a_type_of_expressions_is_refused() -> None:
     with pytest.raises(ExpressionError, match="is not a type of expressions"):
         as_type(object)
 

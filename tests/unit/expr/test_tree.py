@@ -1,4 +1,4 @@
-"""Building trees, what they print, and what cannot be built."""
+"""Building trees, their text, and trees that cannot be built."""
 
 from __future__ import annotations
 
@@ -119,18 +119,18 @@ def test_expressions_print_as_sql(expr: Expr, text: str) -> None:
         (True & a, "TRUE AND a"),
     ],
 )
-def test_constants_may_stand_on_the_left(reflected: Expr, plain: str) -> None:
+def test_constants_can_be_on_the_left(reflected: Expr, plain: str) -> None:
     assert str(reflected) == plain
 
 
-def test_an_enum_stands_for_its_value() -> None:
+def test_an_enum_member_is_its_value() -> None:
     class Colour(Enum):
         RED = "red"
 
     assert str(a == Colour.RED) == "a = 'red'"
 
 
-def test_subclasses_of_scalars_leave_only_their_value() -> None:
+def test_values_of_scalar_subclasses_become_plain_literals() -> None:
     class Text(str):
         __slots__ = ()
 
@@ -139,7 +139,7 @@ def test_subclasses_of_scalars_leave_only_their_value() -> None:
     assert type(literal.value) is str
 
 
-def test_expressions_have_no_truth() -> None:
+def test_expressions_have_no_truth_value() -> None:
     with pytest.raises(ExpressionError, match="has no truth value") as caught:
         bool(a > 1)
     assert "use & | ~ instead of and/or/not" in str(caught.value.hint)
@@ -161,7 +161,7 @@ def test_a_comparison_with_none_is_refused(compare: Any) -> None:
     assert caught.value.hint == "use is_null() or is_not_null()"
 
 
-def test_what_is_not_data_cannot_be_part_of_a_tree() -> None:
+def test_objects_without_a_literal_form_are_refused() -> None:
     with pytest.raises(ExpressionError, match="a function cannot be part of an expression") as caught:
         when(a > 1, lambda: 1)
     assert "cannot call a Python function" in str(caught.value.hint)
@@ -246,7 +246,7 @@ def test_nodes_take_their_fields_by_position_or_name() -> None:
         Call("upper", (a,), argument=1)  # type: ignore[call-arg]
 
 
-def test_roles_of_finds_what_a_tree_reads() -> None:
+def test_roles_of_returns_the_roles_that_a_tree_reads() -> None:
     tree = when(key() == "a", left("x")).otherwise(struct(y=right("y"), n=agg() + 1, at=timestamp()))
     assert roles_of(tree) == {"key", "left", "right", "agg", "timestamp"}
     assert roles_of(lit(1)) == frozenset()

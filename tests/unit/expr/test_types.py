@@ -43,12 +43,12 @@ data_types = st.recursive(
 
 
 @given(data_types)
-def test_the_text_of_a_type_reads_back(type_: DataType) -> None:
+def test_types_round_trip_as_text(type_: DataType) -> None:
     assert parse_type(str(type_)) == type_
 
 
 @given(data_types)
-def test_types_survive_pickling_with_their_equality(type_: DataType) -> None:
+def test_a_pickled_type_equals_the_original(type_: DataType) -> None:
     copy = pickle.loads(pickle.dumps(type_))
     assert copy == type_
     assert hash(copy) == hash(type_)
@@ -67,7 +67,7 @@ def test_types_survive_pickling_with_their_equality(type_: DataType) -> None:
         ("struct<`a b` int, Type string>", StructType((("a b", INT), ("Type", STRING)))),
     ],
 )
-def test_types_are_read_in_any_case(text: str, type_: DataType) -> None:
+def test_type_names_are_not_case_sensitive(text: str, type_: DataType) -> None:
     assert parse_type(text) == type_
 
 
@@ -85,7 +85,7 @@ def test_types_are_read_in_any_case(text: str, type_: DataType) -> None:
         ("decimal(2, 3)", r"DECIMAL\(2, 3\) is not a type"),
     ],
 )
-def test_what_is_no_type_is_refused(text: str, message: str) -> None:
+def test_text_that_is_not_a_type_is_refused(text: str, message: str) -> None:
     with pytest.raises(ExpressionError, match=message):
         parse_type(text)
 
@@ -117,11 +117,11 @@ def test_types_cannot_be_changed() -> None:
         ([], NULL),
     ],
 )
-def test_the_common_type_holds_all(types: list[DataType], result: DataType) -> None:
+def test_the_common_type_includes_all_values(types: list[DataType], result: DataType) -> None:
     assert common_type(types) == result
 
 
 @pytest.mark.parametrize("types", [[STRING, INT], [BOOLEAN, INT], [DATE, TIMESTAMP], [ArrayType(INT), INT]])
-def test_types_that_do_not_mix(types: list[DataType]) -> None:
+def test_types_without_a_common_type(types: list[DataType]) -> None:
     with pytest.raises(MismatchError, match="have no common type"):
         common_type(types)

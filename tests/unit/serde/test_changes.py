@@ -53,7 +53,7 @@ def test_equality_and_pickle() -> None:
 
 
 @pytest.mark.parametrize("value", ["ab", ("a",), ("a", "b", "c"), ["a", "b"]])
-def test_what_is_no_pair(value: Any) -> None:
+def test_a_value_that_is_not_a_pair_is_refused(value: Any) -> None:
     with pytest.raises(SerializationError, match="change<string> serde: cannot write") as caught:
         change(str).serialize(value)
     assert caught.value.hint == "a change is a pair (new, old)"
@@ -69,7 +69,7 @@ def test_what_is_no_pair(value: Any) -> None:
         (b"\x01\xff\xff\xff\xfe\xff\xff\xff\xff", "values of -2 and -1 bytes in 9 bytes, expected 9"),
     ],
 )
-def test_what_cannot_be_read(data: bytes, reason: str) -> None:
+def test_invalid_bytes_are_refused(data: bytes, reason: str) -> None:
     with pytest.raises(DeserializationError) as caught:
         change(str).deserialize(data)
     assert caught.value.message.endswith(f": {reason}")

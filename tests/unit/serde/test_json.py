@@ -69,13 +69,13 @@ PLAIN = st.recursive(
 )
 
 
-def test_it_is_compact_utf8() -> None:
+def test_json_is_compact_utf8() -> None:
     assert JSON.serialize({"name": "Zoë", "tags": [1, 2.5, True, None]}) == (
         b'{"name":"Zo\xc3\xab","tags":[1,2.5,true,null]}'
     )
 
 
-def test_none_is_null_bytes_not_the_word_null() -> None:
+def test_none_is_a_null_value_and_not_json_null() -> None:
     assert JSON.serialize(None) is None
     assert JSON.deserialize(None) is None
     assert json_of(Order).deserialize(None) is None
@@ -121,11 +121,11 @@ def test_typed_round_trip(python_type: Any, value: Any, data: bytes) -> None:
     assert serde.python_type == python_type
 
 
-def test_defaults_are_filled_in_and_unknown_fields_are_passed_over() -> None:
+def test_missing_fields_have_defaults_and_unknown_fields_are_ignored() -> None:
     assert json_of(Order).deserialize(b'{"id":"o1","colour":"red"}') == Order("o1")
 
 
-def test_json_without_a_type_is_one_serde() -> None:
+def test_json_without_a_type_is_a_single_serde() -> None:
     assert json_of(object) is JSON
     assert json_of(Any) is JSON
 
@@ -145,7 +145,7 @@ def test_equality_and_pickle() -> None:
     assert pickle.loads(pickle.dumps(JSON)) is JSON
 
 
-def test_values_are_kept_as_bytes() -> None:
+def test_stores_keep_values_as_bytes() -> None:
     assert not JSON.immutable
     assert not JSON.hashable
 
@@ -164,7 +164,7 @@ class Opaque:
         ([10**5000], "Exceeds the limit"),
     ],
 )
-def test_what_cannot_be_written(value: Any, reason: str) -> None:
+def test_unsupported_values_are_refused(value: Any, reason: str) -> None:
     with pytest.raises(SerializationError, match="json serde: cannot write") as caught:
         JSON.serialize(value)
     assert reason in caught.value.message
@@ -180,7 +180,7 @@ class Measured:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("place", [lambda n: n, lambda n: {"a": [n, 2**70]}, lambda n: [None, (n,)], Measured])
-def test_numbers_that_json_lacks_are_not_written(number: float, place: Any) -> None:
+def test_nan_and_infinities_are_refused(number: float, place: Any) -> None:
     with pytest.raises(SerializationError, match=f"JSON has no {number}"):
         JSON.serialize(place(number))
     with pytest.raises(SerializationError, match=f"JSON has no {number}"):
@@ -188,16 +188,16 @@ def test_numbers_that_json_lacks_are_not_written(number: float, place: Any) -> N
 
 
 @given(st.lists(PLAIN))
-def test_many_values_are_written_as_each_of_them(values: list[Any]) -> None:
+def test_many_values_are_serialized_as_each_of_them(values: list[Any]) -> None:
     assert JSON.serialize_all(values) == [JSON.serialize(value) for value in values]
 
 
 @given(st.integers(2**63, 2**4000) | st.integers(-(2**4000), -(2**63)))
-def test_whole_numbers_of_any_size_come_back(number: int) -> None:
+def test_integers_of_any_size_round_trip(number: int) -> None:
     assert JSON.deserialize(JSON.serialize({"n": number, "none": None})) == {"n": number, "none": None}
 
 
-def test_a_list_that_holds_itself() -> None:
+def test_a_list_that_contains_itself_is_refused() -> None:
     value: list[Any] = []
     value.append(value)
     with pytest.raises(SerializationError, match="it is nested too deeply"):
@@ -225,7 +225,7 @@ def test_a_list_that_holds_itself() -> None:
         (Picky, b'{"name":"x"}', "as Picky, 'x'"),
     ],
 )
-def test_what_cannot_be_read(python_type: Any, data: bytes, reason: str) -> None:
+def test_invalid_json_is_refused(python_type: Any, data: bytes, reason: str) -> None:
     with pytest.raises(DeserializationError) as caught:
         json_of(python_type).deserialize(data)
     assert caught.value.message.startswith("json serde: cannot read b")
@@ -233,7 +233,7 @@ def test_what_cannot_be_read(python_type: Any, data: bytes, reason: str) -> None
     assert len(caught.value.message) < 250
 
 
-def test_a_type_that_msgspec_cannot_decode_is_no_fault_of_the_record() -> None:
+def test_a_type_that_msgspec_cannot_decode_is_an_error_of_the_configuration() -> None:
     serde = json_of(list[int] | tuple[int, ...])
     with pytest.raises(ConfigError, match="json serde: cannot decode into"):
         serde.serialize([1])

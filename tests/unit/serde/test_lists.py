@@ -25,7 +25,7 @@ from millstream.serde import (
 
 ZERO = "00000000-0000-0000-0000-000000000000"
 
-# Worked out by hand from Kafka's ListSerializer: its strategy is one byte, all its other numbers are four.
+# Derived by hand from Kafka's ListSerializer: the strategy has one byte, all other numbers have four.
 JAVA: list[tuple[Serde[Any], list[Any], bytes]] = [
     (INT, [], b"\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
     (
@@ -82,12 +82,12 @@ def test_none_is_null() -> None:
     assert list_of(LONG).deserialize(None) is None
 
 
-def test_a_fixed_size_may_have_been_written_with_sizes() -> None:
+def test_entries_of_a_fixed_size_can_be_read_with_sizes() -> None:
     data = b"\x01\x00\x00\x00\x02\x00\x00\x00\x02\x00\x07\xff\xff\xff\xff"
     assert list_of(SHORT).deserialize(data) == [7, None]
 
 
-def test_a_tuple_comes_back_as_a_list() -> None:
+def test_a_tuple_is_deserialized_as_a_list() -> None:
     assert list_of(LONG).deserialize(list_of(LONG).serialize((1, 2))) == [1, 2]  # type: ignore[arg-type]
 
 
@@ -109,12 +109,12 @@ def test_equality_and_pickle() -> None:
 
 
 @pytest.mark.parametrize("value", ["ab", 5, {1: 2}, {1, 2}])
-def test_what_is_no_list(value: Any) -> None:
+def test_a_value_that_is_not_a_list_is_refused(value: Any) -> None:
     with pytest.raises(SerializationError, match=r"list<string> serde: cannot write"):
         list_of(str).serialize(value)
 
 
-def test_an_entry_that_its_serde_does_not_carry() -> None:
+def test_an_entry_that_its_serde_does_not_support_is_refused() -> None:
     with pytest.raises(SerializationError, match="long serde: cannot write 'x'"):
         list_of(int).serialize([1, "x"])
 
@@ -139,14 +139,14 @@ def test_an_entry_that_its_serde_does_not_carry() -> None:
         (STRING, b"\x01\xff\xff\xff\xff", "-1 entries should end at byte 5, found 5 bytes"),
     ],
 )
-def test_what_cannot_be_read(inner: Serde[Any], data: bytes, reason: str) -> None:
+def test_invalid_bytes_are_refused(inner: Serde[Any], data: bytes, reason: str) -> None:
     with pytest.raises(DeserializationError) as caught:
         list_of(inner).deserialize(data)
     assert caught.value.message.endswith(f": {reason}")
 
 
 @given(st.binary(max_size=40))
-def test_no_bytes_do_anything_but_give_a_list_or_an_error(data: bytes) -> None:
+def test_any_bytes_are_a_list_or_a_deserialization_error(data: bytes) -> None:
     for serde in (list_of(SHORT), list_of(BYTES)):
         try:
             assert isinstance(serde.deserialize(data), list)

@@ -107,7 +107,7 @@ Cart = NewType("Cart", list[int])
         (list_of(int), list_of(int)),
     ],
 )
-def test_types_with_a_serde_of_their_own(hint: Any, serde: Serde[Any]) -> None:
+def test_types_with_their_own_serde(hint: Any, serde: Serde[Any]) -> None:
     assert serde_for(hint) == serde
     assert serde_for(hint, "key").name == serde.name
 
@@ -152,7 +152,7 @@ def test_a_new_type_of_a_list_is_json() -> None:
     assert serde_for(Cart) == json_of(list[int])
 
 
-def test_json_of_an_optional_type_reads_null() -> None:
+def test_json_of_an_optional_type_can_be_null() -> None:
     assert serde_for(Order | None).deserialize(b"null") is None
     assert serde_for(Order | None).deserialize(b'{"id":"o1"}') == Order("o1")
 
@@ -187,7 +187,7 @@ def test_names(name: str, serde: Serde[Any]) -> None:
         ("bool", "did you mean 'boolean'?"),
     ],
 )
-def test_misspelt_names(name: str, hint: str) -> None:
+def test_a_misspelt_name_has_a_suggestion(name: str, hint: str) -> None:
     with pytest.raises(ConfigError) as caught:
         serde_for(name, "value of topic orders")
     assert caught.value.message == f"value of topic orders: there is no serde named {name!r}"
@@ -222,7 +222,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         (T, "there is no serde for ~T", "give a type"),
     ],
 )
-def test_what_has_no_serde(hint: Any, message: str, advice: str) -> None:
+def test_a_type_without_a_serde_has_a_remedy(hint: Any, message: str, advice: str) -> None:
     with pytest.raises(ConfigError) as caught:
         serde_for(hint, "key")
     assert caught.value.message.startswith(f"key: {message}")
@@ -230,7 +230,7 @@ def test_what_has_no_serde(hint: Any, message: str, advice: str) -> None:
     assert caught.value.hint.startswith(advice)
 
 
-def test_a_serde_of_ones_own() -> None:
+def test_a_custom_serde() -> None:
     serde = Mine()
     assert serde_for(serde) is serde
     assert serde.name == "Mine"
@@ -241,7 +241,7 @@ def test_a_serde_of_ones_own() -> None:
     assert list_of(serde).name == "list<Mine>"
 
 
-def test_a_serde_has_both_methods() -> None:
+def test_a_custom_serde_needs_both_methods() -> None:
     class Half(Serde[str]):
         def serialize(self, value: str | None) -> bytes | None:
             return None
@@ -250,7 +250,7 @@ def test_a_serde_has_both_methods() -> None:
         Half()  # type: ignore[abstract]
 
 
-def test_all_is_there() -> None:
+def test_all_public_names_exist() -> None:
     for name in millstream.serde.__all__:
         assert hasattr(millstream.serde, name)
 

@@ -18,7 +18,7 @@ ALL: list[Serde[Any]] = [STRING, LONG, INT, SHORT, FLOAT, DOUBLE, BOOLEAN, BYTES
 
 SAMPLE_UUID = uuid.UUID("123E4567-e89b-12d3-a456-426614174000")
 
-# What Kafka's Java serializers write.
+# The bytes of Kafka's Java serializers.
 JAVA: list[tuple[Serde[Any], Any, bytes]] = [
     (STRING, "", b""),
     (STRING, "abc", b"abc"),
@@ -58,7 +58,7 @@ class Size(enum.IntEnum):
 
 
 class Indexed:
-    """As numpy's whole numbers are."""
+    """An integer type like numpy's."""
 
     def __index__(self) -> int:
         return 7
@@ -82,7 +82,7 @@ def test_none_is_null(serde: Serde[Any]) -> None:
 
 
 @pytest.mark.parametrize("serde", ALL)
-def test_there_is_one_of_each(serde: Serde[Any]) -> None:
+def test_each_serde_has_a_single_instance(serde: Serde[Any]) -> None:
     assert pickle.loads(pickle.dumps(serde)) is serde
     assert copy.deepcopy(serde) is serde
     assert repr(serde) == f"<{serde.name} serde>"
@@ -103,7 +103,7 @@ def test_names_and_types() -> None:
     }
 
 
-def test_only_floats_are_kept_as_bytes() -> None:
+def test_stores_keep_only_floats_as_bytes() -> None:
     assert [serde for serde in ALL if not serde.immutable] == [FLOAT, DOUBLE]
     assert [serde for serde in ALL if not serde.hashable] == [FLOAT, DOUBLE]
 
@@ -160,9 +160,9 @@ def test_uuid_round_trip(value: uuid.UUID) -> None:
     )
 )
 def test_hashable_values_are_equal_exactly_when_their_bytes_are(sample: tuple[Serde[Any], Any, Any]) -> None:
-    serde, one, other = sample
-    assert (one == other) == (serde.serialize(one) == serde.serialize(other))
-    assert hash(one) == hash(serde.deserialize(serde.serialize(one)))
+    serde, left, right = sample
+    assert (left == right) == (serde.serialize(left) == serde.serialize(right))
+    assert hash(left) == hash(serde.deserialize(serde.serialize(left)))
 
 
 def test_negative_numbers_come_last_in_the_order_of_bytes() -> None:
@@ -171,12 +171,12 @@ def test_negative_numbers_come_last_in_the_order_of_bytes() -> None:
     assert in_order == [0, 1, 2, 2**63 - 1, -(2**63), -2, -1]
 
 
-def test_strings_keep_the_order_of_their_code_points() -> None:
+def test_strings_have_the_byte_order_of_their_code_points() -> None:
     words = ["", "a", "aa", "b", "é", "€", "\uffff", "😀"]
     assert sorted(words, key=lambda word: STRING.serialize(word) or b"") == words
 
 
-def test_every_nan_is_one_double_but_a_float_keeps_its_bits() -> None:
+def test_doubles_have_a_single_nan_but_floats_keep_their_bits() -> None:
     negative_nan = struct.unpack(">d", b"\xff\xf8\x00\x00\x00\x00\x00\x01")[0]
     assert DOUBLE.serialize(negative_nan) == b"\x7f\xf8\x00\x00\x00\x00\x00\x00"
     assert DOUBLE.serialize(math.nan) == b"\x7f\xf8\x00\x00\x00\x00\x00\x00"
@@ -185,13 +185,13 @@ def test_every_nan_is_one_double_but_a_float_keeps_its_bits() -> None:
     assert math.isnan(DOUBLE.deserialize(DOUBLE.serialize(math.nan)) or 0)
 
 
-def test_real_numbers_take_whole_ones_and_round() -> None:
+def test_floats_accept_integers_and_round() -> None:
     assert DOUBLE.serialize(3) == DOUBLE.serialize(3.0)
     assert type(DOUBLE.deserialize(DOUBLE.serialize(3))) is float
     assert FLOAT.deserialize(FLOAT.serialize(0.1)) == 0.10000000149011612
 
 
-def test_uuid_is_read_in_either_case() -> None:
+def test_uuid_is_read_in_upper_and_lower_case() -> None:
     assert UUID.deserialize(str(SAMPLE_UUID).upper().encode()) == SAMPLE_UUID
 
 
@@ -219,14 +219,14 @@ def test_uuid_is_read_in_either_case() -> None:
         (VOID, 0, "void serde: cannot write 0 (int)"),
     ],
 )
-def test_what_cannot_be_written(serde: Serde[Any], value: Any, message: str) -> None:
+def test_unsupported_values_are_refused(serde: Serde[Any], value: Any, message: str) -> None:
     with pytest.raises(SerializationError) as caught:
         serde.serialize(value)
     assert caught.value.message == message
     assert caught.value.hint
 
 
-def test_hints_say_what_to_do() -> None:
+def test_errors_have_a_remedy() -> None:
     def hint(serde: Serde[Any], value: Any) -> str | None:
         with pytest.raises(SerializationError) as caught:
             serde.serialize(value)
@@ -241,17 +241,17 @@ def test_hints_say_what_to_do() -> None:
     assert hint(SHORT, 40_000) == "value=int has 8 bytes"
 
 
-def test_a_lone_surrogate_is_not_written() -> None:
+def test_a_lone_surrogate_is_refused() -> None:
     with pytest.raises(SerializationError, match="not valid Unicode, surrogates not allowed"):
         STRING.serialize("a\ud800")
 
 
-def test_a_number_too_large_for_a_double() -> None:
+def test_a_number_too_large_for_a_double_is_refused() -> None:
     with pytest.raises(SerializationError, match="too large for 64 bits"):
         DOUBLE.serialize(10**400)
 
 
-def test_a_number_too_long_to_print() -> None:
+def test_a_number_too_long_to_print_is_not_printed() -> None:
     with pytest.raises(SerializationError, match="outside"):
         LONG.serialize(10**10_000)
 
@@ -277,7 +277,7 @@ def test_a_number_too_long_to_print() -> None:
         (LONG, "text", "expected bytes, found str"),
     ],
 )
-def test_what_cannot_be_read(serde: Serde[Any], data: Any, reason: str) -> None:
+def test_invalid_bytes_are_refused(serde: Serde[Any], data: Any, reason: str) -> None:
     with pytest.raises(DeserializationError) as caught:
         serde.deserialize(data)
     assert caught.value.message.startswith(f"{serde.name} serde: cannot read ")
@@ -295,7 +295,7 @@ def test_what_cannot_be_read(serde: Serde[Any], data: Any, reason: str) -> None:
         (LONG.deserialize, b"secret " * 100_000),
     ],
 )
-def test_messages_do_not_hold_whole_payloads(error: Any) -> None:
+def test_messages_do_not_contain_whole_payloads(error: Any) -> None:
     call, argument = error
     with pytest.raises((SerializationError, DeserializationError)) as caught:
         call(argument)
@@ -307,7 +307,7 @@ def test_messages_do_not_hold_whole_payloads(error: Any) -> None:
 
 
 @pytest.mark.parametrize("serde", [STRING, LONG, INT, BOOLEAN, DOUBLE, BYTES], ids=lambda serde: serde.name)
-def test_many_at_once_are_as_one_by_one(serde: Serde[Any]) -> None:
+def test_many_values_at_once_are_the_same_as_one_by_one(serde: Serde[Any]) -> None:
     values = [value for own, value, _ in JAVA if own is serde]
     written = [serde.serialize(value) for value in values]
     assert serde.serialize_all(values) == written
@@ -331,13 +331,13 @@ def test_many_at_once_are_as_one_by_one(serde: Serde[Any]) -> None:
     ],
     ids=repr,
 )
-def test_many_at_once_are_as_strict_as_one_by_one(serde: Serde[Any], wrong: Any) -> None:
+def test_an_unsupported_value_among_many_is_refused(serde: Serde[Any], wrong: Any) -> None:
     right = "a" if serde is STRING else 1
     with pytest.raises(SerializationError):
         serde.serialize_all([right, wrong, right])
 
 
 @pytest.mark.parametrize(("serde", "wrong"), [(STRING, b"\xff"), (LONG, b"1"), (INT, b"12345678")], ids=repr)
-def test_many_at_once_that_cannot_be_read(serde: Serde[Any], wrong: bytes) -> None:
+def test_invalid_bytes_among_many_are_refused(serde: Serde[Any], wrong: bytes) -> None:
     with pytest.raises(DeserializationError):
         serde.deserialize_all([serde.serialize("a" if serde is STRING else 1), wrong])

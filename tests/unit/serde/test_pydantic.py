@@ -1,4 +1,4 @@
-"""Models of pydantic as JSON: alone, in other types, and in fields of other classes."""
+"""Pydantic models as JSON: alone, in other types, and in fields of other classes."""
 
 from __future__ import annotations
 
@@ -108,17 +108,17 @@ def test_round_trip(python_type: Any, data: bytes, value: Any) -> None:
         (Parcel, b'{"order":{}}', "as Parcel, Field required - at `$.orderId` - at `$.order`"),
     ],
 )
-def test_what_cannot_be_read(python_type: Any, data: bytes, reason: str) -> None:
+def test_invalid_json_is_refused(python_type: Any, data: bytes, reason: str) -> None:
     with pytest.raises(DeserializationError) as caught:
         json_of(python_type).deserialize(data)
     assert caught.value.message == f"json serde: cannot read {data!r}: {reason}"
 
 
-def test_json_without_a_type_carries_models() -> None:
+def test_json_without_a_type_supports_models() -> None:
     assert JSON.serialize({"lines": [Line(sku="a")]}) == b'{"lines":[{"sku":"a","price":"1"}]}'
 
 
-def test_what_cannot_be_written() -> None:
+def test_unsupported_values_are_refused() -> None:
     class Opaque(pydantic.BaseModel):
         thing: Any
 
@@ -127,7 +127,7 @@ def test_what_cannot_be_written() -> None:
             json_of(Opaque).serialize(value)  # type: ignore[arg-type]
 
 
-def test_a_type_that_pydantic_cannot_read_is_no_fault_of_the_record() -> None:
+def test_a_type_that_pydantic_cannot_validate_is_an_error_of_the_configuration() -> None:
     class Opaque:
         pass
 
@@ -142,7 +142,7 @@ def test_a_type_that_pydantic_cannot_read_is_no_fault_of_the_record() -> None:
         json_of(Incomplete).deserialize(b"{}")
 
 
-def test_a_record_that_is_invalid_goes_to_the_handler_and_the_dead_letters() -> None:
+def test_an_invalid_record_goes_to_the_handler_and_the_dead_letter_topic() -> None:
     app = App("models", deserialization_exception_handler="continue", errors_dead_letter_queue_topic_name="dead")
     orders = app.stream("orders", key=str, value=Order)
     orders.group_by(lambda _key, order: order.lines[0], key=Line).count(store="lines").to_stream().to("counts")
@@ -157,7 +157,7 @@ def test_a_record_that_is_invalid_goes_to_the_handler_and_the_dead_letters() -> 
         assert [letter.value for letter in driver.output("dead", key=str, value=bytes).read_all()] == [b'{"lines":[]}']
 
 
-def test_pydantic_is_not_imported_for_types_of_others() -> None:
+def test_pydantic_is_not_imported_for_other_types() -> None:
     check = """if True:
         import sys
         from dataclasses import make_dataclass

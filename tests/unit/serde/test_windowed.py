@@ -73,8 +73,8 @@ def test_time_round_trip(key: str, start: int, size: int) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), STARTS, STARTS)
-def test_session_round_trip(key: str, one: int, other: int) -> None:
-    value = Windowed(key, min(one, other), max(one, other))
+def test_session_round_trip(key: str, first: int, second: int) -> None:
+    value = Windowed(key, min(first, second), max(first, second))
     serde = session_windowed(STRING)
     assert serde.deserialize(serde.serialize(value)) == value
 
@@ -92,7 +92,7 @@ def test_description() -> None:
     assert session_windowed(int).python_type == Windowed[int]
 
 
-def test_a_windowed_key_is_what_its_key_is() -> None:
+def test_a_windowed_serde_has_the_properties_of_its_key_serde() -> None:
     assert time_windowed(str, 5).hashable
     assert time_windowed(str, 5).immutable
     assert session_windowed(str).hashable
@@ -114,7 +114,7 @@ def test_equality_and_pickle() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 1.5, True, "5m"])
-def test_a_size_is_milliseconds(size: Any) -> None:
+def test_an_invalid_size_is_refused(size: Any) -> None:
     with pytest.raises(ConfigError, match="is not a size of windows"):
         time_windowed(str, size)
 
@@ -130,19 +130,19 @@ def test_a_size_is_milliseconds(size: Any) -> None:
         (Windowed(1, 0, 5), r"string serde: cannot write 1 \(int\)"),
     ],
 )
-def test_what_cannot_be_written(value: Any, reason: str) -> None:
+def test_unsupported_values_are_refused(value: Any, reason: str) -> None:
     with pytest.raises(SerializationError, match=reason):
         time_windowed(str, 5).serialize(value)
 
 
-def test_a_session_does_not_end_before_it_starts() -> None:
+def test_a_session_that_ends_before_it_starts_is_refused() -> None:
     with pytest.raises(SerializationError, match="does not end before it starts"):
         session_windowed(str).serialize(Windowed("k", 5, 4))
     with pytest.raises(DeserializationError, match="the window would be from 5 to 4"):
         session_windowed(str).deserialize(session_key(b"k", 5, 4))
 
 
-def test_what_cannot_be_read() -> None:
+def test_invalid_bytes_are_refused() -> None:
     with pytest.raises(DeserializationError, match="expected at least 8 bytes, found 3"):
         time_windowed(str, 5).deserialize(b"abc")
     with pytest.raises(DeserializationError, match="expected at least 16 bytes, found 8"):

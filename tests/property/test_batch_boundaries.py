@@ -1,4 +1,4 @@
-"""Data that is all there before the start gives the same output however it is cut into micro-batches."""
+"""The output of records that are in the log before the start does not depend on batch boundaries."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ WHOLE = [v for v in vectors.load() if "error" not in v and all("topic" in step f
 
 
 def run(vector: dict[str, Any], batches: list[int]) -> tuple[Any, Any]:
-    """Pipes all inputs of a vector, then lets them be processed in batches of these sizes."""
+    """Pipes all inputs of a vector, then processes them in batches of these sizes."""
     app, stores = Topology(vectors.question(vector)).build()
     with TestDriver(app, batches=batches) as driver:
         for step in vector["inputs"]:
             headers = [(name, value) for name, value in step.get("headers", [])]
             driver.input(step["topic"]).pipe(step["key"], step["value"], timestamp=step["ts"], headers=headers)
-        found = Outputs(driver).take()
-        return vectors.by_topic(found), dump_stores(driver, stores, vector["inputs"], [found])
+        outputs = Outputs(driver).take()
+        return vectors.by_topic(outputs), dump_stores(driver, stores, vector["inputs"], [outputs])
 
 
 @settings(max_examples=300)
 @given(st.sampled_from(WHOLE), st.data())
-def test_cuts_change_nothing(vector: dict[str, Any], data: st.DataObject) -> None:
-    """Any topology of the vectors, cut anywhere."""
+def test_batch_boundaries_do_not_change_the_output(vector: dict[str, Any], data: st.DataObject) -> None:
+    """Any topology of the vectors, with any batch boundaries."""
     total = len(vector["inputs"])
-    cuts = sorted(data.draw(st.sets(st.integers(1, max(1, total - 1))), label="cuts"))
-    sizes = [b - a for a, b in zip([0, *cuts], [*cuts, total], strict=True)]
+    bounds = sorted(data.draw(st.sets(st.integers(1, max(1, total - 1))), label="batch boundaries"))
+    sizes = [b - a for a, b in zip([0, *bounds], [*bounds, total], strict=True)]
     assert run(vector, sizes) == run(vector, [total])

@@ -1,4 +1,4 @@
-"""A value that a store cannot turn into bytes goes to the handler of the operator, like any other failure."""
+"""A value that a store cannot serialize goes to the exception handler, like any other failure of an operator."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def opaque(value: int) -> Any:
     return object() if value < 0 else value
 
 
-@pytest.mark.parametrize("what", WITH_STORES)
-def test_the_error_names_the_operator_and_the_record(what: str) -> None:
+@pytest.mark.parametrize("operator", WITH_STORES)
+def test_the_error_names_the_operator_and_the_record(operator: str) -> None:
     app = App("test")
-    WITH_STORES[what](app.stream("in", key=str, value=int).map_values(opaque))
+    WITH_STORES[operator](app.stream("in", key=str, value=int).map_values(opaque))
     with TestDriver(app) as driver:
         driver.input("in").pipe("k", 1)
         with pytest.raises(ProcessingError, match=r"operator 'in-.*topic in, partition 0, offset 1.*json serde"):
             driver.input("in").pipe("k", -1)
 
 
-@pytest.mark.parametrize("what", WITH_STORES)
-def test_the_application_may_go_on_without_it(what: str) -> None:
+@pytest.mark.parametrize("operator", WITH_STORES)
+def test_the_application_can_continue_without_the_record(operator: str) -> None:
     app = App("test", processing_exception_handler="continue", errors_dead_letter_queue_topic_name="dead")
-    WITH_STORES[what](app.stream("in", key=str, value=int).map_values(opaque)).to_stream().to("out")
+    WITH_STORES[operator](app.stream("in", key=str, value=int).map_values(opaque)).to_stream().to("out")
     with TestDriver(app) as driver:
         for number in (1, -1, 2):
             driver.input("in").pipe("k", number)
@@ -65,10 +65,10 @@ OF_NUMBERS: dict[str, Make] = {
 }
 
 
-@pytest.mark.parametrize("what", OF_NUMBERS)
-def test_a_wrong_type_is_found_at_the_record_though_the_store_keeps_objects(what: str) -> None:
+@pytest.mark.parametrize("operator", OF_NUMBERS)
+def test_a_wrong_type_fails_at_its_record_even_if_the_store_keeps_objects(operator: str) -> None:
     app = App("test", processing_exception_handler="continue")
-    OF_NUMBERS[what](app.stream("in", key=str)).to_stream().to("out")
+    OF_NUMBERS[operator](app.stream("in", key=str)).to_stream().to("out")
     with TestDriver(app) as driver:
         for value in (1, "text", 2):
             driver.input("in").pipe("k", value)
@@ -90,16 +90,16 @@ PREDICATES: dict[str, Make] = {
 }
 
 
-@pytest.mark.parametrize("what", PREDICATES)
-def test_a_predicate_without_a_truth_value_is_a_failure_of_the_function(what: str) -> None:
+@pytest.mark.parametrize("operator", PREDICATES)
+def test_a_predicate_result_without_a_truth_value_is_a_failure_of_the_function(operator: str) -> None:
     app = App("test")
-    PREDICATES[what](app.stream("in", key=str, value=int))
+    PREDICATES[operator](app.stream("in", key=str, value=int))
     with TestDriver(app) as driver, pytest.raises(ProcessingError, match=r"operator 'in-.*ValueError: ambiguous"):
         driver.input("in").pipe("k", 1)
 
 
 @pytest.mark.parametrize("make", [lambda s: s.map(lambda v: 5), lambda s: s.flat_map(lambda v: [5])])
-def test_what_is_no_pair_is_said_to_be_none(make: Make) -> None:
+def test_a_result_that_is_not_a_pair_is_named_in_the_error(make: Make) -> None:
     app = App("test")
     make(app.stream("in", key=str, value=int))
     with (
@@ -109,7 +109,7 @@ def test_what_is_no_pair_is_said_to_be_none(make: Make) -> None:
         driver.input("in").pipe("k", 1)
 
 
-def test_a_chain_too_long_for_the_stack_says_so() -> None:
+def test_a_chain_too_long_for_the_stack_has_an_error_of_its_own() -> None:
     app = App("test")
     stream: Any = app.stream("in", key=str, value=int)
     for _ in range(2_000):
