@@ -107,7 +107,7 @@ class Instance:
 
     def deaths(self) -> int:
         """How many tasks were run again: by Spark, or by a worker whose task host had ended."""
-        told = self.checkpoint.parent / "control.told"
+        told = self.checkpoint.parent / "control.retries"
         again = told.read_text(encoding="utf-8").count("its process ended") if told.exists() else 0
         return self.lost_tasks() + again
 

@@ -1,4 +1,4 @@
-"""What can be done to an application that is not running: reset it, or give it a new checkpoint."""
+"""Administration of an application that is not running: reset it, or migrate it to a new checkpoint."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _AS_DONE = {
     "rebuild ": "the next start rebuilds ",
     "read global table ": "the next start reads global table ",
 }
-"""How each step begins when it is planned, and how when it is done."""
+"""The beginning of each step as it is planned, and as it is reported once it is done."""
 
 
 def reset(
@@ -56,27 +56,26 @@ def reset(
     checkpoint_gone: bool = False,
     dry_run: bool = False,
 ) -> list[str]:
-    """Makes an application forget everything: its state, its internal topics, its views and how far it has read.
+    """Deletes the state of an application: stores, internal topics, views, committed offsets and checkpoint.
 
-    Input and output topics stay as they are. At its next start the application begins anew.
+    Input and output topics are not changed. The next start is a first start.
 
-    An instance on another machine can only be noticed by what it publishes: on a cluster it is looked for three
-    seconds whether something is. One that has nothing to do is not noticed. It is shut out, and stops at its next batch
-    without having written anything.
+    An instance on another machine is noticed only if it publishes: on a cluster, the reset waits three seconds for
+    that. An idle instance is not noticed. It is fenced, and stops at its next batch without having written anything.
 
     Args:
         application_id: The application.
-        to: Where it then begins to read its input: at the ``earliest`` record, at the ``latest``, or at the first
-            record of a time, in milliseconds.
-        to_offset: Or at this offset in each partition, or as near to it as there are records.
-        state_dir: The data directory, if not the usual one.
-        config: That of the application, as far as it says where the log is: ``bootstrap.servers``, ….
-        checkpoint_gone: A checkpoint that is not in a directory of this machine (``hdfs://…``) has been deleted, or the
-            application has another ``checkpoint.location`` from now on. It would go on from an old one.
-        dry_run: Only say what would be done.
+        to: Position at which it starts to read its input: the ``earliest`` record, the ``latest``, or the first record
+            of a time in milliseconds.
+        to_offset: Or this offset in each partition, limited to the offsets that exist.
+        state_dir: The data directory; default: ``.millstream``.
+        config: The settings of the application that locate its log: ``bootstrap.servers``, ….
+        checkpoint_gone: A checkpoint outside of this machine (``hdfs://…``) was deleted, or the application has another
+            ``checkpoint.location`` from now on. It would continue with an old checkpoint.
+        dry_run: Return the steps without doing them.
 
     Returns:
-        What was, or would be, deleted and changed: one sentence each.
+        The steps that were, or would be, done: one sentence each.
 
     Raises:
         AlreadyRunningError: An instance of the application is running, with this data directory or elsewhere.
@@ -96,8 +95,8 @@ def reset(
             raise SetupError(f"there is no application {application_id!r} in {place}")
         stack.enter_context(lock_application(directory, application_id))
         state = read_state(log, application_id)
-        checkpoints = [local_path(each) or each for each in all_checkpoints(state, directory)]
-        elsewhere = [each for each in checkpoints if isinstance(each, str)]
+        checkpoints = [local_path(location) or location for location in all_checkpoints(state, directory)]
+        elsewhere = [location for location in checkpoints if isinstance(location, str)]
         if elsewhere and not checkpoint_gone:
             raise SetupError(
                 f"the checkpoint of application {application_id!r} cannot be deleted from here: {elsewhere[0]}",
@@ -112,7 +111,7 @@ def reset(
             if not dry_run:
                 log.delete_topic(topic)
         steps += _forgotten(application_id, place)
-        steps += [f"leave the checkpoint {each}, which should be gone" for each in elsewhere]
+        steps += [f"leave the checkpoint {location}, which should be gone" for location in elsewhere]
         for path in checkpoints:
             if isinstance(path, Path) and path.exists():
                 steps.append(f"delete the checkpoint {path}")
@@ -130,13 +129,13 @@ def reset(
 
 
 def _as_done(steps: list[str]) -> list[str]:
-    """Steps as they are told once they are done; what only the next start does is told so."""
-    beginnings = [next(begin for begin in _AS_DONE if step.startswith(begin)) for step in steps]
-    return [_AS_DONE[begin] + step.removeprefix(begin) for begin, step in zip(beginnings, steps, strict=True)]
+    """Rewrites planned steps as done; steps that only the next start does are named as such."""
+    prefixes = [next(prefix for prefix in _AS_DONE if step.startswith(prefix)) for step in steps]
+    return [_AS_DONE[prefix] + step.removeprefix(prefix) for prefix, step in zip(prefixes, steps, strict=True)]
 
 
 def _own_topics(log: Log, application: str) -> list[str]:
-    """The internal topics of an application, and not those of another whose name only begins like its own."""
+    """The internal topics of an application, without those of applications whose id has its id as a prefix."""
     begin = f"{application}-"
     others = [
         group for group in log.groups() if group.startswith(begin) and log.applications.published(group) is not None
@@ -152,7 +151,7 @@ def _own_topics(log: Log, application: str) -> list[str]:
 
 
 def _forgotten(application: str, place: LogLocation) -> list[str]:
-    """What is deleted with an application besides its internal topics and its checkpoint."""
+    """Steps of a reset beside internal topics and checkpoint."""
     if place.cluster is None:
         return ["delete its views, its committed offsets and what the log knows of it"]
     return [
@@ -163,7 +162,7 @@ def _forgotten(application: str, place: LogLocation) -> list[str]:
 
 
 def _shut_out(log: Log, application: str, place: LogLocation) -> None:
-    """Sees to it that nobody else writes. Another machine's lock cannot be seen, but what it publishes can."""
+    """Fences other instances. The lock of another machine is not visible here, but its publications are."""
     if place.cluster is None:
         log.applications.acquire(application)
         return
@@ -181,24 +180,24 @@ def _shut_out(log: Log, application: str, place: LogLocation) -> None:
 def migrate(app: ApplicationDefinition, *, keep: Collection[str] = (), dry_run: bool = False) -> list[str]:
     """Gives an application a new checkpoint, in which its named stores are rebuilt from their changelogs.
 
-    It goes on reading where it was. Global tables are read again. Stores without a name begin empty: they have no
-    changelog. For a topology that has changed in the stores without a name, that needs state for the first time, or no
-    more, or whose checkpoint is lost.
+    The application continues at its committed offsets. Global tables are read again. Unnamed stores begin empty: they
+    have no changelog. A migration is needed if unnamed stores of the topology have changed, if it needs state for the
+    first time or not any more, or if the checkpoint is lost.
 
     Args:
-        app: The application, as it is to run from now on.
-        keep: Named stores whose rows are kept as they are, though the new topology would have computed others: another
-            grace, or another expression.
-        dry_run: Only say what would be done.
+        app: The application, with its new topology.
+        keep: Named stores whose rows are kept unchanged although the new topology would compute others, because of
+            another grace or another expression.
+        dry_run: Return the steps without doing them.
 
     Returns:
-        What was, or would be, done: one sentence each.
+        The steps that were, or would be, done: one sentence each.
 
     Raises:
         AlreadyRunningError: An instance of the application is running.
-        IncompatibleTopologyError: A named store cannot be taken over.
-        SetupError: There is no such application, it was stopped with records that wait for others, or nobody can tell
-            whether there is room for a new checkpoint (``hdfs://…``).
+        IncompatibleTopologyError: A named store cannot be kept.
+        SetupError: There is no such application; tasks hold records that they have not processed; or the location of
+            the checkpoint is in use and on another machine (``hdfs://…``).
     """
     topology, config = app.topology(), app.config
     application = topology.application_id
@@ -252,13 +251,13 @@ def migrate(app: ApplicationDefinition, *, keep: Collection[str] = (), dry_run: 
 
 
 class _Rebuilt(NamedTuple):
-    """What becomes of stores.
+    """The stores of a migration.
 
     Attributes:
-        restores: Those that can be rebuilt, by their changelogs.
-        empty: Those that begin empty all the same.
-        added: Those that are new.
-        lost: Those that are given up.
+        restores: Stores that are rebuilt, by changelog topic.
+        empty: Stores that exist and begin empty.
+        added: New stores.
+        lost: Stores that the topology does not have any more.
     """
 
     restores: dict[str, str]
@@ -299,7 +298,7 @@ def _rebuilt(program: Program, log: Log, state: ApplicationState, checkpoint: st
 
 
 def _keeping(comparison: Comparison, keep: Collection[str]) -> Comparison:
-    """Takes the stores for kept that the user wants to keep, though their rows now mean something else."""
+    """Marks the stores in *keep* as kept, although their rows have another meaning now."""
     stores = {change.name: change for change in comparison.stores}
     for name in keep:
         if name not in stores:

@@ -34,7 +34,7 @@ class Handle:
         return f"Handle({self.application_id!r}, {self.state.value})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the state, and the figures that matter."""
+        """The form for notebooks: the state, and the main metrics."""
         try:
             figures = self.metrics()
         except MillstreamError as error:  # a broker may not answer
@@ -47,7 +47,7 @@ class Handle:
             ("records per second", f"in {rates['in']:.0f}, out {rates['out']:.0f}"),
             ("records to be read", ", ".join(f"{topic}: {count:,}" for topic, count in lag.items())),
             ("records dropped", sum(figures["dropped"].values())),
-            ("rows in stores", ", ".join(f"{name}: {one['rows']:,}" for name, one in figures["stores"].items())),
+            ("rows in stores", ", ".join(f"{name}: {store['rows']:,}" for name, store in figures["stores"].items())),
             ("error", self._supervisor.error),
         ]
         return facts(repr(self), named)
@@ -59,33 +59,34 @@ class Handle:
 
     @property
     def state(self) -> State:
-        """Where the application is in its life."""
+        """The state of the application."""
         return self._supervisor.life.state
 
     def on_state_change(self, listener: Listener) -> None:
-        """Has a function called with the new and the old state at each change from now on.
+        """Adds a function that is called with the new and the old state at each change.
 
-        `App.start` takes one that is called from the first change on. It is called in the thread that makes the change,
-        so it should not take long, and must not wait for the application to end.
+        A listener passed to `App.start` is called from the first change on. It is called in the thread that makes the
+        change, so it must return soon, and must not wait for the application to end.
         """
         self._supervisor.life.listen(listener)
 
     def metrics(self) -> dict[str, Any]:
-        """Figures of this run of the application, by name.
+        """Returns the metrics of this run of the application, by name.
 
         - ``batches``, ``last_batch``, ``last_batch_seconds``, and ``records_per_second``, ``in`` and ``out``.
-        - ``sources``: by topic, how many records were ``read``, and how many are still to be read (``lag``).
-        - ``sinks``: by topic, how many records were written.
-        - ``operators``: by name, how many records were ``dropped``, by reason; of sources and repartitions also how
-          many came to them (``taken``). ``dropped`` has the same in one list.
-        - ``subtopologies``: by number, as `App.describe` has it, how many records came to its sources (``taken``).
-        - ``stores``: by name, those without a name of their own, too: about how many ``rows`` they have, how many bytes
-          of ``memory`` these take, how many ``stored-bytes`` there are in Spark's state, and, of those that can be
-          queried, how many ``changes`` their views have got.
-        - ``state_size``: all stores together, with what their pages and their log take.
-        - ``phases``: how many seconds of the last batch went to ``spark``, and in it at least to ``read`` and
-          ``engine``, and to the ``commit``.
-        - ``waiting``: how many records tasks hold because others may come before them.
+        - ``sources``: by topic, the number of records ``read``, and the number still to be read (``lag``).
+        - ``sinks``: by topic, the number of records written.
+        - ``operators``: by name, the number of records ``dropped``, by reason; for sources and repartitions also the
+          number received (``taken``). ``dropped`` contains the same in one list.
+        - ``subtopologies``: by number, as in `App.describe`, the number of records that its sources received
+          (``taken``).
+        - ``stores``: by name, including unnamed ones: the approximate number of ``rows``, the bytes of ``memory`` that
+          they take, the ``stored-bytes`` in Spark's state, and, for stores that can be queried, the number of
+          ``changes`` of their views.
+        - ``state_size``: all stores together, with their pages and their log.
+        - ``phases``: the seconds of the last batch spent in ``spark``, of these at least in ``read`` and ``engine``,
+          and in the ``commit``.
+        - ``waiting``: the number of records that tasks hold back because earlier ones may arrive.
         """
         return {"state": self.state.value, **self._supervisor.metrics.read()}
 
@@ -96,11 +97,11 @@ class Handle:
     @overload
     def store(self, name: str, *, timestamped: bool = False) -> Any: ...
     def store(self, name: str | Table[Any, Any] | GlobalTable[Any, Any], *, timestamped: bool = False) -> Any:
-        """Opens a named store for reading: what it was at the end of the last batch, from this process or any other.
+        """Opens a named store for reading. It shows the state of the last committed batch.
 
         Args:
-            name: The name of the store; or its table, with which type checkers know the types of keys and values.
-            timestamped: Show the timestamps that are kept with the values, too.
+            name: The name of the store; or its table, from which type checkers infer the types of keys and values.
+            timestamped: Return the timestamps of the values, too.
         """
         from millstream.dsl.stores import name_of  # noqa: PLC0415  (a table is an object of the DSL)
 
@@ -108,26 +109,26 @@ class Handle:
         return open_store(program.topology, program.config, name_of(name), timestamped=timestamped)
 
     def pause(self) -> None:
-        """Finishes the batch, and begins no other until `resume`."""
+        """Finishes the running batch, and starts no other until `resume`."""
         self._supervisor.pause()
 
     def resume(self) -> None:
-        """Goes on after `pause`."""
+        """Continues after `pause`."""
         self._supervisor.resume()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Finishes the batch and stops; returns whether it has, in the time given.
+        """Finishes the running batch and stops; returns whether it has stopped within the timeout.
 
-        That takes ten seconds at most. A batch that takes longer is given up, and run at the next start.
+        That takes ten seconds at most. A batch that takes longer is abandoned, and runs again at the next start.
         """
         self._supervisor.stop()
         return self.wait(timeout, check=False)
 
     def wait(self, timeout: float | None = None, *, check: bool = True) -> bool:
-        """Waits until the application has stopped; returns whether it has, in the time given.
+        """Waits until the application has stopped; returns whether it has within the timeout.
 
         Raises:
-            MillstreamError: What it failed of, unless ``check`` is False.
+            MillstreamError: The application has failed, and ``check`` is True.
         """
         is_over = self._supervisor.wait(timeout)
         if check and self._supervisor.error is not None:
@@ -143,7 +144,7 @@ class Handle:
         """Stops the application.
 
         Raises:
-            MillstreamError: What it failed of, unless the block has failed itself.
+            MillstreamError: The application has failed, and the block has not.
         """
         self.stop()
         if kind is None:

@@ -1,4 +1,4 @@
-"""The states of a running application, and who is told of them."""
+"""The states of a running application, and its state listeners."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millstream.text.escaping import trace_text
 
 
 class State(enum.Enum):
-    """Where an application is in its life, with Kafka Streams' names.
+    """State of an application, with the names of Kafka Streams.
 
     .. code-block:: text
 
@@ -35,7 +35,7 @@ class State(enum.Enum):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing comes after it."""
+        """Whether it is a final state."""
         return self in {State.NOT_RUNNING, State.ERROR}
 
 
@@ -50,26 +50,26 @@ _NEXT: dict[State, set[State]] = {
 }
 
 Listener: TypeAlias = Callable[[State, State], None]
-"""Told of a change: the new state, the old one."""
+"""Called with the new and the old state at each change."""
 
 
 class Lifecycle:
-    """The state of an application; a change that makes no sense is ignored."""
+    """Holds the state of an application. A transition that the diagram does not have is ignored."""
 
     def __init__(self) -> None:
         self._state = State.CREATED
         self._changed = threading.Condition()
         self._listeners: list[Listener] = []
-        self._untold: deque[tuple[State, State]] = deque()
-        self._telling = threading.Lock()
+        self._pending: deque[tuple[State, State]] = deque()
+        self._notifying = threading.Lock()
 
     @property
     def state(self) -> State:
-        """The state now."""
+        """The current state."""
         return self._state
 
     def listen(self, listener: Listener) -> None:
-        """Adds somebody to be told of each change.
+        """Adds a listener.
 
         Raises:
             SetupError: It is asynchronous.
@@ -79,38 +79,38 @@ class Lifecycle:
         self._listeners.append(listener)
 
     def change(self, state: State) -> bool:
-        """Changes the state, if it can follow the one before; returns whether it did."""
+        """Changes the state, if it can follow the present one; returns whether it did."""
         with self._changed:
             before = self._state
             if state not in _NEXT[before]:
                 return False
             self._state = state
-            self._untold.append((state, before))
+            self._pending.append((state, before))
             self._changed.notify_all()
-        self._tell()
+        self._notify()
         return True
 
-    def _tell(self) -> None:
-        """Tells of changes one after the other, whichever threads made them; whoever tells of one tells of all."""
-        while self._untold and self._telling.acquire(blocking=False):
+    def _notify(self) -> None:
+        """Calls the listeners for each change, in order. One thread at a time does so, for changes of all threads."""
+        while self._pending and self._notifying.acquire(blocking=False):
             try:
-                while self._untold:
-                    change = self._untold.popleft()
+                while self._pending:
+                    change = self._pending.popleft()
                     for listener in list(self._listeners):
                         _call(listener, *change)
             finally:
-                self._telling.release()
+                self._notifying.release()
 
     def wait(self, wanted: Callable[[State], bool], timeout: float | None = None) -> bool:
-        """Waits until the state is as wanted; returns whether it is."""
+        """Waits until *wanted* holds for the state; returns whether it does."""
         with self._changed:
             return self._changed.wait_for(lambda: wanted(self._state), timeout)
 
 
 def _call(listener: Listener, state: State, before: State) -> None:
-    """Tells one listener. One that fails must not keep an application from ending."""
+    """Calls a listener. One that fails must not keep an application from ending."""
     try:
         listener(state, before)
-    except BaseException as error:  # noqa: BLE001  (a listener may mean to end the program, and is not in its main thread)
-        told = f"millstream: a listener failed when it was told of {state.value}:"
-        print(told, trace_text(error), sep="\n", file=sys.stderr, flush=True)  # noqa: T201
+    except BaseException as error:  # noqa: BLE001  (sys.exit() in a listener must not end this thread)
+        message = f"millstream: a listener failed at the change to {state.value}:"
+        print(message, trace_text(error), sep="\n", file=sys.stderr, flush=True)  # noqa: T201

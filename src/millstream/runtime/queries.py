@@ -1,4 +1,4 @@
-"""Queries: the named stores of an application, for reading, from any process."""
+"""Interactive queries: opens named stores of an application for reading, in any process."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_a_listener_cannot_keep_an_application_from_ending(
     handle = app.start(on_state_change=listener)
     assert handle.wait(60, check=False)
     assert handle.state is State.ERROR
-    assert "a listener failed when it was told of PENDING_ERROR" in capsys.readouterr().err
+    assert "a listener failed at the change to PENDING_ERROR" in capsys.readouterr().err
 
 
 def test_a_listener_may_stop_the_application(app: App, monkeypatch: pytest.MonkeyPatch) -> None:

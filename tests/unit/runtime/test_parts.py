@@ -144,7 +144,7 @@ def test_a_listener_that_fails_keeps_nobody_from_going_on(capsys: pytest.Capture
     life.change(State.ERROR)
     assert seen == [State.STARTING, State.PENDING_ERROR, State.ERROR]
     said = capsys.readouterr().err
-    assert "a listener failed when it was told of PENDING_ERROR" in said
+    assert "a listener failed at the change to PENDING_ERROR" in said
     assert "TimeoutError: the step's own" in said
 
 
@@ -190,18 +190,18 @@ def fail() -> None:
 
 def test_the_driver_hears_what_workers_say_once_and_whole(tmp_path: Path) -> None:
     driver, worker = Control(tmp_path / "control.json"), Control(tmp_path / "control.json")
-    assert driver.told() == []
-    worker.tell("task 0: its process ended")
-    worker.tell("two\nlines")
-    assert driver.told() == ["task 0: its process ended", "two lines"]
-    assert driver.told() == []
-    with (tmp_path / "control.told").open("a") as file:
+    assert driver.read_retries() == []
+    worker.report_retry("task 0: its process ended")
+    worker.report_retry("two\nlines")
+    assert driver.read_retries() == ["task 0: its process ended", "two lines"]
+    assert driver.read_retries() == []
+    with (tmp_path / "control.retries").open("a") as file:
         file.write("half a ")
         file.flush()
-        assert driver.told() == []
+        assert driver.read_retries() == []
         file.write("line\n")
-    assert driver.told() == ["half a line"]
+    assert driver.read_retries() == ["half a line"]
     driver.clear()
-    worker.tell("after a new start")
-    assert driver.told() == ["after a new start"]
-    Control(tmp_path / "of another machine" / "control.json").tell("nobody hears this")
+    worker.report_retry("after a new start")
+    assert driver.read_retries() == ["after a new start"]
+    Control(tmp_path / "of another machine" / "control.json").report_retry("nobody hears this")

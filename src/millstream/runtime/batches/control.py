@@ -1,4 +1,4 @@
-"""How the driver and the planner, which runs in a process of its own, tell each other things: by small files."""
+"""Control of the planner: its settings, and its reports. Spark runs it in another process, so both are small files."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from millstream.runtime.messages import Failure, failure_of, pack, unpack
 
 
 class PlannerSettings(msgspec.Struct, frozen=True):
-    """What the driver wants of the planner.
+    """Settings of the planner, which change with every batch.
 
     Attributes:
-        records: How many records a batch may have.
+        records: Greatest number of records of a batch.
         paused: Plan no batch.
-        due: When the wall clock is next waited for, in milliseconds; None if it is not.
-        until: How far input topics are to be read, by topic; None for ever.
-        bounds: (topic, partition, time) of all partitions ever read, as in `TaskResult.bounds`.
-        awake: The tasks that must run in the next batch whatever it reads; None: all.
-        waiting: How many records tasks have that they cannot take yet.
-        asleep: When a stream time would move next that nobody waits for, in milliseconds; None if there is none.
-        number: The number of the orders, for `Control.acknowledge`.
+        due: Wall-clock time, in milliseconds, of the next tick; None if no task requests one.
+        until: End offsets up to which input topics are read, by topic; None: no end.
+        bounds: (topic, partition, time): greatest order position read so far, by input of tasks.
+        awake: The tasks that must run in the next batch even without input; None: all.
+        waiting: Number of records that tasks have read and cannot process yet.
+        asleep: Earliest wall-clock time at which an idle stream clock would advance with nothing to emit; None: never.
+        number: Number of these settings, for `Control.acknowledge`.
     """
 
     records: int
@@ -64,86 +64,88 @@ class Control:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen = (-1, -1)
-        self._orders = PlannerSettings(1)
+        self._version = (-1, -1)
+        self._settings = PlannerSettings(1)
         self._acknowledged = -1
         self._trouble: str | None = None
-        self._heard = 0
+        self._retries_read = 0
 
-    def write(self, orders: PlannerSettings) -> None:
-        """Says what is wanted from now on."""
-        if orders == self._orders and self._path.exists():
+    # ----- the driver's side -----------------------------------------------------------------------------------
+
+    def write(self, settings: PlannerSettings) -> None:
+        """Writes new settings."""
+        if settings == self._settings and self._path.exists():
             return
-        self._orders = orders
-        _replace(self._path, msgspec.json.encode(orders))
+        self._settings = settings
+        _replace(self._path, msgspec.json.encode(settings))
 
-    def acknowledge(self, orders: PlannerSettings) -> None:
-        """The planner says that it has paused: no batch is running, and none will begin."""
+    def is_acknowledged(self, settings: PlannerSettings) -> bool:
+        """Whether the planner has paused because of these settings."""
         path = self._path.with_suffix(".paused")
-        if self._acknowledged != orders.number:
-            path.write_text(str(orders.number), encoding="ascii")
-            self._acknowledged = orders.number
-
-    def is_acknowledged(self, orders: PlannerSettings) -> bool:
-        """Whether the planner has paused because of these orders."""
-        path = self._path.with_suffix(".paused")
-        return path.exists() and path.read_text(encoding="ascii") == str(orders.number)
-
-    # ----- what the planner has to say -------------------------------------------------------------------------
-
-    def trouble(self, what: str | None) -> None:
-        """The planner says what keeps it from planning, and for now only that; None when it goes on."""
-        if what != self._trouble:
-            _replace(self._path.with_suffix(".trouble"), (what or "").encode())
-            self._trouble = what
+        return path.exists() and path.read_text(encoding="ascii") == str(settings.number)
 
     def read_trouble(self) -> str | None:
-        """What keeps the planner from planning, if anything does."""
+        """The failure that keeps the planner from planning, if any does."""
         with contextlib.suppress(FileNotFoundError):
             return self._path.with_suffix(".trouble").read_text(encoding="utf-8") or None
         return None
 
-    def tell(self, what: str) -> None:
-        """A worker says what it runs again. On another machine than the driver's there is nowhere to say it."""
-        path = self._path.with_suffix(".told")
-        with contextlib.suppress(OSError):
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(what.replace("\n", " ") + "\n")
-
-    def told(self) -> list[str]:
-        """What workers have said since this was asked for last."""
-        with contextlib.suppress(FileNotFoundError), self._path.with_suffix(".told").open("rb") as file:
-            file.seek(self._heard)
-            whole, _end, _begun = file.read().rpartition(b"\n")
-            self._heard += len(whole) + 1 if whole else 0
-            return whole.decode(errors="replace").splitlines()
+    def read_retries(self) -> list[str]:
+        """Returns the retries that workers have reported since the last call."""
+        with contextlib.suppress(FileNotFoundError), self._path.with_suffix(".retries").open("rb") as file:
+            file.seek(self._retries_read)
+            lines, _newline, _incomplete = file.read().rpartition(b"\n")
+            self._retries_read += len(lines) + 1 if lines else 0
+            return lines.decode(errors="replace").splitlines()
         return []
 
-    def fail(self, error: MillstreamError) -> None:
-        """The planner says why it ends."""
-        _replace(self._path.with_suffix(".failure"), pack(failure_of(error)))
-
     def failure(self) -> Failure | None:
-        """Why the planner has ended, if it said so."""
+        """The error with which the planner has ended, if it has."""
         with contextlib.suppress(FileNotFoundError):
             return unpack(self._path.with_suffix(".failure").read_bytes(), Failure)
         return None
 
     def clear(self) -> None:
-        """Forgets what an earlier planner had to say."""
-        for suffix in (".trouble", ".failure", ".paused", ".told"):
+        """Deletes the reports of an earlier planner."""
+        for suffix in (".trouble", ".failure", ".paused", ".retries"):
             self._path.with_suffix(suffix).unlink(missing_ok=True)
-        self._heard = 0
+        self._retries_read = 0
+
+    # ----- the planner's side: `PlannerControl`, and workers ---------------------------------------------------
 
     def read(self) -> PlannerSettings:
-        """Returns what is wanted now."""
-        found = os.stat(self._path)  # noqa: PTH116  (it is asked for many times a second)
-        seen = (found.st_mtime_ns, found.st_ino)
-        if seen != self._seen:
-            self._orders = msgspec.json.decode(self._path.read_bytes(), type=PlannerSettings)
-            self._seen = seen
-        return self._orders
+        """Returns the settings; decodes them only if the file has changed."""
+        stat = os.stat(self._path)  # noqa: PTH116  (it is called many times a second)
+        version = (stat.st_mtime_ns, stat.st_ino)
+        if version != self._version:
+            self._settings = msgspec.json.decode(self._path.read_bytes(), type=PlannerSettings)
+            self._version = version
+        return self._settings
+
+    def acknowledge(self, settings: PlannerSettings) -> None:
+        """Writes that the planner has paused: no batch is running, and none will begin."""
+        path = self._path.with_suffix(".paused")
+        if self._acknowledged != settings.number:
+            path.write_text(str(settings.number), encoding="ascii")
+            self._acknowledged = settings.number
+
+    def trouble(self, what: str | None) -> None:
+        """Writes the failure that keeps the planner from planning; None once it plans again."""
+        if what != self._trouble:
+            _replace(self._path.with_suffix(".trouble"), (what or "").encode())
+            self._trouble = what
+
+    def fail(self, error: MillstreamError) -> None:
+        """Writes the error with which the planner ends."""
+        _replace(self._path.with_suffix(".failure"), pack(failure_of(error)))
+
+    def report_retry(self, message: str) -> None:
+        """Adds a retry that a worker reports. A worker on another machine than the driver cannot report it."""
+        path = self._path.with_suffix(".retries")
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(message.replace("\n", " ") + "\n")
 
 
 def _replace(path: Path, data: bytes) -> None:

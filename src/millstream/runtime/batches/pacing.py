@@ -1,4 +1,4 @@
-"""Admission control: how many records a batch may have, so that it takes about the target time."""
+"""Admission control: limits the records of a batch, so that it takes about the target time."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import math
 
 _BACKLOG = 0.1
 _LONGEST = 4.0
-"""A batch may take this part of the time that it will take to work off a backlog, up to so many times its usual time:
-who waits anyway does not wait longer, and fewer batches do more."""
+"""With a backlog, a batch may take this share of the time to work it off, up to this multiple of its usual time: those
+records are already delayed, so a longer batch adds no latency, and fewer batches have less overhead."""
 
 _SHARE = 3.0
-"""A full batch takes at least so many times as long as one that has nothing to do: else that would be most of it."""
+"""A full batch takes at least this multiple of the time of an empty one, so that overhead is not most of it."""
 
 
 class Pacing:
     """Learns from each batch how many records the next one may have.
 
     Args:
-        target_ms: How long a batch should take.
-        least: How many records it may have whatever that takes.
-        most: How many it may have at most.
-        most_bytes: How many bytes they may have together.
-        each: How many bytes one has, as far as known.
+        target_ms: Target duration of a batch.
+        least: Limit that is never lowered further, whatever a batch takes.
+        most: Greatest limit.
+        most_bytes: Greatest total size of the records.
+        each: Estimated size of a record.
 
-    A batch takes a while whatever it has to do, and more while Java is new. What it takes for its records is the rest:
-    to halve the records halves that, and no more.
+    A batch has a fixed cost, which is higher while the JVM is new. Only the rest depends on its records: half the
+    records halve that part alone.
 
     >>> pacing = Pacing(target_ms=500, least=1000, most=100_000)
     >>> pacing.records
@@ -49,25 +49,24 @@ class Pacing:
 
     @property
     def records(self) -> int:
-        """How many records the next batch may have. However few there should be: their bytes decide."""
+        """Limit for the next batch. The limit in bytes may bring it below *least*."""
         return max(1, int(min(self._wanted, self._most_bytes / max(self._each, 1.0))))
 
     def learn(self, records: int, seconds: float, work: float, size: int = 0, unread: int = 0) -> None:
-        """Takes note of a batch.
+        """Learns from a batch.
 
         Args:
-            records: How many it had.
-            seconds: How long it took.
-            work: How much of that went to records.
-            size: How many bytes they had.
-            unread: How many are left to be read.
+            records: Number of its records.
+            seconds: Its duration.
+            work: Measured part of the duration that depends on records.
+            size: Size of the records in bytes.
+            unread: Number of records that are left to read.
 
-        What is measured of the work is not all of it, so the rest is an upper bound of what a batch takes whatever it
-        has to do. It may have become more: a small batch tells how much, or one that has fewer records than the one
-        before and is not as much shorter.
+        The measurement misses part of the work, so the remaining time is an upper bound of the fixed cost. A higher
+        fixed cost shows in a small batch, or in one with fewer records than before that is not as much shorter.
         """
         if records:
-            self._each = max(size / records, (self._each + size / records) / 2)  # up at once, down by and by
+            self._each = max(size / records, (self._each + size / records) / 2)  # up at once, down gradually
         rest = max(0.0, seconds - work)
         is_small = records < self.records * 0.5
         if rest <= self._fixed:

@@ -13,14 +13,14 @@ from millstream.runtime.read.inputs import InputRouting, SourceTopics
 
 
 class Subscription:
-    """What to read, brought up to date now and then if there are patterns.
+    """The subscribed topics. Topics that match patterns are looked up again at intervals.
 
     Attributes:
         topics: All topics, in a fixed order.
         internal: The repartition topics among them.
         globals: The topics of global tables among them.
         restores: The changelogs among them, which are read only to rebuild stores.
-        groups: The topics whose records meet in a task, so that they must be read in step.
+        groups: Sets of topics whose records meet in a task, and which are therefore read in step.
     """
 
     def __init__(self, program: Program, log: Topics, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -42,7 +42,7 @@ class Subscription:
         self.refresh(0)
 
     def refresh(self, age: float) -> None:
-        """Looks for new topics, unless that was done less than so many seconds ago."""
+        """Looks up new topics, unless the last lookup is less than *age* seconds ago."""
         if not self._patterns or self._clock.monotonic() - self._checked < age:
             return
         self._checked = self._clock.monotonic()

@@ -159,7 +159,7 @@ class Batches:
         checkpoint.commit(number)
         committed = time.perf_counter()
         self.progress = Progress(number, self.results, processed - started, committed - processed, 1)
-        changes = self._schedule.orders(self.results)
+        changes = self._schedule.changes(self.results)
         if not self._ticks:
             changes |= {"due": None, "asleep": None}
         self.change(bounds=self._committer.bounds, **changes)

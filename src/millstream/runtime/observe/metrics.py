@@ -1,4 +1,4 @@
-"""The figures of a running application."""
+"""The metrics of a running application."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _WINDOW = 10.0
 
 _NOT_MISSED = {"duplicate", "stale answer"}
-"""Reasons for which records are dropped as they are meant to be."""
+"""Reasons for which records are dropped as intended."""
 
 
 class Metrics:
-    """Counts what batches did. Read from any thread."""
+    """Counts publications. It may be read from any thread."""
 
     def __init__(self, application: PreparedApplication, clock: Clock = SYSTEM_CLOCK) -> None:
         self._application = application
@@ -52,12 +52,12 @@ class Metrics:
         first = application.first.offsets
         positions = {(topic, part): offset for topic, row in first.items() for part, offset in enumerate(row)}
         positions |= {} if published is None else dict(published.offsets)
-        # Neither what is read no more, nor changelogs, which are read once if at all, have a lag.
+        # Topics that are not read any more, and changelogs, which are read once, have no lag.
         topics = set(application.subscription.topics) - self._restores
         self._positions = {place: offset for place, offset in positions.items() if place[0] in topics}
 
     def position(self, topic: str, partition: int) -> int:
-        """How far a partition has been read."""
+        """The offset up to which a partition was read."""
         return self._positions.get((topic, partition), 0)
 
     def add(self, progress: Progress) -> None:
@@ -90,7 +90,7 @@ class Metrics:
             self._phases = {"spark": seconds, "read": reading, "engine": engine, "commit": commit}
             now = self._clock.monotonic()
             planned = max((r.figures["planned"] for r in results if "planned" in r.figures), default=math.inf)
-            # A batch that is run again was planned long ago.
+            # A replayed batch was planned long ago.
             self.last_seconds = max(seconds + commit, min(now - self._last_end, self._clock.time_ms() / 1000 - planned))
             self.last_work = reading + engine + commit
             self.last_bytes = int(sum(result.figures.get("bytes", 0.0) for result in results))
@@ -100,22 +100,22 @@ class Metrics:
                 self._recent.popleft()
 
     def rates(self) -> tuple[float, float]:
-        """Records per second, in and out, of the last seconds."""
+        """Records per second, read and written, over the last seconds."""
         with self._lock:
             now = self._clock.monotonic()
-            recent = [one for one in self._recent if one[0] >= now - _WINDOW]
+            recent = [entry for entry in self._recent if entry[0] >= now - _WINDOW]
             if not recent:
                 return 0.0, 0.0
             span = max(1.0, now - recent[0][0])
-            return sum(one[1] for one in recent) / span, sum(one[2] for one in recent) / span
+            return sum(entry[1] for entry in recent) / span, sum(entry[2] for entry in recent) / span
 
     def lag(self) -> dict[str, int]:
-        """By topic, how many records have not been read yet."""
+        """Number of records that have not been read yet, by topic."""
         with self._lock:
             positions = dict(self._positions)
         try:
             ends = self._application.log.ends(sorted({topic for topic, _ in positions}))
-        except LogError:  # the application has ended: what was known last
+        except LogError:  # the application has ended: the last lag
             return dict(self._lag)
         self._lag = {
             topic: sum(max(0, end - positions.get((topic, partition), 0)) for partition, end in enumerate(ends[topic]))
@@ -125,19 +125,19 @@ class Metrics:
 
     @property
     def state_bytes(self) -> float:
-        """How large the state is."""
+        """Size of the state."""
         with self._lock:
             state = _sum(state for state, _stores in self._tasks.values())
         return state.get("state.stored-bytes", 0.0) + state.get("state.log-weight", 0.0)
 
     @property
     def dropped(self) -> int:
-        """How many records were dropped, without those that were meant to be."""
+        """Number of records dropped, without those that were dropped as intended."""
         with self._lock:
             return sum(count for (_, reason), count in self._dropped.items() if reason not in _NOT_MISSED)
 
     def read(self) -> dict[str, Any]:
-        """All figures."""
+        """Returns all metrics."""
         lag = self.lag()
         rate_in, rate_out = self.rates()
         with self._lock:
@@ -165,7 +165,7 @@ class Metrics:
 
     def _by_subtopology(self) -> dict[str, dict[str, int]]:
         parts = self._application.program.topology.parts
-        return {str(part.index): {"taken": sum(self._taken[one.name] for one in part.sources)} for part in parts}
+        return {str(part.index): {"taken": sum(self._taken[source.name] for source in part.sources)} for part in parts}
 
 
 def _state(result: TaskResult) -> dict[str, float]:
@@ -173,14 +173,14 @@ def _state(result: TaskResult) -> dict[str, float]:
 
 
 def _spread(seconds: list[float], cores: int) -> float:
-    """How long tasks take together, at least, if so many run at once."""
+    """Least duration of tasks of which so many run at once."""
     return max(max(seconds, default=0.0), sum(seconds) / cores)
 
 
 def _sum(figures: Iterable[dict[str, float]]) -> dict[str, float]:
     total: dict[str, float] = {}
-    for each in figures:
-        for name, value in each.items():
+    for task in figures:
+        for name, value in task.items():
             total[name] = total.get(name, 0.0) + value
     return total
 
@@ -194,7 +194,7 @@ def _by_store(tasks: Iterable[dict[str, StoreSize]]) -> dict[str, Counter[str]]:
 
 
 def _by_operator(dropped: Counter[tuple[str, str]], taken: Counter[str]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {name: {"taken": count, "dropped": {}} for name, count in taken.items()}
+    operators: dict[str, dict[str, Any]] = {name: {"taken": count, "dropped": {}} for name, count in taken.items()}
     for (operator, reason), count in dropped.items():
-        found.setdefault(operator, {"dropped": {}})["dropped"][reason] = count
-    return found
+        operators.setdefault(operator, {"dropped": {}})["dropped"][reason] = count
+    return operators

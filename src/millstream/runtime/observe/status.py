@@ -1,4 +1,4 @@
-"""What a running application shows: a live line, lines of text or JSON lines, and what user code printed."""
+"""The status of a running application on the terminal: a live line, lines of text or JSON lines, and user output."""
 
 from __future__ import annotations
 
@@ -25,45 +25,45 @@ if TYPE_CHECKING:
 _JSON_EVERY = 1.0
 _TEXT_EVERY = 30.0
 _CHOOSE = f"(figures every {_TEXT_EVERY:g} s at most; status=json has them each second, status=none not at all)"
-_SPOKEN = {"line", "plain"}
-"""The forms in which problems are told in words, without states and figures of their own."""
+_PROBLEMS_ONLY = {"line", "plain"}
+"""The forms that print problems as plain text, without states and metrics."""
 
 
 class Status:
-    """Shows what goes on: figures on stderr, what user code prints on stdout."""
+    """Prints states and metrics to stderr, and the output of user code to stdout."""
 
     def __init__(self, application: str, form: str, metrics: Metrics) -> None:
         self.name = application
         self._metrics = metrics
-        self._how = _automatic() if form == "auto" else form
-        self._said = -math.inf
+        self._form = _automatic() if form == "auto" else form
+        self._printed = -math.inf
         self._state = State.CREATED
         self._since = time.monotonic()
         self._waiting: tuple[str, float] | None = None
         self._trouble: str | None = None
         self.error: MillstreamError | None = None
-        """What the application has failed of."""
+        """The error that ended the application."""
 
     def __enter__(self) -> Self:
-        if self._how == "line":
+        if self._form == "line":
             _board.add(self)
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self._how == "line":
+        if self._form == "line":
             _board.remove(self)
 
     def state_changed(self, state: State, _before: State) -> None:
-        """Says so."""
+        """Prints the new state."""
         self._state, self._since = state, time.monotonic()
-        if self._how == "json":
+        if self._form == "json":
             failed = {} if self.error is None else {"error": self.error.message, "code": self.error.code}
             self._json({"state": state.value, **(self._metrics.read() if state.is_over else {}), **failed})
-        elif self._how == "text" and state is not State.PENDING_ERROR:
+        elif self._form == "text" and state is not State.PENDING_ERROR:
             self._text(f"{state.value}{self._details(state)}")
 
     def _details(self, state: State) -> str:
-        """What the text line of a state says beside its name."""
+        """The text after the name of a state."""
         if state is State.STARTING:
             return f"  {_CHOOSE}"
         if state is State.ERROR and self.error is not None:
@@ -76,52 +76,52 @@ class Status:
         return f"  batches {figures['batches']}  read {read}  written {written}  dropped {self._metrics.dropped}"
 
     def failed(self, error: MillstreamError, pause: float) -> None:
-        """Says why the application starts again."""
-        if self._how == "json":
+        """Prints why the application restarts."""
+        if self._form == "json":
             self._json({"error": error.message, "code": error.code, "restart_in_seconds": pause})
-        elif self._how == "text":
+        elif self._form == "text":
             self._text(f"{error.message}\n  starting again in {pause:g} s")
-        elif self._how in _SPOKEN:
+        elif self._form in _PROBLEMS_ONLY:
             _board.print(f"{self.name}: {error.message}\n  starting again in {pause:g} s", error=True)
 
     def retrying(self, what: str) -> None:
-        """Says what failed and is run again."""
-        if self._how == "json":
+        """Prints which work failed and is run again."""
+        if self._form == "json":
             self._json({"retry": what})
-        elif self._how == "text":
+        elif self._form == "text":
             self._text(what)
-        elif self._how in _SPOKEN:
+        elif self._form in _PROBLEMS_ONLY:
             _board.print(f"{self.name}: {what}", error=True)
 
     def lost(self, stores: list[str]) -> None:
-        """Says which stores the topology has no more: what is in them is given up."""
-        told = f"the topology has these stores no more, what is in them is lost: {', '.join(stores)}"
-        if self._how == "json":
+        """Prints the stores that the topology does not have any more: their rows are lost."""
+        message = f"the topology has these stores no more, what is in them is lost: {', '.join(stores)}"
+        if self._form == "json":
             self._json({"lost_stores": stores})
-        elif self._how == "text":
-            self._text(told)
-        elif self._how in _SPOKEN:
-            _board.print(f"{self.name}: {told}")
+        elif self._form == "text":
+            self._text(message)
+        elif self._form in _PROBLEMS_ONLY:
+            _board.print(f"{self.name}: {message}")
 
     def trouble(self, what: str | None) -> None:
-        """Says what keeps the application from going on, for as long as it does."""
+        """Shows what blocks the application, for as long as it does."""
         if what != self._trouble:
             self._trouble = what
             self._since = time.monotonic()
-            if self._how == "json":
+            if self._form == "json":
                 self._json({"trouble": what})
-            elif self._how == "text":
+            elif self._form == "text":
                 self._text(readable(what) if what else "goes on")
-            elif self._how == "plain" and what is not None:
+            elif self._form == "plain" and what is not None:
                 _board.print(f"{self.name}: {what}", error=True)
 
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Says what is waited for, and for how long."""
+        """Shows a step of the start, and how long it has taken."""
         self._waiting = (what, time.monotonic())
-        if self._how == "json":
+        if self._form == "json":
             self._json({"waiting": what})
-        elif self._how == "text":
+        elif self._form == "text":
             self._text(what)
         try:
             yield
@@ -129,18 +129,18 @@ class Status:
             self._waiting = None
 
     def batch(self, results: Sequence[TaskResult]) -> None:
-        """Shows what a batch printed, and, now and then, the figures."""
-        for line in (line for written in results for line in written.printed):
-            if self._how == "line":
+        """Prints the user output of a batch, and at intervals the metrics."""
+        for line in (line for result in results for line in result.printed):
+            if self._form == "line":
                 _board.print(line)
             else:
-                print(line, flush=True)  # noqa: T201  (the user's own words)
+                print(line, flush=True)  # noqa: T201  (the output of user code)
         now = time.monotonic()
-        if self._how == "json" and now - self._said >= _JSON_EVERY:
-            self._said = now
+        if self._form == "json" and now - self._printed >= _JSON_EVERY:
+            self._printed = now
             self._json({"state": self._state.value, **self._metrics.read()})
-        elif self._how == "text" and now - self._said >= _TEXT_EVERY:
-            self._said = now
+        elif self._form == "text" and now - self._printed >= _TEXT_EVERY:
+            self._printed = now
             self._text(self._figures())
 
     def line(self) -> str:
@@ -179,9 +179,9 @@ class Status:
 
 
 def _automatic() -> str:
-    """How to show the status if nobody has said how.
+    """The form of the status if the setting is ``auto``.
 
-    A notebook keeps all that is written to it, so problems alone are told there; the handle shows the figures.
+    A notebook keeps everything that is written to it, so only problems are printed; the handle shows the metrics.
     """
     if _is_notebook():
         return "plain"

@@ -1,4 +1,4 @@
-"""The program: all that the processes of an application need to know to run it, packed once and sent to each."""
+"""The program of an application: everything that its processes need to run it, packed once and sent to each."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Program:
     Attributes:
         topology: Its topology.
         config: Its configuration.
-        tasks: How many tasks its keys are dealt to.
-        counts: How many partitions each topic has that it writes to.
-        log: Where its log is.
-        restores: The stores that are rebuilt from their changelogs before anything else, by topic.
-        cells: What the operators of each task remembered, for stores that are rebuilt.
-        whole: The stores whose changelogs have all of their rows.
-        logging: How the loggers of the driver are set up.
+        tasks: Number of tasks.
+        counts: Number of partitions of each topic that it reads or writes.
+        log: Location of its log.
+        restores: Stores that are rebuilt before anything else, by changelog topic.
+        cells: Cells of the operators of each task at a migration, for stores that are rebuilt.
+        complete_changelogs: Stores whose changelogs contain all of their rows.
+        logging: Configuration of the loggers of the driver.
         shuffle: The execution has a shuffle between the readers and the tasks.
     """
 
@@ -47,13 +47,13 @@ class Program:
     log: LogLocation
     restores: dict[str, str] = field(default_factory=dict)
     cells: dict[int, bytes] = field(default_factory=dict)
-    whole: frozenset[str] = frozenset()
+    complete_changelogs: frozenset[str] = frozenset()
     logging: dict[str, Logging] = field(default_factory=logging_here)
     shuffle: bool = True
 
     @property
     def placement(self) -> Placement:
-        """Where its sub-topologies run."""
+        """The placement of its sub-topologies."""
         return place(self.topology, shuffle=self.shuffle)
 
     def changelog_of(self, spec: StoreSpec) -> str | None:
@@ -78,12 +78,12 @@ _packing = threading.Lock()
 
 
 def pack_program(program: Program) -> bytes:
-    """Packs a program. The script goes along by value, the modules beside it as sources that are imported."""
+    """Packs a program. The script is sent by value, the modules beside it as sources that are imported."""
     return pack(program)
 
 
 def pack(thing: Any) -> bytes:
-    """Packs what is sent to the processes that run an application.
+    """Packs an object for the processes that run an application.
 
     Raises:
         RunError: It cannot be pickled.
@@ -125,7 +125,7 @@ def unpack_program(data: bytes) -> Program:
     """Unpacks a program, once in each process.
 
     Raises:
-        RunError: What it needs is not there.
+        RunError: A module that it needs is missing or fails.
     """
     name = digest(data)
     program = _programs.get(name)
@@ -139,10 +139,10 @@ def unpack_program(data: bytes) -> Program:
 
 
 def unpack(data: bytes) -> Any:
-    """Unpacks what `pack` has packed.
+    """Unpacks the form of `pack`.
 
     Raises:
-        RunError: What it needs is not there.
+        RunError: A module that it needs is missing or fails.
     """
     from millstream.runtime.program.pickling import build_models  # noqa: PLC0415  (PySpark takes long to import)
 

@@ -55,7 +55,7 @@ class Committer:
         self._new_views = [spec for spec in stores_of(topology) if program.has_view(spec)]
         published = log.applications.published(topology.application_id)
         self._published = -1 if published is None else published.batch
-        self._facts = facts_of(topology, program.whole)
+        self._facts = facts_of(topology, program.complete_changelogs)
         self._bounds = read_state(log, topology.application_id).bounds or {}
 
     @property

@@ -1,11 +1,11 @@
 """Kafka read by Spark's own connector, in Java, in batches that the planner plans (``kafka.source=connector``).
 
-The connector's own source decides alone what a batch reads. So only its readers are used: this module gives Spark a
-source whose plan is made here, in the driver, by the planner that all applications have, and whose partitions are the
-connector's. Spark wants a source to be written in Java; each of the four interfaces that it asks for is one of the
-classes here, which Java calls by Py4J, as it calls the function of ``foreachBatch``.
+The connector's own source decides alone how far a batch reads. So only its readers are used: this module gives Spark a
+source whose batches the planner plans on the driver, and whose partitions are the connector's. Spark expects a source
+in Java; the classes here implement its four interfaces and are called by Java through Py4J, as the function of
+``foreachBatch`` is.
 
-What a worker needs to know of a range besides its records, it finds among the properties of its job.
+A worker reads the facts about its range, other than records, from the properties of its job.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _POLL_MS = 120_000
 _WITH_HEADERS = True
 _LOSS_FAILS = False
-"""That records are gone is found out, and told, where all sources find it out."""
+"""The planner detects lost records, as for every source."""
 
 
 def connector_rows(session: SparkSession, program: Program, settings: Settings) -> DataFrame:
-    """The rows of a batch, as `MillstreamSource` gives them.
+    """The rows of a batch, as `MillstreamSource` returns them.
 
     Raises:
-        SetupError: The connector is not there.
+        SetupError: The connector is not on the class path.
         ConfigError: A setting of the clients has no counterpart in Java.
     """
     from pyspark.java_gateway import ensure_callback_server_started  # noqa: PLC0415
@@ -66,7 +66,7 @@ def connector_rows(session: SparkSession, program: Program, settings: Settings) 
 
 
 class _Java:
-    """What is needed of Java."""
+    """The classes and settings of Java that the source uses."""
 
     def __init__(self, session: SparkSession, program: Program) -> None:
         assert program.log.cluster is not None
@@ -84,7 +84,7 @@ class _Java:
         self.schema = self._only("KafkaRecordToRowConverter", self.kafka).kafkaSchema(_WITH_HEADERS)
         self.readers = self._only("KafkaBatchReaderFactory", self.kafka)
         self._settings = self.jvm.java.util.HashMap()
-        given = {
+        settings = {
             **for_java(program.log.cluster.clients, program.log.cluster.consumer),
             "group.id": f"millstream-{program.topology.application_id}",
             "key.deserializer": _BYTES,
@@ -93,7 +93,7 @@ class _Java:
             "auto.offset.reset": "none",
             "enable.auto.commit": "false",
         }
-        for name, value in given.items():
+        for name, value in settings.items():
             self._settings.put(name, value)
 
     @staticmethod
@@ -121,27 +121,27 @@ class _Java:
         """An entry of Spark's offset log."""
         return self.sql.execution.streaming.runtime.SerializedOffset(text)
 
-    def part(self, one: Range) -> Any:
-        """What one task reads."""
-        place = self.jvm.org.apache.kafka.common.TopicPartition(one.topic, one.partition)
-        offsets = self.kafka.KafkaOffsetRange(place, one.start, one.end, self.jvm.scala.Option.empty())
+    def part(self, span: Range) -> Any:
+        """The partition that one task reads."""
+        partition = self.jvm.org.apache.kafka.common.TopicPartition(span.topic, span.partition)
+        offsets = self.kafka.KafkaOffsetRange(partition, span.start, span.end, self.jvm.scala.Option.empty())
         return self.kafka.KafkaBatchInputPartition(offsets, self._settings, _POLL_MS, _LOSS_FAILS, _WITH_HEADERS)
 
     def array(self, kind: Any, items: Iterable[Any] = ()) -> Any:
         """A Java array."""
-        given = list(items)
-        made = self.gateway.new_array(kind, len(given))
-        for place, item in enumerate(given):
-            made[place] = item
-        return made
+        elements = list(items)
+        array = self.gateway.new_array(kind, len(elements))
+        for index, element in enumerate(elements):
+            array[index] = element
+        return array
 
 
-# ----- what Java calls -----------------------------------------------------------------------------------------------
-# The names are Java's. Py4J does not know the default methods of an interface, so all that Spark calls are here.
+# ----- called by Java -----------------------------------------------------------------------------------------------
+# The names are those of Java. Py4J lacks the default methods of interfaces, so all that Spark calls are defined.
 
 
 class _Proxy:
-    """What every object of Java has."""
+    """Methods of java.lang.Object."""
 
     def toString(self) -> str:  # noqa: N802
         return "millstream"
@@ -259,7 +259,7 @@ class _Stream(_Proxy):
         return None
 
     def planInputPartitions(self, start: Any, end: Any) -> Any:  # noqa: N802
-        """One part for each range. What only a tick has to tell needs one, too: it reads nothing."""
+        """One partition for each range. A tick without ranges needs one, too, which reads nothing."""
         last = self._end(end)
         ranges = self._planner.ranges(self._end(start), last)
         plan = {"now": last.time, "ranges": ranges, "tasks": last.tasks, "suspect": self._suspect}
@@ -274,7 +274,7 @@ class _Stream(_Proxy):
         return self._java.readers
 
     def commit(self, _end: Any) -> None:
-        """The commit of a batch is not the source's business."""
+        """Does nothing: the driver commits a batch."""
 
     def stop(self) -> None:
         self._planner.close()
@@ -297,7 +297,7 @@ def _packing(settings: Settings) -> Callable[[Iterator[pa.RecordBatch]], Iterato
         context = TaskContext.get()
         assert context is not None
         plan = json.loads(context.getLocalProperty(_PLAN) or "{}")
-        ranges = [Range(*one) for one in plan["ranges"][context.partitionId() :][:1]]
+        ranges = [Range(*span) for span in plan["ranges"][context.partitionId() :][:1]]
         records = _records(batches)
         rows = rows_for(settings, plan["now"], ranges, plan["tasks"], records, suspect=plan["suspect"])
         yield from packed_rows(rows, settings.slots)
@@ -306,11 +306,11 @@ def _packing(settings: Settings) -> Callable[[Iterator[pa.RecordBatch]], Iterato
 
 
 def _records(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """The connector's columns, turned into those of a log."""
-    found = list(batches)
-    if not found:
+    """Converts the columns of the connector to those of a log."""
+    chunks = list(batches)
+    if not chunks:
         return RECORDS.empty_table()
-    table = pa.Table.from_batches(found)
+    table = pa.Table.from_batches(chunks)
     headers = table.column("headers")
     columns = {
         "offset": table.column("offset"),
@@ -319,10 +319,10 @@ def _records(batches: Iterable[pa.RecordBatch]) -> pa.Table:
         "value": table.column("value"),
         "headers": pa.nulls(len(table), pa.binary())
         if headers.null_count == len(headers)
-        else pa.array([_encoded(one) for one in headers.to_pylist()], pa.binary()),
+        else pa.array([_encoded(row) for row in headers.to_pylist()], pa.binary()),
     }
     return pa.Table.from_arrays([columns[field.name].cast(field.type) for field in RECORDS], schema=RECORDS)
 
 
 def _encoded(headers: list[dict[str, Any]] | None) -> bytes | None:
-    return encode_headers(tuple((one["key"], one["value"]) for one in headers)) if headers else None
+    return encode_headers(tuple((header["key"], header["value"]) for header in headers)) if headers else None

@@ -1,4 +1,4 @@
-"""Spark's daemon, from which its Python workers are forked, with all that they need imported once and for all.
+"""The daemon of Spark from which its Python workers are forked. It imports their modules once.
 
 Spark starts it as ``python -m millstream.runtime.spark.daemon WORKER_MODULE`` (`spark.python.daemon.module`).
 """

@@ -1,4 +1,4 @@
-"""What Spark says of tasks and queries that failed, in words for the person who reads them."""
+"""Extracts the cause from the error messages of Spark, for tasks and queries that failed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _QUERY = re.compile(
 )
 _PYTHON = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*)(: .*)?$")
 _ENDED = re.compile(r"^(?:EOFException|SocketException|Connection reset(?: by peer)?|Broken pipe)$")
-"""What Java says if one of Spark's Python processes does not answer."""
+"""Messages of Java for a Python process of Spark that does not answer."""
 
 _MOST_TASKS = 1000
 
 
 def cause_of(text: str) -> str | None:
-    """The cause in what Spark says of a failure: the last error of a Python traceback in it, or Java's own words.
+    """The cause in an error message of Spark: the last error of a Python traceback in it, or the message of Java.
 
     >>> cause_of("java.io.IOException: No space left on device")
     'No space left on device'
@@ -40,7 +40,7 @@ def cause_of(text: str) -> str | None:
 
 
 def cause_of_java(error: Any) -> str:
-    """The cause of an error of Java's that has no message: its class."""
+    """The cause of a Java error without a message: its class."""
     while error.getCause() is not None:
         error = error.getCause()
     return _explained(_words(str(error.toString())) or str(error.getClass().getSimpleName()))
@@ -51,7 +51,7 @@ def _explained(words: str) -> str:
 
 
 def _words(line: str) -> str:
-    """What a line says, without the class of an error and without what all failures have in common."""
+    """The message of a line, without the class of the error and without the text common to all failures."""
     lost = _LOST.search(line)
     words = _QUERY.sub("", line[lost.end() :] if lost is not None else line)
     while (named := _JAVA.match(words)) is not None:
@@ -71,7 +71,7 @@ def _last_python_error(lines: list[str]) -> str | None:
 
 
 class FailedTasks:
-    """Tells of the tasks of a query that failed and that Spark runs again."""
+    """Reports the tasks of a query that failed and that Spark runs again."""
 
     def __init__(self, context: SparkContext, run: str) -> None:
         self._context = context
@@ -79,8 +79,8 @@ class FailedTasks:
         self._known: set[int] = set()
 
     def new(self) -> list[str]:
-        """One line for each task that has failed since this was asked for last."""
-        with contextlib.suppress(Exception):  # Spark may be about to end; the query tells of that
+        """Returns one line for each task that has failed since the last call."""
+        with contextlib.suppress(Exception):  # Spark may be about to end; the query reports that
             return self._lines()
         return []
 

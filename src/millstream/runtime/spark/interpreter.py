@@ -1,4 +1,4 @@
-"""The Python that Spark's workers will run: makes sure, before Spark starts, that it can run the application."""
+"""Checks, before Spark starts, that the Python of its workers can run the application."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _NEEDED = ("millstream", "pyspark", "pyarrow", "pandas")
 _SAME = ("millstream", "pyspark")
-"""Those of which the workers must have the same version."""
+"""Packages of which the workers must have the same version."""
 
 _PROBE = """
 import importlib.metadata as metadata, importlib.util as util, json, sys
@@ -36,13 +36,13 @@ print(json.dumps({"python": sys.version_info[:2], "missing": missing, "versions"
 
 
 def check_interpreter(config: Mapping[str, Any]) -> None:
-    """Makes sure that the Python of the workers of a Spark that is to be started has what they need.
+    """Checks the Python of the workers of a Spark that is to be started.
 
-    It is the running one, unless ``PYSPARK_PYTHON`` names another. But the running one may find modules only because it
-    was told where they are: IPython adds the packages of a virtual environment that it is not installed in.
+    It is the running Python, unless ``PYSPARK_PYTHON`` names another. The running one may find modules that its workers
+    do not: IPython adds the packages of an active virtual environment in which it is not installed.
 
     Raises:
-        SetupError: It has not.
+        SetupError: It lacks a package, or has another version.
     """
     master = config.get("spark.master")
     if master is not None and not str(master).startswith("local"):
@@ -56,10 +56,10 @@ def check_interpreter(config: Mapping[str, Any]) -> None:
 
 
 def check_interpreter_of(context: SparkContext) -> None:
-    """Makes sure that the Python of the workers of a Spark that runs here already has what they need.
+    """Checks the Python of the workers of a Spark that runs in this process already.
 
     Raises:
-        SetupError: It has not.
+        SetupError: It lacks a package, or has another version.
     """
     if str(context.master).startswith("local"):
         needed = tuple(name for name in _NEEDED if name != "pyspark")  # which Spark brings
@@ -68,11 +68,11 @@ def check_interpreter_of(context: SparkContext) -> None:
 
 
 def _check(python: str, whose: str, needed: tuple[str, ...], hint: str) -> None:
-    facts = _ask(python, whose, needed, hint)
+    facts = _probe(python, whose, needed, hint)
     workers = f"Spark's workers would run {python} ({whose})"
     own = list(sys.version_info[:2])
     if facts["python"] != own:
-        versions = [".".join(map(str, each)) for each in (facts["python"], own)]
+        versions = [".".join(map(str, version)) for version in (facts["python"], own)]
         raise SetupError(f"{workers}, which is Python {versions[0]}, and this is Python {versions[1]}", hint=hint)
     if facts["missing"]:
         raise SetupError(f"{workers}, which cannot import {' and '.join(facts['missing'])}", hint=hint)
@@ -83,7 +83,7 @@ def _check(python: str, whose: str, needed: tuple[str, ...], hint: str) -> None:
                 raise SetupError(f"{workers}, which has {name} {version}, and this has {own_version}", hint=hint)
 
 
-def _ask(python: str, whose: str, needed: tuple[str, ...], hint: str) -> Any:
+def _probe(python: str, whose: str, needed: tuple[str, ...], hint: str) -> Any:
     try:
         done = subprocess.run(  # noqa: S603  (the Python that Spark would run)
             [python, "-c", _PROBE, " ".join(needed), " ".join(_SAME)], capture_output=True, text=True, check=True
@@ -98,7 +98,7 @@ def _ask(python: str, whose: str, needed: tuple[str, ...], hint: str) -> Any:
 
 
 def _start_this_one() -> str:
-    """What to do if modules are found here that the interpreter itself does not find."""
+    """The hint if modules are found here that the interpreter alone does not find."""
     package = Path(__file__).parents[2]
     active = os.environ.get("VIRTUAL_ENV")
     for folder in (*package.parents, *([Path(active)] if active else [])):

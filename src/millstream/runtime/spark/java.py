@@ -1,4 +1,4 @@
-"""The Java process in which Spark runs: looks for it, starts it, and knows when it has ended."""
+"""The Java process in which Spark runs: checks Java, starts the process, and detects its end."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _JAVA = 17
 _END_SECONDS = 2.0
-"""How long a process may take to be gone when its connections are."""
+"""Time that the process may take to end after its connections are closed."""
 
 
 def check_java() -> None:
-    """Makes sure that there is a Java that Spark can use.
+    """Checks that there is a Java that Spark can use.
 
     Raises:
         SetupError: There is none, or it is too old; the hint says how to install one.
@@ -63,13 +63,13 @@ def _install_command() -> str:
 def launch_java(options: Mapping[str, str], errors: Path, scratch: Path) -> None:
     """Starts the Java process, unless an earlier Spark of this process has left one.
 
-    Java and the Python processes that it starts write their standard error to a file. That of this process stays as it
-    is: tracebacks of the user's own threads must reach the terminal.
+    Java and the Python processes that it starts write their standard error to a file. The standard error of this
+    process is not redirected: tracebacks of user threads must reach the terminal.
 
     Args:
         options: The settings of Spark.
         errors: The file for the standard error.
-        scratch: Where PySpark may keep files while Java starts.
+        scratch: Directory for temporary files of PySpark while Java starts.
 
     Raises:
         SetupError: Java ended at once.
@@ -82,7 +82,7 @@ def launch_java(options: Mapping[str, str], errors: Path, scratch: Path) -> None
     conf = SparkConf().setAll(list(options.items()))
     with open(errors, "wb", opener=_private) as file:
         try:
-            # A start that is killed would leave a directory among the system's temporary files.
+            # A killed start would leave a directory among the temporary files of the system.
             java_gateway.tempfile = _TemporaryIn(scratch)  # type: ignore[assignment, attr-defined]
             gateway = java_gateway.launch_gateway(conf, {"stderr": file})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
@@ -111,7 +111,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def has_ended() -> bool:
-    """Whether the Java process that Spark ran in is gone. To be asked when a connection with it is."""
+    """Whether the Java process of Spark has ended. Call it after a connection was lost."""
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     process = getattr(getattr(context, "_gateway", None), "proc", None)
     if process is None:
@@ -124,7 +124,7 @@ def has_ended() -> bool:
 
 
 def keep_quiet(session: SparkSession) -> None:
-    """Keeps PySpark from writing tracebacks of its own when Java ends, or when a batch fails: the handle tells why."""
+    """Suppresses tracebacks of PySpark when Java ends or a batch fails: the handle reports the cause."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if _not_of_py4j not in logging.root.filters:
         logging.root.addFilter(_not_of_py4j)
@@ -140,5 +140,5 @@ def keep_quiet(session: SparkSession) -> None:
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:
-    """Py4J tells of lost connections by the root logger."""
+    """Py4J logs lost connections with the root logger."""
     return Path(record.pathname).parent.name != "py4j"

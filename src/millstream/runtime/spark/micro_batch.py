@@ -232,7 +232,7 @@ class MicroBatchExecution:
         is_full = metrics.last_records >= self._pacing.records // 2  # else there is no backlog
         unread = sum(metrics.lag().values()) if is_full else 0
         self._pacing.learn(metrics.last_records, metrics.last_seconds, metrics.last_work, metrics.last_bytes, unread)
-        self.change(records=self._pacing.records, bounds=committer.bounds, **self._schedule.orders(results))
+        self.change(records=self._pacing.records, bounds=committer.bounds, **self._schedule.changes(results))
 
     def change(self, **changes: Any) -> None:
         """Changes settings of the planner."""
@@ -272,7 +272,7 @@ class MicroBatchExecution:
         return None if self._stopping.is_set() else future.result()
 
     def _report_retries(self, query: Query, observer: Observer, *, now: bool = False) -> None:
-        for line in self.control.told():
+        for line in self.control.read_retries():
             observer.retried(line)
         if now or self._clock.monotonic() - self._retries_read >= _RETRIES_EVERY:
             for line in query.failed_tasks.new():

@@ -83,9 +83,9 @@ class TaskProxy(StatefulProcessor):
         except HostGone:
             if is_stopped(self._run):
                 raise  # the query is stopping
-            self._control.tell(f"{what}: its process ended; running the batch again")
+            self._control.report_retry(f"{what}: its process ended; running the batch again")
             try:
-                outcome = run_traced(what, request, self._answer, self._control.tell)
+                outcome = run_traced(what, request, self._answer, self._control.report_retry)
             except RunError as error:
                 return Done([], [], pack([TaskResult((1, "", task), failure=failure_of(error))]))
         assert isinstance(outcome, Done)

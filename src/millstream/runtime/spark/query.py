@@ -1,4 +1,4 @@
-"""Puts the streaming query together: source, tasks, commit. It has one shape, whatever the topology."""
+"""Builds the streaming query of an application: source, tasks, commit. Its shape does not depend on the topology."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _STOP_SECONDS = 2.0
-"""How long the hosts of other machines are waited for at the end."""
+"""Time to wait for the end of task hosts on other machines."""
 
 Commit = Callable[[int, list[bytes], float], None]
-"""Takes the number of a batch, what its tasks give, and how many seconds they took."""
+"""Called with the number of a batch, the packed results of its tasks, and the seconds they took."""
 
 
 class Query:
     """A running query.
 
     Attributes:
-        run: The name of this run, which its task hosts belong to.
+        run: Name of this run, to which its task hosts belong.
         spark: Spark's own handle of it.
-        failed_tasks: Tells of tasks that Spark runs again.
-        batch_error: What the last batch failed of, if it did so before its commit.
+        failed_tasks: Reports tasks that Spark runs again.
+        batch_error: Failure of the last batch, if it came before the commit.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Query:
         self.failed_tasks = FailedTasks(self._context, str(self.spark.runId))
 
     def why_it_ended(self) -> str | None:
-        """What the last batch, or Spark, has failed of; None if Spark has not failed."""
+        """The cause of the failure of the last batch, or of Spark; None if Spark has not failed."""
         error = self.batch_error or self.spark.exception()
         if error is None:
             return None
@@ -93,13 +93,13 @@ class Query:
             self.spark.stop()
         stop_all(self.run)
         if not str(self._context.master).startswith("local"):
-            # Those on other machines would otherwise live for ten minutes more, if Spark does. It may not answer.
+            # Without this they would live for ten minutes more. Spark may not answer, hence the thread.
             thread = threading.Thread(target=self._stop_elsewhere, name="millstream-stop-hosts", daemon=True)
             thread.start()
             thread.join(_STOP_SECONDS)
 
     def _stop_elsewhere(self) -> None:
-        """Ends the hosts of all executors: there is nothing else to do, so that each gets a part of this."""
+        """Ends the hosts of all executors. No other job runs, so each executor gets tasks of this one."""
         run, count = self.run, 2 * self._cores
         with contextlib.suppress(Exception):
             self._context.parallelize(range(count), count).foreach(lambda _number: stop_all(run))
@@ -107,7 +107,7 @@ class Query:
 
 def _source(session: SparkSession, program: Program, settings: Settings) -> DataFrame:
     if program.log.cluster is not None and program.config["kafka.source"] == "connector":
-        from millstream.runtime.spark.connector import connector_rows  # noqa: PLC0415  (few want it)
+        from millstream.runtime.spark.connector import connector_rows  # noqa: PLC0415  (it is optional)
 
         return connector_rows(session, program, settings)
     source = source_for(settings)

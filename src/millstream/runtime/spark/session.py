@@ -1,4 +1,4 @@
-"""Starts Spark, quietly and on the loopback interface, with the settings that short batches need."""
+"""Opens sessions of Spark: on the loopback interface, with settings for short batches, and with its log in a file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _OWNER = "owner"
 _EXECUTOR_SECONDS = 8.0
-"""How long the first executor of a cluster is waited for."""
+"""Time to wait for the first executor of a cluster."""
 
 _STATE_SERVER = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer"
 _PREFIX = "org.apache.spark.sql.execution.streaming"
@@ -40,7 +40,7 @@ _STATIC = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "2g",  # where Spark runs in this process, all of it is there
+    "spark.driver.memory": "2g",  # with a local master, executors share it
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "millstream.runtime.spark.daemon",
     "spark.executorEnv.PYTHONHASHSEED": "0",
@@ -48,12 +48,12 @@ _STATIC = {
     "spark.speculation": "false",
     "spark.sql.catalogImplementation": "in-memory",
 }
-"""For a session of our own. They cannot be changed once Spark runs."""
+"""Settings for a session that Millstream starts. They cannot be changed once Spark runs."""
 
 _JVM = [
     "-Xss4m",
     "-XX:+UseSerialGC",
-    # Little of the work is done in Java; to compile it as well as Java can would take longer than it saves.
+    # Little of the work is done in Java: the optimising compiler would cost more than it saves.
     "-XX:TieredStopAtLevel=1",
     # Hadoop starts a process to set the permissions of each file of a checkpoint.
     "-Djdk.lang.Process.launchMechanism=VFORK",
@@ -66,7 +66,7 @@ _QUERY = {
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.pollingDelay": "5ms",
-    "spark.sql.streaming.stopTimeout": "2s",  # the user waits, and what goes on after that cannot publish
+    "spark.sql.streaming.stopTimeout": "2s",  # the user waits, and a batch that runs on cannot publish
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "4",
@@ -76,24 +76,24 @@ _QUERY = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
 }
-"""For each query, in a session of its own: nobody else's queries are changed."""
+"""Settings for each query, which has a session of its own: other queries are not affected."""
 
 _LOCAL = {
     "spark.sql.streaming.checkpointFileManagerClass": f"{_PREFIX}.checkpointing.FileSystemBasedCheckpointFileManager",
 }
-"""For checkpoints on a local disk, where Hadoop's own way to write a file takes long."""
+"""Settings for checkpoints on a local disk, where the default of Hadoop writes files slowly."""
 
 
 _importing = threading.Lock()
 _starting = threading.Lock()
 _started: tuple[Any, Path] | None = None
-"""The Spark that was started here, and the file of its log."""
+"""The context of the Spark that this module started, and the file of its log."""
 
 
 def check_startable(config: Mapping[str, Any]) -> None:
-    """Makes sure that Spark can be started, unless it runs in this process already.
+    """Checks that Spark can be started, unless it runs in this process already.
 
-    To be called before an application touches anything: who has no Java should know that first.
+    It is called before an application changes anything, so that a missing Java is the first error.
 
     Args:
         config: The configuration of the application.
@@ -101,7 +101,7 @@ def check_startable(config: Mapping[str, Any]) -> None:
     Raises:
         SetupError: There is no Java that Spark can use, or no Python that its workers can run.
     """
-    # Spark cannot run here unless PySpark is imported. Another thread may be importing it: its parts come one by one.
+    # Spark cannot run here unless PySpark is imported. Another thread may be importing it, so parts may be missing.
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     active = getattr(context, "_active_spark_context", None)
     if active is None:
@@ -112,10 +112,10 @@ def check_startable(config: Mapping[str, Any]) -> None:
 
 
 def import_pyspark() -> None:
-    """Imports PySpark and what uses it.
+    """Imports PySpark and the modules that use it.
 
-    Applications that start at once do so one after the other: PySpark's modules import each other in circles, and
-    Python then lets a second thread see modules that are not complete.
+    A lock serialises applications that start at the same time: the modules of PySpark import each other in cycles, and
+    a second thread would see incomplete modules.
     """
     with _importing:
         importlib.import_module("millstream.runtime.spark.query")
@@ -126,12 +126,12 @@ def open_session(
 ) -> tuple[SparkSession, bool]:
     """Returns a session for one query, and whether Spark was started for it.
 
-    An active session of the user's is used, but not changed: the query gets a session of its own beside it.
+    If a session is active, the query gets a new session of the same Spark. The active one is not changed.
 
     Args:
         config: The configuration of the application.
         directory: Its own directory.
-        checkpoint: Where its checkpoint is, if not in that.
+        checkpoint: Location of its checkpoint, if not in the directory.
 
     Raises:
         ConfigError: The active session cannot be used.
@@ -157,14 +157,14 @@ def open_session(
 
 
 def where_to_look(session: SparkSession) -> str:
-    """What tells more when Spark has failed. Its log is in the directory of the application that started it."""
+    """A hint for failures of Spark. Its log is in the directory of the application that started it."""
     if _started is not None and _started[0] is session.sparkContext:
         return f"look at {_started[1]}"
     return "look at the log of the Spark session in which it ran"
 
 
 def check_reachable(session: SparkSession, place: LogLocation) -> None:
-    """Makes sure that the executors can open the log, if it is a file.
+    """Checks that the executors can open the log, if it is a file.
 
     Raises:
         SetupError: They are on other machines.
@@ -182,21 +182,21 @@ def check_reachable(session: SparkSession, place: LogLocation) -> None:
 
 
 def _missing(place: LogLocation) -> str | None:
-    """The name of this machine, if the log is not here."""
+    """The name of this machine, if the log does not exist on it."""
     return None if place.views.exists() else socket.gethostname()
 
 
 def cores_of(session: SparkSession) -> int:
-    """How many tasks run at once."""
+    """Number of Spark tasks that run at the same time."""
     return int(session.sparkContext.defaultParallelism)
 
 
 def executor_cores(session: SparkSession) -> int:
-    """How many tasks an executor runs at once: it has as many task hosts, and with fewer they would wait in turn.
+    """Number of Spark tasks that an executor runs at the same time. It has as many task hosts.
 
-    A standalone executor takes all cores of its worker if nothing else is said, and only Spark knows how many these
-    are: a worker may offer more or fewer than its machine has. Where they differ, the largest executor counts. On the
-    others some hosts then have little to do, which costs less than to have too few.
+    A standalone executor takes all cores of its worker by default. Only Spark reports how many these are: a worker may
+    offer more or fewer than its machine has. If executors differ, the largest counts: idle hosts on the others cost
+    less than too few hosts.
     """
     context = session.sparkContext
     master = str(context.master)
@@ -206,15 +206,15 @@ def executor_cores(session: SparkSession) -> int:
     if told:
         return int(told)
     if not master.startswith("spark://"):
-        return 1  # as YARN and Kubernetes have it
+        return 1  # the default of YARN and Kubernetes
     deadline = time.monotonic() + _EXECUTOR_SECONDS
     java: Any = context._jsc
     while True:
-        found = java.sc().statusStore().executorList(True)  # only those that are there
+        found = java.sc().statusStore().executorList(True)  # active ones only
         most = max((int(found.apply(number).totalCores()) for number in range(found.size())), default=0)
         if most:
             return most
-        if time.monotonic() > deadline:  # the cluster is busy: what is there when nothing is known
+        if time.monotonic() > deadline:  # the cluster is busy
             return cores_of(session)
         time.sleep(0.1)
 
@@ -241,7 +241,7 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
         try:
             launch_java(options, directory / "spark.err", scratch)
         finally:
-            # Not before: a Java that starts while this process ends, and cannot write what it has to, never ends.
+            # Not before: a Java that cannot write its files while this process ends would hang.
             atexit.register(shutil.rmtree, scratch, ignore_errors=True)
         builder = SparkSession.builder
         for key, value in options.items():
@@ -250,14 +250,14 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
     global _started  # noqa: PLW0603  (one process has one Spark)
     _started = (session.sparkContext, directory / "spark.log")
     session.sparkContext.setLogLevel(given.get("spark.log.level", "WARN"))
-    # Spark has a daemon for each environment. Sources never get this one; operators must not, or there are two.
+    # Spark starts one daemon per environment. Sources have an empty one, so operators must, too.
     session.sparkContext.environment.clear()
     threading.Thread(target=_warm_up, args=(session,), name="millstream-warm-up", daemon=True).start()
     return session
 
 
 def _warm_up(session: SparkSession) -> None:
-    """Has Spark start its Python daemon while the query is put together."""
+    """Makes Spark start its Python daemon while the query is built."""
     with contextlib.suppress(Exception):
         session.sparkContext.parallelize([0], 1).map(_same).collect()
 
@@ -267,7 +267,7 @@ def _same(number: int) -> int:
 
 
 def _scratch(base: Path) -> Path:
-    """Makes a directory for what Spark keeps while it runs, and removes those of processes that are gone."""
+    """Creates a directory for temporary files of Spark, and removes those of processes that have ended."""
     base.mkdir(mode=0o700, exist_ok=True)
     for old in base.glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it is being made, or removed
@@ -280,11 +280,11 @@ def _scratch(base: Path) -> Path:
 
 
 def _launcher(scratch: Path) -> Path:
-    """A Python for Spark's processes that imports PySpark from where it is installed.
+    """A launcher of Python for the processes of Spark, which imports PySpark from its installation.
 
-    Spark puts a zip file of PySpark before everything else. Nothing in it is compiled, so that each of the eight
-    processes of a query would take a second longer to start. Strings hash alike in all of them: a function that goes
-    through a set must give the same when its batch is run again.
+    Spark puts a zip file of PySpark first on the path. It contains no compiled modules, so each of the eight processes
+    of a query would start a second later. The hash seed is fixed: a function that iterates over a set must return the
+    same in a replay.
     """
     path = scratch / "python"
     path.write_text(
@@ -304,7 +304,7 @@ def _launcher(scratch: Path) -> Path:
 
 @contextlib.contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Sets what is not set in the environment, for as long as it takes to start Spark."""
+    """Sets environment variables that are not set, while Spark starts."""
     own = [name for name in wanted if name not in os.environ]
     os.environ.update({name: wanted[name] for name in own})
     try:
@@ -315,10 +315,10 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 
 def _logging(directory: Path) -> Path:
-    """Sends Spark's own log to a file of bounded size, where it can be read and is not in the way.
+    """Configures the log of Spark: a file of bounded size.
 
-    RocksDB would write its warnings to it from threads of its own, and each time become a thread of Java's: while Java
-    ends, both wait for each other forever. So it tells of errors only.
+    RocksDB logs from native threads, which attach to the JVM for each message. At the end of the JVM that can deadlock,
+    so only errors are logged.
     """
     path = directory / "log4j2.properties"
     path.write_text(

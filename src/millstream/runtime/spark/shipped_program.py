@@ -1,4 +1,4 @@
-"""A program on its way to Spark's workers."""
+"""A program that is sent to the workers of Spark."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SMALL = 256 * 1024
 
 
 class ShippedProgram:
-    """A packed program. Spark carries it with every task if it is small; else it goes as a file, once.
+    """A packed program. A small one is sent with every task, a large one once, as a file.
 
-    Spark cannot start a query whose functions are larger than a megabyte, which a function with a model in it is.
+    Spark cannot start a query whose functions exceed a megabyte, as a function that holds a model does.
 
     Args:
         data: The program.
-        session: What is to carry it.
-        directory: Where a file of it can be, on the driver.
+        session: The session of the query.
+        directory: Directory for the file, on the driver.
     """
 
     def __init__(self, data: bytes, session: SparkSession, directory: Path) -> None:

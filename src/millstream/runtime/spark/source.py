@@ -33,11 +33,11 @@ _ARROW = pa.schema([("slot", pa.int64()), ("kind", pa.int32()), ("payload", pa.b
 
 
 class Before(NamedTuple):
-    """What is known of the query that ran before.
+    """Facts about the query that ran before.
 
     Attributes:
-        skipped: Where a batch ends that was begun and must not be read again.
-        suspect: It was lost, perhaps because its workers ended in the batch that comes first now.
+        skipped: End of a batch that was begun and must not be read again.
+        suspect: The query was lost, perhaps because its workers crashed in the batch that comes first now.
     """
 
     skipped: BatchEnd | None = None
@@ -45,7 +45,7 @@ class Before(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What the source needs to know; Spark sends it to its workers with every batch."""
+    """Settings of the source; Spark sends them to its workers with every batch."""
 
     program: ShippedProgram
     control: str
@@ -68,7 +68,7 @@ class MillstreamSource(DataSource):
         return f"millstream-{cls.settings.run}"
 
     def schema(self) -> str:
-        """One row for each task and batch, and one for what needs no task."""
+        """One row for the input of each task in a batch, and rows for results that need no task."""
         return SCHEMA
 
     def streamReader(self, schema: Any) -> MillstreamReader:  # noqa: N802
@@ -77,12 +77,12 @@ class MillstreamSource(DataSource):
 
 
 def source_for(settings: Settings) -> type[MillstreamSource]:
-    """A source with settings of its own: Spark knows sources by class."""
+    """Returns a class for these settings: Spark identifies a source by its class."""
     return type("MillstreamSource", (MillstreamSource,), {"settings": settings, "__module__": "__main__"})
 
 
 class Part(InputPartition):
-    """What one worker reads of a batch; ``suspect``: a worker may have ended when it read this before."""
+    """The ranges that one worker reads of a batch; ``suspect``: a worker may have crashed on them before."""
 
     def __init__(self, now: int, ranges: list[Range], tasks: list[int] | None = None, *, suspect: bool = False) -> None:
         super().__init__(None)
@@ -105,7 +105,7 @@ class MillstreamReader(DataSourceStreamReader):
 
     @property
     def planner(self) -> Planner:
-        """The planner, which lives on the driver."""
+        """The planner. It exists on the driver only."""
         if self._planner is None:
             control = Control(Path(self._settings.control))
             try:
@@ -126,21 +126,21 @@ class MillstreamReader(DataSourceStreamReader):
         return self.planner.next(self._end(start)).to_plain()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Deals the ranges of a batch to workers: whole partitions, about as many records to each."""
+        """Distributes the ranges of a batch to workers: whole partitions, with about as many records each."""
         last = self._end(end)
         ranges = self.planner.ranges(self._end(start), last)
         count = max(1, min(self._settings.readers, len(ranges)))
         parts: list[list[Range]] = [[] for _ in range(count)]
         sizes = [0] * count
-        for one in sorted(ranges, key=lambda r: r.start - r.end):
+        for span in sorted(ranges, key=lambda r: r.start - r.end):
             least = sizes.index(min(sizes))
-            parts[least].append(one)
-            sizes[least] += one.end - one.start
+            parts[least].append(span)
+            sizes[least] += span.end - span.start
         suspect, self._suspect = self._suspect, False
         return [Part(last.time, sorted(part), last.tasks, suspect=suspect) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads what one worker has to read."""
+        """Reads the ranges of one worker."""
         assert isinstance(partition, Part)
         begin_task()
         rows = rows_for(self._settings, partition.now, partition.ranges, partition.tasks, suspect=partition.suspect)
@@ -159,17 +159,17 @@ class MillstreamReader(DataSourceStreamReader):
 
 
 def packed_rows(rows: Iterable[Row], slots: list[int]) -> Iterator[pa.RecordBatch]:
-    """Rows of a read stage as Spark takes them: many small ones at once."""
-    some: list[Row] = []
+    """Packs rows of a read stage into Arrow batches."""
+    chunk: list[Row] = []
     size = 0
     for row in rows:
-        some.append(row)
+        chunk.append(row)
         size += len(row.payload)
         if size >= _BATCH_BYTES:
-            yield _packed(some, slots)
-            some, size = [], 0
-    if some:
-        yield _packed(some, slots)
+            yield _packed(chunk, slots)
+            chunk, size = [], 0
+    if chunk:
+        yield _packed(chunk, slots)
 
 
 def _packed(rows: Sequence[Row], slots: list[int]) -> pa.RecordBatch:
@@ -179,7 +179,7 @@ def _packed(rows: Sequence[Row], slots: list[int]) -> pa.RecordBatch:
 
 _BATCH_BYTES = 4 * 1024 * 1024
 _MOST = 8
-_LAST_WORDS = 5.0
+_EXIT_SECONDS = 5.0
 _readers: dict[bytes, Reader] = {}
 
 
@@ -192,9 +192,9 @@ def rows_for(
     *,
     suspect: bool = False,
 ) -> Iterator[Row]:
-    """The rows of a read stage; see `Reader.read`. What the program needs and has not here is told as its failure.
+    """The rows of a read stage; see `Reader.read`. A module that the program lacks here is a failure in a row.
 
-    If a worker may have ended when it read the same, a process that can name what ended it reads instead.
+    If a worker may have crashed on the same ranges, a traced process reads them, which can name the cause of a crash.
     """
     context = TaskContext.get()
     if suspect or (context is not None and context.attemptNumber() > 0):
@@ -207,8 +207,8 @@ def rows_for(
         return
     yield from reader.read(now, ranges, records, tasks)
     if reader.is_stuck:
-        # A thread of the user's cannot be ended, and would be in the way of whoever gets this worker next.
-        timer = threading.Timer(_LAST_WORDS, os._exit, [1])
+        # A thread in user code cannot be ended. The worker must not be used again.
+        timer = threading.Timer(_EXIT_SECONDS, os._exit, [1])
         timer.daemon = True
         timer.start()
 
@@ -217,13 +217,13 @@ def _rows_traced(
     settings: Settings, now: int, ranges: list[Range], tasks: list[int] | None, records: pa.Table | None
 ) -> Iterator[Row]:
     control = Control(Path(settings.control))
-    topics = ", ".join(sorted({one.topic for one in ranges})) or "no topic"
+    topics = ", ".join(sorted({span.topic for span in ranges})) or "no topic"
     what = f"the read stage of {topics}"
-    control.tell(f"{what} was lost; running it again")
+    control.report_retry(f"{what} was lost; running it again")
     data = None if records is None else stream_of(records)
-    request = ReadRanges(settings.program.digest, now, [(*one,) for one in ranges], tasks, data)
+    request = ReadRanges(settings.program.digest, now, [(*span,) for span in ranges], tasks, data)
     try:
-        outcome = run_traced(what, request, lambda _message: ProgramData(settings.program.open()), control.tell)
+        outcome = run_traced(what, request, lambda _message: ProgramData(settings.program.open()), control.report_retry)
     except RunError as error:
         yield Row(0, RESULT, pack([TaskResult((0, "", 0), failure=failure_of(error))]))
         return
@@ -232,7 +232,7 @@ def _rows_traced(
 
 
 def stream_of(records: pa.Table) -> bytes:
-    """A table as Arrow's stream format."""
+    """Encodes a table in the stream format of Arrow."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, records.schema) as writer:
         writer.write_table(records)
@@ -242,13 +242,13 @@ def stream_of(records: pa.Table) -> bytes:
 
 def _reader_for(settings: Settings) -> Reader:
     """The reader of a program, made once in each worker."""
-    found = _readers.get(settings.program.digest)
-    if found is None:
+    reader = _readers.get(settings.program.digest)
+    if reader is None:
         loaded = unpack_program(settings.program.open())
         log_like(loaded.logging)
         if loaded.placement.tasks:
             start_hosts(settings.run, executor(), settings.hosts)
         while len(_readers) >= _MOST:
             del _readers[next(iter(_readers))]
-        found = _readers[settings.program.digest] = Reader(loaded, open_location(loaded.log, create=False))
-    return found
+        reader = _readers[settings.program.digest] = Reader(loaded, open_location(loaded.log, create=False))
+    return reader

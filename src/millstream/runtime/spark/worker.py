@@ -1,4 +1,4 @@
-"""What all of our code in Spark's Python workers does."""
+"""Setup that all code in the Python workers of Spark shares."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _daemon: int | None = None
 
 
 def begin_task() -> None:
-    """To be called at the begin of a task.
+    """Must be called at the start of a task.
 
-    PySpark collects garbage after every task, and looks at everything that was ever loaded. In a short batch that
-    would be most of what a worker does; so what a worker has after its first tasks is kept out of it.
+    PySpark collects garbage after every task, which scans all loaded objects and would take most of a short batch. So
+    the objects that exist after the first tasks are excluded from collection.
     """
     global _tasks  # noqa: PLW0603  (one worker is one process)
     _tasks += 1
@@ -24,13 +24,11 @@ def begin_task() -> None:
 
 
 def be_daemon() -> None:
-    """To be called in the process that workers are forked from."""
-    global _daemon  # noqa: PLW0603  (those that are forked have it, too)
+    """Must be called in the process from which workers are forked."""
+    global _daemon  # noqa: PLW0603  (forked workers inherit it)
     _daemon = os.getpid()
 
 
 def executor() -> int:
-    """The process that the workers of this executor come from, which may be gone by now: the system would then tell
-    another one.
-    """
+    """Process id of the daemon of this executor, recorded at fork: `getppid()` changes once the daemon exits."""
     return _daemon or os.getppid()

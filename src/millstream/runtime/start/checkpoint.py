@@ -1,4 +1,4 @@
-"""Where the checkpoint of an application is, and whether this machine can look into it."""
+"""The location of the checkpoint of an application: a local directory, or a URL that only Spark can read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def checkpoint_of(state: ApplicationState, config: Config, directory: Path) -> str:
-    """Where the checkpoint of an application is: where it was made, else where the configuration says.
+    """Returns the location of the checkpoint: as recorded, else as configured.
 
     Args:
         state: The recorded state of the application.
@@ -22,29 +22,28 @@ def checkpoint_of(state: ApplicationState, config: Config, directory: Path) -> s
         directory: Its own directory.
 
     Returns:
-        A path, or a URL of what is no directory of this machine.
+        A path of this machine, or a URL.
     """
     made = state.checkpoint_location
-    return _found(made, directory) if made else _configured(config, directory)
+    return _resolved(made, directory) if made else _configured(config, directory)
 
 
 def all_checkpoints(state: ApplicationState, directory: Path) -> list[str]:
-    """Where an application has, or may have, a checkpoint that was made."""
-    found = [_found("checkpoint", directory)]
-    found += [_found(each, directory) for each in state.former_checkpoints or []]
+    """Returns all locations at which an application has, or may have, a checkpoint."""
+    locations = ["checkpoint", *(state.former_checkpoints or [])]
     if state.checkpoint_location is not None:
-        found.append(_found(state.checkpoint_location, directory))
-    return list(dict.fromkeys(found))
+        locations.append(state.checkpoint_location)
+    return list(dict.fromkeys(_resolved(location, directory) for location in locations))
 
 
 def recorded(checkpoint: str, directory: Path, *, goes_along: bool) -> str:
-    """A checkpoint as the log knows it.
+    """The form of a location that the log records.
 
     Args:
         checkpoint: The checkpoint.
         directory: The application's own directory.
-        goes_along: The log is in the same data directory. Then so is a checkpoint, if it is below that directory: else
-            a copy of all of it would go on with the checkpoint of the other one, and destroy it.
+        goes_along: The log is in the same data directory. A checkpoint below that directory is then recorded by its
+            relative path. Otherwise a copy of the data directory would continue with, and destroy, the original's.
 
     >>> recorded("/data/applications/shop/checkpoint-3", Path("/data/applications/shop"), goes_along=True)
     'checkpoint-3'
@@ -58,16 +57,16 @@ def recorded(checkpoint: str, directory: Path, *, goes_along: bool) -> str:
 
 
 def new_checkpoint(state: ApplicationState, config: Config, directory: Path, number: int) -> str:
-    """Where an application can have another checkpoint: nothing may be there yet, or Spark would go on from that.
+    """Returns a free location for another checkpoint. Spark would continue with one that exists there.
 
     Args:
         state: As above.
         config: As above.
         directory: As above.
-        number: That of the first batch.
+        number: Number of its first batch.
 
     Raises:
-        SetupError: Nobody can tell whether there is something.
+        SetupError: The configured location is in use, and a free one beside it cannot be looked for on this machine.
     """
     base = _configured(config, directory)
     used = all_checkpoints(state, directory)
@@ -101,7 +100,7 @@ def last_batch(folder: Path) -> int:
 
 
 def url_of(checkpoint: str) -> str:
-    """A checkpoint as Spark is told of it: it may have been told to look for plain paths elsewhere."""
+    """The URL of a checkpoint. Spark may resolve a plain path on another file system."""
     path = local_path(checkpoint)
     return checkpoint if path is None else f"file://{path.absolute()}"
 
@@ -112,13 +111,13 @@ def _configured(config: Config, directory: Path) -> str:
     return location if path is None else str(path.absolute())
 
 
-def _found(location: str, directory: Path) -> str:
-    """What `recorded` was given."""
+def _resolved(location: str, directory: Path) -> str:
+    """The inverse of `recorded`."""
     path = local_path(location)
     return _plain(location) if path is None else str(directory.absolute() / path)
 
 
 def _plain(location: str) -> str:
-    """A path, if it is the URL of a file; one place has one name."""
+    """Normalises a location: a file URL becomes a path, without a slash at the end."""
     plain = _FILE.sub("", location, count=1) if _FILE.match(location) else location
     return plain.rstrip("/") or plain[:1]

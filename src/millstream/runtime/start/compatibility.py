@@ -1,7 +1,7 @@
-"""Whether a topology can go on with what an earlier one of the application has left behind.
+"""Compatibility of a topology with the state that an earlier topology of the application has left.
 
-Plans tell most of it. What they do not tell is whether Spark has a checkpoint that it could use, and whether there are
-records on their way through a topic that is read no more.
+The comparison of the plans decides most of it. Two things are not in the plans: whether the query of Spark keeps its
+shape, and whether a repartition topic that is not read any more contains unread records.
 """
 
 from __future__ import annotations
@@ -29,26 +29,27 @@ def compare_with_last(topology: Topology, state: ApplicationState, log: Log, che
     """Compares a topology with the one that last ran.
 
     Args:
-        topology: The one that is to run.
+        topology: The topology to run.
         state: The recorded state of the application.
         log: The log.
-        checkpoint: Where the checkpoint of the application is.
+        checkpoint: Path or URL of the checkpoint.
     """
     published = log.applications.published(topology.application_id)
     old = state.published_plan
-    found = compare(topology.plan if old is None else old, topology.plan)
+    comparison = compare(topology.plan if old is None else old, topology.plan)
     if old is not None and published is not None:
-        found = replace(found, topics=tuple(_with_unread(found.topics, topology, old, published, log)))
+        topics = tuple(_with_unread(comparison.topics, topology, old, published, log))
+        comparison = replace(comparison, topics=topics)
     if not _has_begun(checkpoint, state, published):
-        return found
+        return comparison
     remedy = BEGIN_AGAIN if published is None else _MIGRATE + BEGIN_AGAIN
-    return replace(found, checkpoint=tuple(_other_shape(topology, state.stateful, remedy)))
+    return replace(comparison, checkpoint=tuple(_other_shape(topology, state.stateful, remedy)))
 
 
 def plain(topology: Topology) -> PlainPlan:
     """The plan of a topology in the form in which it is recorded."""
-    found: PlainPlan = json.loads(json.dumps(to_dict(topology.plan)))
-    return found
+    plan: PlainPlan = json.loads(json.dumps(to_dict(topology.plan)))
+    return plan
 
 
 def same_plan(one: PlainPlan, other: PlainPlan) -> bool:
@@ -84,7 +85,7 @@ def complete_changelogs(logged: Iterable[str], state: ApplicationState) -> froze
 
 
 def _has_begun(checkpoint: str, state: ApplicationState, published: Published | None) -> bool:
-    """Whether Spark has begun a batch with a checkpoint; of one on no disk of this machine, only results tell."""
+    """Whether a batch was begun with a checkpoint. For one on other machines, a published batch is the evidence."""
     local = local_path(checkpoint)
     if local is not None:
         return last_batch(local / "offsets") >= 0
@@ -94,18 +95,18 @@ def _has_begun(checkpoint: str, state: ApplicationState, published: Published | 
 def _with_unread(
     topics: Iterable[Change], topology: Topology, old: PlainPlan, published: Published, log: Log
 ) -> Iterator[Change]:
-    """A repartition that is dealt at once now, or is gone, may have left records in its topic.
+    """Marks repartitions that are removed, or need no topic any more, and whose topic contains unread records.
 
-    They stand in the way if what they were meant for is still there: the repartition, an operator right below it, or
-    the store of one. Else nobody misses them.
+    They are incompatible if a receiver of the records still exists: the repartition, an operator right below it, or the
+    store of one. Otherwise the records are not needed.
     """
     direct = place(topology).direct
     read = {topology.topic_of(node) for node in topology.plan.of_type(Repartition) if node not in direct}
-    there = {topic.name for topic in log.topics()} - read
+    unused = {topic.name for topic in log.topics()} - read
     new = to_dict(topology.plan)
     for change in topics:
         name = f"{topology.application_id}-{change.name}-repartition"
-        reader = _reader_of(change.name, old, new) if name in there else None
+        reader = _reader_of(change.name, old, new) if name in unused else None
         ends = enumerate(log.ends([name])[name] if reader is not None else [])
         unread = sum(max(0, end - published.offsets.get((name, partition), 0)) for partition, end in ends)
         if reader is None or not unread:
@@ -116,30 +117,30 @@ def _with_unread(
 
 
 def _reader_of(topic: str, old: PlainPlan, new: PlainPlan) -> str | None:
-    """The operator that is still there of those which the records of a repartition were meant for; None if none is."""
+    """An operator of the new plan that the records of a repartition were sent to; None if there is none."""
     operators, stores = old["operators"], old["stores"]
-    meant = _below(topic, operators)
-    kept = [n for n, store in stores.items() if store["operator"] in meant and n in new["stores"]]
-    topics = {o["options"].get("topic") for n, o in operators.items() if n in meant and o["kind"] == "sink"}
+    receivers = _below(topic, operators)
+    kept = [n for n, store in stores.items() if store["operator"] in receivers and n in new["stores"]]
+    topics = {o["options"].get("topic") for n, o in operators.items() if n in receivers and o["kind"] == "sink"}
     sinks = [n for n, o in new["operators"].items() if o["kind"] == "sink" and o["options"].get("topic") in topics]
-    there = [n for n in meant if n in new["operators"]]
-    return next(iter([*there, *(new["stores"][n]["operator"] for n in kept), *sinks]), None)
+    remaining = [n for n in receivers if n in new["operators"]]
+    return next(iter([*remaining, *(new["stores"][n]["operator"] for n in kept), *sinks]), None)
 
 
 def _below(topic: str, operators: Mapping[str, Any]) -> list[str]:
-    """A repartition, and all that its records reach before they come to another topic, in the order of the plan."""
-    found: list[str] = []
+    """A repartition, and the operators that its records reach before another topic, in the order of the plan."""
+    names: list[str] = []
     for name, operator in operators.items():
         if operator["kind"] == "repartition":
             if operator["options"]["topic"] == topic:
-                found.append(name)
-        elif any(parent in found for parent in operator["parents"]):
-            found.append(name)
-    return found
+                names.append(name)
+        elif any(parent in names for parent in operator["parents"]):
+            names.append(name)
+    return names
 
 
 def _other_shape(topology: Topology, had: bool | None, remedy: str) -> Iterator[Change]:
-    """Spark's query has a stateful operator only if there are tasks. A checkpoint is of such a query, or of another."""
+    """Spark's query has a stateful operator only if there are tasks, and its checkpoint fits one of both shapes."""
     node = needs_tasks(topology)
     if had is False and node is not None:
         reason = f"no operator needed state so far, and {node.name} ({node.at}) needs it"

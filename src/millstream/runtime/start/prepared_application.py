@@ -147,7 +147,7 @@ class PreparedApplication:
         identity = check_identity(self.id, state, published, self.checkpoint, self.directory)
         self.epoch = self.log.applications.acquire(self.id)
         reach(ACQUIRED)
-        self.program = replace(self.program, whole=complete_changelogs(self.program.logged, state))
+        self.program = replace(self.program, complete_changelogs=complete_changelogs(self.program.logged, state))
         if state.published_plan is not None:
             before = state.published_plan["stores"]
             forget_rows(self.program, self.log, [spec for spec in stores_of(topology) if spec.name not in before])

@@ -1,4 +1,4 @@
-"""Where an application begins to read: in all of its topics at its first start, later in those that are new to it."""
+"""Start positions: of all topics at the first start of an application, later of topics that are new to it."""
 
 from __future__ import annotations
 
@@ -60,30 +60,32 @@ class StartPositions:
         epochs = {topic: first.global_epochs.get(topic, self._epoch) for topic in self._subscription.globals}
         return BatchEnd(offsets=offsets, global_ends=self._global_ends(first.global_ends), global_epochs=epochs)
 
-    def _with_new(self, known: TopicOffsets, plan: PlainPlan) -> TopicOffsets:
-        """What is known, and where to begin in what is not.
+    def _with_new(self, recorded: TopicOffsets, plan: PlainPlan) -> TopicOffsets:
+        """Recorded positions, and positions of topics and partitions that have none.
 
-        A topic that the topology did not read before, or only as a global table, is begun as all are at a first start.
-        One that came to a pattern, and a partition that came to a topic, would have been read from the beginning if the
-        application had run.
+        A topic that the topology did not read before, or only as a global table, begins as at a first start. A topic
+        that matches a pattern since, and an added partition, begin at their first record, as if the application had
+        run.
         """
         operators = plan["operators"].values()
         options = [operator["options"] for operator in operators if operator["kind"] == "source"]
-        patterns = [re.compile(each["pattern"]) for each in options if each.get("pattern") is not None]
-        tables = {one["options"]["topic"] for one in operators if one["kind"] == "global-table"}
-        known = {topic: row for topic, row in known.items() if topic not in tables}
-        others = (topic for topic in self._starts if topic not in known and topic not in self._subscription.globals)
-        found = self._by_policy((t for t in others if not any(one.fullmatch(t) for one in patterns)), tables)
-        found |= known  # also of topics that are read no more: a batch that was interrupted may have begun there
-        return found | {t: found.get(t, []) + starts[len(found.get(t, [])) :] for t, starts in self._starts.items()}
+        patterns = [re.compile(option["pattern"]) for option in options if option.get("pattern") is not None]
+        tables = {operator["options"]["topic"] for operator in operators if operator["kind"] == "global-table"}
+        recorded = {topic: row for topic, row in recorded.items() if topic not in tables}
+        others = (topic for topic in self._starts if topic not in recorded and topic not in self._subscription.globals)
+        unmatched = (topic for topic in others if not any(pattern.fullmatch(topic) for pattern in patterns))
+        offsets = self._by_policy(unmatched, tables)
+        offsets |= recorded  # including topics that are not read any more: an interrupted batch may begin there
+        added = {topic: row[len(offsets.get(topic, [])) :] for topic, row in self._starts.items()}
+        return offsets | {topic: offsets.get(topic, []) + row for topic, row in added.items()}
 
-    def _global_ends(self, known: Mapping[str, list[int]]) -> TopicOffsets:
-        """How far to read global tables, and changelogs of which stores are rebuilt, before anything else."""
+    def _global_ends(self, recorded: Mapping[str, list[int]]) -> TopicOffsets:
+        """Ends up to which global tables, and changelogs of rebuilt stores, are read before other topics."""
         topics = sorted(self._subscription.globals | self._subscription.restores)
-        return {topic: known.get(topic, self._ends[topic]) for topic in topics}
+        return {topic: recorded.get(topic, self._ends[topic]) for topic in topics}
 
     def _after_reset(self, begin: ResetPosition) -> TopicOffsets:
-        """Where a reset says: ``earliest``, ``latest``, a time, or an offset."""
+        """Positions that a reset has set: ``earliest``, ``latest``, a time, or an offset."""
         if begin == "earliest":
             return dict(self._starts)
         if begin == "latest":
@@ -96,15 +98,16 @@ class StartPositions:
                 for topic, starts in self._starts.items()
             }
         assert isinstance(begin, int)
-        found = self._log.offsets_for_times({(t, p): begin for t, row in self._starts.items() for p in range(len(row))})
-        return {topic: [found[topic, p] for p in range(len(row))] for topic, row in self._starts.items()}
+        times = {(topic, p): begin for topic, row in self._starts.items() for p in range(len(row))}
+        offsets = self._log.offsets_for_times(times)
+        return {topic: [offsets[topic, p] for p in range(len(row))] for topic, row in self._starts.items()}
 
     def _by_policy(self, topics: Iterable[str], unread: Collection[str] = ()) -> TopicOffsets:
-        """Where the application or its group has read to, else where ``auto.offset.reset`` or the source says.
+        """Committed offsets of the application or its group, else the policy of the source or ``auto.offset.reset``.
 
         Args:
             topics: The topics.
-            unread: Those of which it counts as nothing what was read so far.
+            unread: Those whose committed offsets do not count.
         """
         policies = {topic: self._policy(topic) for topic in topics}
         now = self._clock.time_ms()
@@ -114,7 +117,7 @@ class StartPositions:
             if isinstance(policy, int)
             for partition in range(len(self._ends[topic]))
         }
-        found = self._log.offsets_for_times(times) if times else {}
+        by_time = self._log.offsets_for_times(times) if times else {}
         published = self._log.applications.published(self._application)
         committed = self._log.committed(self._application) | dict(published.offsets if published is not None else {})
 
@@ -128,12 +131,12 @@ class StartPositions:
                     "and auto.offset.reset is none",
                     hint="commit one, or say where to begin: earliest, latest or by_duration:…",
                 )
-            return end if policies[topic] == "latest" else found.get((topic, partition), start)
+            return end if policies[topic] == "latest" else by_time.get((topic, partition), start)
 
         return {topic: [begin(topic, partition) for partition in range(len(self._ends[topic]))] for topic in policies}
 
     def _policy(self, topic: str) -> Any:
-        """``earliest``, ``latest``, ``none``, or how many milliseconds before now."""
+        """``earliest``, ``latest``, ``none``, or a number of milliseconds before now."""
         if topic in self._subscription.internal:
             return "earliest"
         sources = [source for source in self._program.topology.plan.of_type(Source) if reads(source, topic)]

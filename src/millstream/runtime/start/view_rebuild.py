@@ -1,4 +1,4 @@
-"""Makes views from changelogs, if they are damaged, or not on this machine: the application ran elsewhere."""
+"""Rebuilds views from changelogs: those that are damaged, or all if the application ran on another machine before."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ _NO_TIME = -1
 
 
 def rebuild_views(program: Program, log: Log, tell: Callable[[str], None], *, again: bool) -> None:
-    """Makes the views of an application, unless those that are here are sound and have all that it has published.
+    """Rebuilds the views of an application that are damaged or behind its published batches.
 
-    In the view of a store without a changelog, or of one that lacks rows, they come back as they change.
+    Rows of a store without a complete changelog reappear in its view when they change.
 
     Args:
-        program: The application.
+        program: The program of the application.
         log: Its log.
-        tell: Told if views are made.
-        again: The last batch that was published will be run again.
+        tell: Called with a message if views are rebuilt.
+        again: The last published batch will be run again.
     """
     application = program.topology.application_id
     viewed = [spec for spec in stores_of(program.topology) if program.has_view(spec)]
-    whole = [spec for spec in viewed if spec.name in program.whole]
-    known = [(spec, topic) for spec in whole if (topic := program.changelog_of(spec)) is not None]
+    complete = [spec for spec in viewed if spec.name in program.complete_changelogs]
+    changelogs = [(spec, topic) for spec in complete if (topic := program.changelog_of(spec)) is not None]
 
     def changes(damaged: Collection[str] | None) -> Iterator[ViewChange]:
         if damaged is None:
             tell(f"the views of application {application!r} are not on this machine: making them from its changelogs")
-            return _changes(log, known)
-        found = [(spec, topic) for spec, topic in known if spec.name in damaged]
-        rebuilt = [spec.name for spec, _topic in found]
+            return _changes(log, changelogs)
+        rebuildable = [(spec, topic) for spec, topic in changelogs if spec.name in damaged]
+        rebuilt = [spec.name for spec, _topic in rebuildable]
         if rebuilt:
             tell(f"damaged views of application {application!r} are made anew from changelogs: {', '.join(rebuilt)}")
         lost = sorted(set(damaged).difference(rebuilt))
         if lost:
             tell(f"damaged views without a whole changelog begin empty, rows come as they change: {', '.join(lost)}")
-        return _changes(log, found)
+        return _changes(log, rebuildable)
 
     if viewed:
         log.views.repair(application, changes, again=again)
 
 
 def forget_rows(program: Program, log: Log, stores: Iterable[StoreSpec]) -> None:
-    """Deletes what views and changelogs have of stores that begin empty.
+    """Deletes rows that views and changelogs contain of stores that begin empty.
 
-    It is of an earlier life: queries would see it, and a migration would bring it back.
+    They belong to an earlier store of the same name. Queries would show them, and a migration would restore them.
     """
     stores = list(stores)
     changelogs = {program.changelog_of(spec) for spec in stores} & {topic.name for topic in log.topics()}
