@@ -129,6 +129,11 @@ class Cogroup(Node, kw_only=True):
         """The first aggregate, which owns the store."""
         return self.inputs[:1]
 
+    @property
+    def old_values_from(self) -> tuple[Node, ...]:
+        """The aggregates, which must not change old values in place."""
+        return self.inputs
+
 
 class TableGroupBy(Node, kw_only=True):
     """Regroups the rows of a table under new keys."""

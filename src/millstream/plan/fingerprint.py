@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from millstream.core.frozen import Frozen, defaults, fields
 from millstream.expr import Expr
 from millstream.plan.analysis import PlanFacts
-from millstream.plan.code import code_digest
+from millstream.plan.code_digest import code_digest
 from millstream.plan.functions import Function, describe_callable
 from millstream.plan.node import Node, Plan, hyphenated
 from millstream.plan.shapes import shape_of

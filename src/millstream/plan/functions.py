@@ -1,10 +1,9 @@
 """User functions in a plan: a callable or an expression, with the parts of the record that it takes.
 
-An operator offers a function some *roles*, in order: ``("key", "value")`` for a mapper, ``("key", "left", "right")``
-for a joiner. A callable takes all of them, or all but the key, which its arity tells; an expression names what it
-reads. An operator that has the whole record also offers its timestamp, to expressions, and its headers, to expressions
+An operator offers *roles* to its function, in order: ``("key", "value")`` for a mapper, ``("key", "left", "right")``
+for a joiner. A callable takes all of them, or all but the key, by its arity; an expression names the roles that it reads. An operator that has the whole record also offers its timestamp, to expressions, and its headers, to expressions
 and to callables with a parameter named ``headers``. All of this is decided here, once, when the topology is built, so
-that the engine calls without asking.
+that the engine need not check it for each record.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from millstream.errors import TopologyError
 from millstream.expr import Expr, compile_expr, roles_of, to_dict
 
 RECORD = ("key", "value", "timestamp", "headers")
-"""What an operator on the records of a stream can offer."""
+"""The roles that an operator on records of a stream can offer."""
 
 
 class Function:
@@ -29,8 +28,8 @@ class Function:
 
     Attributes:
         target: The callable or the expression itself.
-        roles: What the operator offers, in order, the key first if it offers one.
-        takes_key: Whether the function wants the key; if not, it takes the other roles only.
+        roles: The roles that the operator offers, in order, the key first if it offers one.
+        takes_key: The function takes the key; if not, it takes the other roles only.
         on_whole_record: The function reads the timestamp or the headers. The operator calls `on_record`.
     """
 
@@ -49,7 +48,7 @@ class Function:
         elif is_async(target):
             raise TopologyError(f"{what}: {describe_callable(target)} is asynchronous", hint=ASYNC_HINT)
         elif callable(target):
-            self.takes_key = self._wants_key(what)
+            self.takes_key = self._accepts_key(what)
         else:
             raise TopologyError(
                 f"{what}: expected a function or an expression, got {target!r} ({type(target).__name__})",
@@ -63,15 +62,15 @@ class Function:
         """The roles that the function takes."""
         return self.roles if self.takes_key or self.roles[:1] != ("key",) else self.roles[1:]
 
-    def _wants_key(self, what: str) -> bool:
+    def _accepts_key(self, what: str) -> bool:
         assert not isinstance(self.target, Expr)
-        given = arity(self.target, ("headers",) if self.on_whole_record else ())
+        bounds = arity(self.target, ("headers",) if self.on_whole_record else ())
         allowed = {len(self.roles)}
         if self.roles[:1] == ("key",):
             allowed.add(len(self.roles) - 1)
-        if given is None:
+        if bounds is None:
             return len(self.roles) not in allowed
-        low, high = given
+        low, high = bounds
         if low <= len(self.roles) - 1 <= high and len(self.roles) - 1 in allowed:
             return False
         if low <= len(self.roles) <= high:
@@ -115,11 +114,11 @@ class Function:
 
     @property
     def location(self) -> str:
-        """Where the function is: ``orders.py:12 in <lambda>``, or the text of the expression."""
+        """The location of the function, ``orders.py:12 in <lambda>``, or the text of the expression."""
         return describe_callable(self.target)
 
     def fingerprint(self) -> object:
-        """What of the function belongs to a plan's fingerprint: an expression whole, of a callable only its place."""
+        """Returns the part of the function that a plan's fingerprint covers: an expression, or None for a callable."""
         return to_dict(self.target) if isinstance(self.target, Expr) else None
 
     def __repr__(self) -> str:
@@ -140,9 +139,9 @@ def _reads_whole_record(target: Any) -> bool:
 
 
 def arity(target: Callable[..., Any], by_name: tuple[str, ...] = ()) -> tuple[int, int] | None:
-    """Returns how many positional arguments a callable needs and how many it can take; None if it does not tell.
+    """Returns the least and the greatest number of positional arguments of a callable; None if they are unknown.
 
-    Parameters that are given by name do not count.
+    Parameters in ``by_name`` do not count: they are passed by name.
 
     >>> arity(lambda k, v: v), arity(str.split), arity(print)
     ((2, 2), (1, 3), (0, 9))
@@ -171,7 +170,7 @@ def arity(target: Callable[..., Any], by_name: tuple[str, ...] = ()) -> tuple[in
 
 
 def describe_callable(target: object) -> str:
-    """Names a function as a person would look for it: file, line and name."""
+    """Returns the location of a function for messages: file, line and name."""
     if isinstance(target, Expr):
         return str(target)
     import inspect  # noqa: PLC0415
@@ -187,7 +186,7 @@ def describe_callable(target: object) -> str:
 
 
 def annotated_result(target: object) -> Any:
-    """Returns the type that a function's own annotation says it gives, or None if it says nothing useful.
+    """Returns the result type of a function's annotation, or None if it has none or an unspecific one.
 
     >>> def total(order: dict) -> int: ...
     >>> annotated_result(total), annotated_result(lambda v: v)
@@ -200,7 +199,7 @@ def annotated_result(target: object) -> Any:
     if not isinstance(target, FunctionType) or "return" not in target.__annotations__:
         return None
     try:
-        found = typing.get_type_hints(target)["return"]
-    except Exception:  # noqa: BLE001  (an annotation that cannot be resolved tells nothing)
+        hint = typing.get_type_hints(target)["return"]
+    except Exception:  # noqa: BLE001  (an annotation that cannot be resolved is treated as missing)
         return None
-    return None if found in {Any, object, type(None)} or isinstance(found, typing.TypeVar) else found
+    return None if hint in {Any, object, type(None)} or isinstance(hint, typing.TypeVar) else hint

@@ -144,16 +144,11 @@ class Plan:
     The order determines the order of children, and so the order of their outputs.
     """
 
-    __slots__ = ("application_id", "by_name", "nodes")
+    __slots__ = ("application_id", "nodes")
 
     def __init__(self, application_id: str, nodes: tuple[Node, ...]) -> None:
         self.application_id = application_id
         self.nodes = nodes
-        self.by_name: dict[str, Node] = {node.name: node for node in nodes}
-
-    def children(self, node: Node) -> list[Node]:
-        """The nodes that read a node's output, in order; each once."""
-        return [child for child in self.nodes if any(parent is node for parent in child.parents)]
 
     def of_type(self, kind: type[N]) -> Iterator[N]:
         """All nodes of a class."""

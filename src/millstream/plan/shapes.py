@@ -1,4 +1,4 @@
-"""The shapes of typed keys and values: their fields as plain data. Comparing them finds a changed type."""
+"""The shapes of typed keys and values: their fields as plain data, to detect a changed type."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Shape: TypeAlias = Any
 
 
 def shape_of(serde: Serde[Any]) -> Shape | None:
-    """Returns the shape of what a serde carries, if it has fields; None if its name tells all that is known.
+    """Returns the shape of a serde's values, if they have fields; None if the serde's name describes them completely.
 
-    The name of a class has no part in it: renaming a class changes no data.
+    The shape does not contain the name of a class: renaming a class changes no data.
 
     >>> from dataclasses import dataclass
     >>> from millstream.serde import serde_for
@@ -56,7 +56,7 @@ def _shape(hint: Any, inside: tuple[Any, ...]) -> Shape:
         return str(ANY)
     fields = {name: _shape(hints.get(name, Any), (*inside, cls)) for name in names}
     optional = [name for name in names if name in _optional(cls)]
-    # JSON has a NamedTuple as an array, in which a field is known by its place.
+    # JSON represents a NamedTuple as an array, in which the position identifies a field.
     order = {"order": list(names)} if issubclass(cls, tuple) else {}
     return {"fields": fields, **({"optional": optional} if optional else {}), **order}
 
@@ -67,16 +67,16 @@ def _container(kind: str, element: Any, inside: tuple[Any, ...]) -> Shape:
 
 
 def _optional(cls: Any) -> set[str]:
-    """The fields that data need not have: those with a default."""
+    """Returns the fields that data may lack: those with a default."""
     if typing.is_typeddict(cls):
         return set(cls.__optional_keys__)
     if hasattr(cls, "__dataclass_fields__"):
-        import dataclasses  # noqa: PLC0415  (costs little, but not nothing)
+        import dataclasses  # noqa: PLC0415  (for a short import time of Millstream)
 
         missing = dataclasses.MISSING
         return {f.name for f in dataclasses.fields(cls) if not f.default is f.default_factory is missing}
     if hasattr(cls, "__struct_fields__"):
-        import msgspec  # noqa: PLC0415  (loaded already, as the class is one of its own)
+        import msgspec  # noqa: PLC0415  (already loaded: the class is a msgspec Struct)
 
         return {field.name for field in msgspec.structs.fields(cls) if not field.required}
     if hasattr(cls, "model_fields"):  # pydantic
@@ -85,11 +85,15 @@ def _optional(cls: Any) -> set[str]:
 
 
 def differences(before: Shape, after: Shape, path: str = "") -> Iterator[tuple[bool, str]]:
-    """Yields what differs between two shapes: whether old data lacks its meaning now, and the difference in words.
+    """Yields the differences between two shapes: whether old data loses its meaning, and the difference in words.
 
-    A new field that has a default does no harm: old data gets the default.
+    A new field with a default is harmless: old data gets the default.
     """
-    if isinstance(before, Mapping) and isinstance(after, Mapping) and before.keys() - _AS_IS == after.keys() - _AS_IS:
+    if (
+        isinstance(before, Mapping)
+        and isinstance(after, Mapping)
+        and before.keys() - _HARMLESS == after.keys() - _HARMLESS
+    ):
         for part in ("list", "map"):
             if part in before:
                 yield from differences(before[part], after[part], f"{path}[]")
@@ -99,7 +103,7 @@ def differences(before: Shape, after: Shape, path: str = "") -> Iterator[tuple[b
         yield True, f"{path or 'it'} was {_text(before)}, and is now {_text(after)}"
 
 
-_AS_IS = frozenset({"optional"})
+_HARMLESS = frozenset({"optional"})
 
 
 def _fields(before: Mapping[str, Any], after: Mapping[str, Any], path: str) -> Iterator[tuple[bool, str]]:

@@ -1,4 +1,4 @@
-"""Windows as a plan holds them: plain numbers of milliseconds, checked when they are made."""
+"""The windows of a plan: numbers of milliseconds, validated at construction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millstream.text.suggestions import suggesting_attributes
 
 @suggesting_attributes
 class TimeWindow(Value):
-    """Tumbling and hopping windows: of a size, one starting every ``advance``, aligned to the epoch, end exclusive."""
+    """Tumbling and hopping windows of one size; one starts every ``advance``, aligned to the epoch; end exclusive."""
 
     size: int
     advance: int
@@ -34,18 +34,18 @@ class TimeWindow(Value):
 
     @property
     def retention(self) -> int:
-        """How long rows are kept unless the user says otherwise."""
+        """The default retention of rows."""
         return later(self.size, self.grace)
 
     @property
     def close_delay(self) -> int:
-        """How much stream time must pass after a window's end before suppress lets it go."""
+        """The stream time that must pass after a window's end before suppress emits it."""
         return self.grace
 
 
 @suggesting_attributes
 class SlidingWindow(Value):
-    """Windows that begin or end with a record: every span of ``difference`` in which records are, ends inclusive."""
+    """Windows that start or end with a record and span ``difference``, both ends inclusive."""
 
     difference: int
     grace: int
@@ -55,24 +55,24 @@ class SlidingWindow(Value):
         if self.difference < 0:
             raise TopologyError(
                 f"sliding window difference must not be negative, got {show_ms(self.difference)}",
-                hint="it is how far apart records of one window may be",
+                hint="it is the greatest distance between records of one window",
             )
         _check_grace(self.grace, self.idle)
 
     @property
     def retention(self) -> int:
-        """How long rows are kept unless the user says otherwise."""
+        """The default retention of rows."""
         return later(2 * self.difference, self.grace)
 
     @property
     def close_delay(self) -> int:
-        """How much stream time must pass after a window's end before suppress lets it go."""
+        """The stream time that must pass after a window's end before suppress emits it."""
         return self.grace
 
 
 @suggesting_attributes
 class SessionWindow(Value):
-    """Windows of activity: records of a key that are no more than ``gap`` apart are one session, ends inclusive."""
+    """Windows of activity: records of a key at most ``gap`` apart are one session, both ends inclusive."""
 
     gap: int
     grace: int
@@ -82,24 +82,24 @@ class SessionWindow(Value):
         if self.gap < 0:
             raise TopologyError(
                 f"session gap must not be negative, got {show_ms(self.gap)}",
-                hint="it is how far apart neighbouring records of one session may be",
+                hint="it is the greatest distance between neighbouring records of one session",
             )
         _check_grace(self.grace, self.idle)
 
     @property
     def retention(self) -> int:
-        """How long rows are kept unless the user says otherwise."""
+        """The default retention of rows."""
         return later(self.gap, self.grace)
 
     @property
     def close_delay(self) -> int:
-        """How much stream time must pass after a window's end before suppress lets it go."""
+        """The stream time that must pass after a window's end before suppress emits it."""
         return later(self.gap, self.grace)
 
 
 @suggesting_attributes
 class UnlimitedWindow(Value):
-    """One window from ``start`` to the end of time; records before it are in none."""
+    """One window from ``start`` to the end of time; records before ``start`` are in no window."""
 
     start: int
 
@@ -115,7 +115,7 @@ class UnlimitedWindow(Value):
 
 @suggesting_attributes
 class JoinWindow(Value):
-    """Which records of two streams belong together: right.ts in [left.ts - before, left.ts + after].
+    """The records of two streams that match: right.ts in [left.ts - before, left.ts + after].
 
     ``eager`` is Kafka's deprecated behaviour: unmatched records of a left or outer join are emitted at once.
     """
@@ -136,7 +136,7 @@ class JoinWindow(Value):
 
     @property
     def retention(self) -> int:
-        """How long each side's records are kept."""
+        """The retention of each side's records."""
         return later(self.before + self.after, self.grace)
 
 
@@ -146,9 +146,10 @@ Window: TypeAlias = TimeWindow | SlidingWindow | SessionWindow | UnlimitedWindow
 def _check_grace(grace: int, idle: int | None) -> None:
     if grace < 0:
         raise TopologyError(
-            f"grace must not be negative, got {show_ms(grace)}", hint="leave it out to take no late records"
+            f"grace must not be negative, got {show_ms(grace)}", hint="leave it out to accept no late records"
         )
     if idle is not None and idle <= 0:
         raise TopologyError(
-            f"idle must be more than zero, got {show_ms(idle)}", hint="leave it out to let only records move time"
+            f"idle must be more than zero, got {show_ms(idle)}",
+            hint="leave it out to let only records advance stream time",
         )

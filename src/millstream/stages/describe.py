@@ -103,7 +103,7 @@ class _Layout:
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
-        self._taken = set(topology.plan.by_name)
+        self._taken = {node.name for node in topology.plan.nodes}
         self._children: dict[Node, dict[Node, None]] = {}
         self._reader: dict[Node, str] = {}
         self._writer: dict[Node, str] = {}

@@ -82,6 +82,19 @@ def test_a_stream_whose_key_was_changed_is_repartitioned() -> None:
     assert driver.produced_topics == {"out", "test-by-word-repartition"}
 
 
+def test_an_aggregator_that_changes_the_aggregate_in_place_changes_no_old_value() -> None:
+    def add(number: int, total: dict[str, int]) -> dict[str, int]:
+        total["sum"] += number
+        return total
+
+    app = App("test")
+    totals = app.stream("in", value=int).group_by_key().cogroup(add).aggregate(lambda: {"sum": 0}, value=dict)
+    everything = totals.group_by(lambda key, total: ("all", total["sum"]), key=str, value=int)
+    everything.reduce(lambda a, n: a + n, lambda a, n: a - n).to_stream().to("out")
+    driver = send(TestDriver(app), ("a", 1, 0), ("b", 2, 0), ("a", 3, 0), ("a", 4, 0))
+    assert [value for _key, value, _time in rows(driver)] == [1, 3, 6, 10]
+
+
 def test_rows_survive_a_restart() -> None:
     driver = carts()
     send(driver, ("a", "home", 1), topic="clicks")

@@ -1,4 +1,4 @@
-"""Each rule of the optimizer: what it changes in the plan, and that it changes no result."""
+"""The rules of the optimizer: each changes the plan, and no result."""
 
 from __future__ import annotations
 
@@ -63,33 +63,37 @@ def repartitions(plan: Plan) -> list[str]:
     return [node.topic for node in plan.of_type(Repartition)]
 
 
-def test_repartitions_below_one_change_of_key_become_one_right_below_it() -> None:
+def children(plan: Plan, name: str) -> list[str]:
+    return [node.name for node in plan.nodes if name in [parent.name for parent in node.parents]]
+
+
+def test_repartitions_below_one_change_of_key_are_merged_directly_below_it() -> None:
     assert repartitions(plan_of(two_groupings)) == ["all", "ones"]
     plan = plan_of(two_groupings, "merge.repartition.topics")
     assert repartitions(plan) == ["all"]
-    (only,) = plan.of_type(Repartition)
-    assert only.parent.name == "in-select-key"
-    assert [node.name for node in plan.children(only)] == ["in-count", "in-filter"]
+    (merged,) = plan.of_type(Repartition)
+    assert merged.parent.name == "in-select-key"
+    assert children(plan, merged.name) == ["in-count", "in-filter"]
 
 
-def test_what_others_read_stays_before_the_repartition_too() -> None:
+def test_an_operator_with_other_readers_also_stays_before_the_repartition() -> None:
     plan = plan_of(a_filter_that_others_read, "merge.repartition.topics")
     assert repartitions(plan) == ["n"]
-    assert [n.name for n in plan.children(plan.by_name["ones"])] == ["straight-sink"]
-    assert [n.name for n in plan.children(plan.by_name["ones-repartitioned"])] == ["in-count"]
+    assert children(plan, "ones") == ["straight-sink"]
+    assert children(plan, "ones-repartitioned") == ["in-count"]
 
 
-def test_a_change_of_value_in_between_keeps_them_apart() -> None:
+def test_repartitions_behind_a_change_of_value_are_not_merged() -> None:
     assert repartitions(plan_of(a_changed_value, "merge.repartition.topics")) == ["one", "two"]
 
 
-def test_a_stream_joined_with_itself_keeps_its_records_once() -> None:
+def test_a_stream_joined_with_itself_is_stored_once() -> None:
     (plain,) = plan_of(self_join).of_type(StreamStreamJoin)
     (shared,) = plan_of(self_join, "single.store.self.join").of_type(StreamStreamJoin)
     assert (len(plain.stores), len(shared.stores)) == (2, 1)
 
 
-def test_a_table_over_a_topic_needs_no_changelog() -> None:
+def test_the_source_topic_of_a_table_serves_as_its_changelog() -> None:
     (plain,) = plan_of(table).of_type(ToTable)
     (reused,) = plan_of(table, "reuse.ktable.source.topics").of_type(ToTable)
     assert (plain.store.logged, reused.store.logged, reused.reuse_source) == (True, False, True)
@@ -111,14 +115,14 @@ def test_a_rule_changes_no_result(topology: Callable[[App], None], rule: str, pa
     def run(optimization: str) -> dict[str, dict[Any, list[Any]]]:
         app = App("rules", topology_optimization=optimization)
         topology(app)
-        found: dict[str, dict[Any, list[Any]]] = {}
+        records: dict[str, dict[Any, list[Any]]] = {}
         with TestDriver(app, partitions=partitions) as driver:
             for key, value, time in RECORDS:
                 driver.input("in").pipe(key, value, timestamp=time)
             for topic in driver.produced_topics:
                 if not topic.endswith("-repartition"):
                     for record in driver.output(topic).read_all():
-                        found.setdefault(topic, {}).setdefault(record.key, []).append(record)
-        return found
+                        records.setdefault(topic, {}).setdefault(record.key, []).append(record)
+        return records
 
     assert run(rule) == run("none")

@@ -1,4 +1,4 @@
-"""What a change of topology means for the state: which stores are kept, added, lost or incompatible, and why."""
+"""The effect of a changed topology on the state: which stores are kept, added, lost or incompatible, and why."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from millstream import (
     App,
+    FixedKeyProcessor,
     Materialized,
     Processor,
     Record,
@@ -46,18 +47,23 @@ def plan(build: Build, application_id: str = "app", **options: Any) -> Any:
 
 
 def difference(old: Build, new: Build) -> Comparison:
-    """Compares plans, as given and as they would come back from where they were stored; both must say the same."""
-    found = compare(plan(old), plan(new))
+    """Compares plans, directly and as read back from their stored form; the results must be equal."""
+    comparison = compare(plan(old), plan(new))
     stored = [json.loads(json.dumps(to_dict(plan(build)))) for build in (old, new)]
-    assert compare(stored[0], stored[1]) == found
-    return found
+    assert compare(stored[0], stored[1]) == comparison
+    return comparison
 
 
-def statuses(found: Comparison) -> dict[str, str]:
-    return {change.name: change.status for change in found.stores}
+def statuses(comparison: Comparison) -> dict[str, str]:
+    return {change.name: change.status for change in comparison.stores}
 
 
 class Silent(Processor[Any, Any, Any, Any]):
+    def process(self, record: Record[Any, Any]) -> None:
+        pass
+
+
+class SilentOnValues(FixedKeyProcessor[Any, Any, Any]):
     def process(self, record: Record[Any, Any]) -> None:
         pass
 
@@ -108,6 +114,10 @@ def pairs(app: App, *, how: str = "join", on: Any = None) -> Any:
 def by(app: App, key: Any) -> Any:
     stream = app.stream("a")
     return stream.group_by_key() if key is None else stream.group_by(key)
+
+
+def silently(app: App, key: Any) -> Any:
+    return app.stream("a").select_key(key).process_values(SilentOnValues).group_by_key()
 
 
 def of_tables(app: App, joiner: Any) -> Any:
@@ -197,7 +207,7 @@ KEPT: dict[str, tuple[Build, Build]] = {
     ),
     "one more processor of a store": (
         added,
-        lambda a: [each(a) for each in (added, lambda a: a.stream("b").process(Silent, "s", name="more"))],
+        lambda a: [build(a) for build in (added, lambda a: a.stream("b").process(Silent, "s", name="more"))],
     ),
     "retention of an added store": (
         lambda a: added(a, "window", retention="1h", window_size="1m"),
@@ -207,13 +217,13 @@ KEPT: dict[str, tuple[Build, Build]] = {
 
 
 @pytest.mark.parametrize("change", KEPT)
-def test_what_keeps_all_stores(change: str) -> None:
-    found = difference(*KEPT[change])
-    assert found.stores
-    assert set(statuses(found).values()) == {"kept"}
-    assert {topic.status for topic in found.topics} <= {"kept"}
-    assert found.compatible
-    assert str(found).startswith("Compatible: ")
+def test_a_change_that_keeps_all_stores(change: str) -> None:
+    comparison = difference(*KEPT[change])
+    assert comparison.stores
+    assert set(statuses(comparison).values()) == {"kept"}
+    assert {topic.status for topic in comparison.topics} <= {"kept"}
+    assert comparison.compatible
+    assert str(comparison).startswith("Compatible: ")
 
 
 INCOMPATIBLE: dict[str, tuple[Build, Build, str, str]] = {
@@ -419,6 +429,12 @@ INCOMPATIBLE: dict[str, tuple[Build, Build, str, str]] = {
         "s",
         "its rows were grouped by `value`, and now by `value + 1`",
     ),
+    "grouping above a processor that keeps keys": (
+        lambda a: silently(a, col("x")).count(store="s"),
+        lambda a: silently(a, col("y")).count(store="s"),
+        "s",
+        "its rows were grouped by `x`, and now by `y`",
+    ),
     "own keys": (
         lambda a: by(a, None).count(store="s"),
         lambda a: by(a, col("x")).count(store="s"),
@@ -516,17 +532,17 @@ INCOMPATIBLE: dict[str, tuple[Build, Build, str, str]] = {
 
 
 @pytest.mark.parametrize("change", INCOMPATIBLE)
-def test_what_makes_a_store_incompatible(change: str) -> None:
+def test_a_change_that_makes_a_store_incompatible(change: str) -> None:
     old, new, store, reason = INCOMPATIBLE[change]
-    for one, two in ((old, new), (new, old)):
-        found = difference(one, two)
-        assert not found.compatible
-        assert store in found.names("incompatible")
-    [found_store] = [each for each in difference(old, new).stores if each.name == store]
-    assert reason in found_store.reasons
+    for before, after in ((old, new), (new, old)):
+        comparison = difference(before, after)
+        assert not comparison.compatible
+        assert store in comparison.names("incompatible")
+    [changed] = [change for change in difference(old, new).stores if change.name == store]
+    assert reason in changed.reasons
     report = str(difference(old, new))
     assert report.startswith("Not compatible: ")
-    assert f"  {store} (of {found_store.operator}): incompatible\n" in report
+    assert f"  {store} (of {changed.operator}): incompatible\n" in report
     for words in (
         reason,
         "begins empty" if store == "s" else "millstream migrate",
@@ -536,17 +552,19 @@ def test_what_makes_a_store_incompatible(change: str) -> None:
         assert words in " ".join(report.split())
 
 
-def test_stores_that_come_and_go() -> None:
-    found = difference(lambda a: (count(a), table(a, store="old")), lambda a: (count(a), table(a, store="new")))
-    assert statuses(found) == {"s": "kept", "new": "added", "old": "lost"}
-    assert found.compatible
-    assert "old (of t-table): lost, no operator uses its contents any more" in str(found)
-    assert "new (of t-table): added, begins empty" in str(found)
+def test_stores_that_only_one_topology_has_are_added_or_lost() -> None:
+    comparison = difference(lambda a: (count(a), table(a, store="old")), lambda a: (count(a), table(a, store="new")))
+    assert statuses(comparison) == {"s": "kept", "new": "added", "old": "lost"}
+    assert comparison.compatible
+    assert "old (of t-table): lost, no operator uses its contents any more" in str(comparison)
+    assert "new (of t-table): added, begins empty" in str(comparison)
 
 
-def test_an_outer_join_adds_stores_for_what_it_has_not_matched() -> None:
-    found = difference(lambda a: joined(a, join_window("1s")), lambda a: joined(a, join_window("1s"), "outer_join"))
-    assert found.names("added") == ["j-left-unmatched-store", "j-right-unmatched-store"]
+def test_an_outer_join_adds_stores_for_unmatched_records() -> None:
+    comparison = difference(
+        lambda a: joined(a, join_window("1s")), lambda a: joined(a, join_window("1s"), "outer_join")
+    )
+    assert comparison.names("added") == ["j-left-unmatched-store", "j-right-unmatched-store"]
 
 
 @pytest.mark.parametrize(
@@ -563,9 +581,9 @@ def test_an_outer_join_adds_stores_for_what_it_has_not_matched() -> None:
         ("values", False),
     ],
 )
-def test_rows_whose_meaning_alone_changed_can_be_kept(change: str, keepable: bool) -> None:
+def test_a_named_store_of_which_only_the_meaning_changed_can_be_kept(change: str, keepable: bool) -> None:
     old, new, name, _ = INCOMPATIBLE[change]
-    [store] = [each for each in difference(old, new).stores if each.name == name]
+    [store] = [change for change in difference(old, new).stores if change.name == name]
     assert store.keepable is keepable
     assert ("millstream migrate --keep" in store.remedy) is keepable
 
@@ -582,21 +600,21 @@ def filtered(app: App, predicate: Any) -> Any:
 
 
 def test_a_changed_python_function_is_named_in_one_line() -> None:
-    found = difference(lambda a: filtered(a, lambda v: v > "m"), lambda a: filtered(a, lambda v: v < "m"))
-    assert found.compatible
-    line = found.changed_functions
+    comparison = difference(lambda a: filtered(a, lambda v: v > "m"), lambda a: filtered(a, lambda v: v < "m"))
+    assert comparison.compatible
+    line = comparison.changed_functions
     assert line is not None
     assert line.startswith("Python functions changed; rows from before stay as they are: a-filter (test_compare.py:")
-    assert line in str(found).splitlines()
+    assert line in str(comparison).splitlines()
 
 
 def test_a_changed_function_that_no_store_depends_on_is_only_listed() -> None:
     def written(app: App, function: Any) -> None:
         count(app).to_stream().map_values(function).to("out", value=int)
 
-    found = difference(lambda a: written(a, lambda v: v + 1), lambda a: written(a, lambda v: v + 2))
-    assert found.changed_functions is None
-    assert "  s-map-values: changed (code of function)" in str(found).splitlines()
+    comparison = difference(lambda a: written(a, lambda v: v + 1), lambda a: written(a, lambda v: v + 2))
+    assert comparison.changed_functions is None
+    assert "  s-map-values: changed (code of function)" in str(comparison).splitlines()
 
 
 def test_functions_that_did_not_change_are_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -609,7 +627,7 @@ def test_functions_that_did_not_change_are_not_named(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("limits", [(1, 2), ("a", "b")])
-def test_what_a_closure_holds_is_part_of_a_function(limits: tuple[Any, Any]) -> None:
+def test_the_values_in_a_closure_are_part_of_a_function(limits: tuple[Any, Any]) -> None:
     def above(limit: Any) -> Any:
         return lambda v: v > limit
 
@@ -618,7 +636,7 @@ def test_what_a_closure_holds_is_part_of_a_function(limits: tuple[Any, Any]) -> 
     assert not difference(lambda a: filtered(a, above(one)), lambda a: filtered(a, above(one))).functions
 
 
-def test_another_version_of_python_tells_nothing_about_functions() -> None:
+def test_functions_of_another_version_of_python_are_not_compared() -> None:
     stored = to_dict(plan(lambda a: filtered(a, lambda v: v > "m")))
     stored["functions"]["python"] = "3.0"
     assert compare(stored, plan(lambda a: filtered(a, lambda v: v < "m"))).changed_functions is None
@@ -642,7 +660,7 @@ def test_processors_and_callable_objects_are_functions_too() -> None:
     ).functions
 
 
-def test_a_table_has_a_store_only_if_it_is_kept() -> None:
+def test_a_table_has_a_store_only_if_it_is_materialized() -> None:
     def unread(app: App) -> None:
         app.table("t").to_stream().to("out")
 
@@ -656,13 +674,13 @@ def test_a_table_has_a_store_only_if_it_is_kept() -> None:
     assert statuses(difference(looked_up, unread)) == {"t-table-store": "lost"}
 
 
-def test_an_optimisation_that_shares_a_store() -> None:
+def test_an_optimization_that_shares_a_store_loses_the_other() -> None:
     def itself(app: App) -> None:
         stream = app.stream("a", value=str)
         stream.join(stream, lambda a, _b: a, join_window("1s"), name="j")
 
-    found = compare(plan(itself), plan(itself, topology_optimization="all"))
-    assert statuses(found) == {"j-left-store": "kept", "j-right-store": "lost"}
+    comparison = compare(plan(itself), plan(itself, topology_optimization="all"))
+    assert statuses(comparison) == {"j-left-store": "kept", "j-right-store": "lost"}
 
 
 def rekeyed(app: App, *, key: Any = int, value: Any = str, **options: Any) -> None:
@@ -678,14 +696,16 @@ def rekeyed(app: App, *, key: Any = int, value: Any = str, **options: Any) -> No
         ({"partitions": 3}, "it had as many partitions as the input has, and now has 3 partitions"),
     ],
 )
-def test_repartition_topics_that_are_incompatible(options: dict[str, Any], reason: str) -> None:
-    found = difference(rekeyed, lambda a: rekeyed(a, **options))
-    assert [(topic.name, topic.status, topic.reasons) for topic in found.topics] == [("r", "incompatible", (reason,))]
-    assert not found.compatible
-    assert 'another name (name="r-v2")' in str(found)
+def test_a_change_that_makes_a_repartition_topic_incompatible(options: dict[str, Any], reason: str) -> None:
+    comparison = difference(rekeyed, lambda a: rekeyed(a, **options))
+    assert [(topic.name, topic.status, topic.reasons) for topic in comparison.topics] == [
+        ("r", "incompatible", (reason,))
+    ]
+    assert not comparison.compatible
+    assert 'another name (name="r-v2")' in str(comparison)
 
 
-def test_a_repartition_topic_of_records_or_of_changes() -> None:
+def test_a_repartition_topic_of_records_is_incompatible_with_one_of_changes() -> None:
     def of_stream(app: App) -> None:
         app.stream("a", value=str).select_key(str, key=str).group_by_key(name="r").count(store="s")
 
@@ -696,21 +716,21 @@ def test_a_repartition_topic_of_records_or_of_changes() -> None:
     assert "it carried records of a stream, and now carries changes of a table" in topic.reasons
 
 
-def test_repartition_topics_that_come_and_go() -> None:
-    found = difference(rekeyed, lambda a: rekeyed(a, name="q"))
-    assert {topic.name: topic.status for topic in found.topics} == {"q": "added", "r": "lost"}
-    assert found.compatible
+def test_repartition_topics_that_only_one_topology_has_are_added_or_lost() -> None:
+    comparison = difference(rekeyed, lambda a: rekeyed(a, name="q"))
+    assert {topic.name: topic.status for topic in comparison.topics} == {"q": "added", "r": "lost"}
+    assert comparison.compatible
 
 
-def test_operators() -> None:
+def test_operators_are_kept_added_removed_or_changed() -> None:
     def old(app: App) -> None:
         count(app, app.stream("a", value=str).filter(bool)).to_stream().to("out")
 
     def new(app: App) -> None:
         count(app, app.stream("a", value=str).peek(print)).to_stream().to("out", value=str)
 
-    found = {each.name: (each.status, each.reasons or each.notes) for each in difference(old, new).operators}
-    assert found == {
+    comparison = {each.name: (each.status, each.reasons or each.notes) for each in difference(old, new).operators}
+    assert comparison == {
         "a-source": ("kept", ()),
         "a-peek": ("added", ("peek",)),
         "a-count": ("changed", ("parents",)),
@@ -757,13 +777,13 @@ NOTES: dict[str, tuple[Build, Build, str]] = {
 
 
 @pytest.mark.parametrize("change", NOTES)
-def test_what_is_worth_knowing_of_a_store_that_is_kept(change: str) -> None:
+def test_changes_around_a_store_that_is_kept_are_noted(change: str) -> None:
     old, new, note = NOTES[change]
-    found = difference(old, new)
-    assert found.compatible
-    [store] = found.stores
+    comparison = difference(old, new)
+    assert comparison.compatible
+    [store] = comparison.stores
     assert note in store.notes
-    assert f"    - {note}\n" in f"{found}\n"
+    assert f"    - {note}\n" in f"{comparison}\n"
 
 
 def test_the_report() -> None:
@@ -797,18 +817,18 @@ def test_the_report() -> None:
     )
 
 
-def test_a_derived_name_is_changed_by_naming_the_operator() -> None:
-    found = difference(lambda a: joined(a, join_window("1s")), lambda a: joined(a, join_window("2s")))
-    assert all('name="j-v2"' in store.remedy for store in found.stores)
+def test_the_remedy_for_a_derived_store_name_is_to_name_the_operator() -> None:
+    comparison = difference(lambda a: joined(a, join_window("1s")), lambda a: joined(a, join_window("2s")))
+    assert all('name="j-v2"' in store.remedy for store in comparison.stores)
 
 
-def test_other_application_ids() -> None:
-    found = compare(plan(count, "one"), plan(count, "two"))
-    assert found.compatible
-    assert "The application ids differ (one, two)" in str(found)
+def test_different_application_ids_are_reported() -> None:
+    comparison = compare(plan(count, "one"), plan(count, "two"))
+    assert comparison.compatible
+    assert "The application ids differ (one, two)" in str(comparison)
 
 
-def test_a_stored_topology_of_another_format() -> None:
+def test_a_stored_topology_of_another_format_is_refused() -> None:
     stored = to_dict(plan(count)) | {"format": 99}
     with pytest.raises(TopologyError, match="has format 99, and this version reads 3"):
         compare(stored, plan(count))
@@ -899,8 +919,8 @@ EDITS = [f"{what} {place}" for what in ("filter", "map_values", "peek") for plac
 def test_a_safe_edit_renames_no_store_and_no_topic(edit: str) -> None:
     assert names() == NAMES
     assert names(edit) >= NAMES
-    found = difference(sales, lambda a: sales(a, edit))
-    assert found.compatible
-    assert found.names("lost") == []
-    assert [topic.name for topic in found.topics if topic.status == "lost"] == []
-    assert any(operator.status == "added" for operator in found.operators)
+    comparison = difference(sales, lambda a: sales(a, edit))
+    assert comparison.compatible
+    assert comparison.names("lost") == []
+    assert [topic.name for topic in comparison.topics if topic.status == "lost"] == []
+    assert any(operator.status == "added" for operator in comparison.operators)

@@ -66,11 +66,11 @@ def orders_written_otherwise(app: App) -> None:
     sums.aggregate(dict, add, value=dict, store="sums")
 
 
-def test_it_is_short_and_stable() -> None:
-    found = of(orders)
-    assert len(found) == 16
-    assert int(found, 16) >= 0
-    assert of(orders) == found
+def test_a_fingerprint_is_short_and_stable() -> None:
+    digest = of(orders)
+    assert len(digest) == 16
+    assert int(digest, 16) >= 0
+    assert of(orders) == digest
 
 
 def test_functions_names_and_lines_do_not_matter() -> None:
@@ -99,7 +99,7 @@ def test_the_order_of_independent_calls_does_not_matter() -> None:
     assert of(one_two) == of(two_one)
 
 
-def test_it_is_the_same_in_another_process() -> None:
+def test_the_fingerprint_is_the_same_in_another_process() -> None:
     """Neither the hashes of strings nor the addresses of objects have a part in it."""
     code = """
         from millstream import App, col
@@ -108,16 +108,16 @@ def test_it_is_the_same_in_another_process() -> None:
         print(app.fingerprint())
     """
     code = "\n".join(line.strip() for line in code.splitlines())
-    found = {
+    digests = {
         subprocess.run(
             [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(found) == 1
+    assert len(digests) == 1
 
 
-def test_it_is_of_the_optimised_plan() -> None:
+def test_the_fingerprint_is_that_of_the_optimized_plan() -> None:
     def joined_with_itself(app: App) -> None:
         stream = app.stream("a", value=str)
         stream.join(stream, lambda a, _b: a, join_window("1s"))
@@ -234,14 +234,14 @@ CHANGES: dict[str, tuple[Callable[[App], object], Callable[[App], object]]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_changes_it(change: str) -> None:
-    one, two = CHANGES[change]
-    assert of(one) == of(one)
-    assert of(two) == of(two)
-    assert of(one) != of(two)
+def test_a_change_that_state_depends_on_changes_the_fingerprint(change: str) -> None:
+    before, after = CHANGES[change]
+    assert of(before) == of(before)
+    assert of(after) == of(after)
+    assert of(before) != of(after)
 
 
-def test_a_store_that_nobody_keeps_does_not_matter() -> None:
+def test_a_store_that_is_not_materialized_does_not_matter() -> None:
     """A table that nothing looks up has no rows, so another serde for them changes only the source."""
 
     def stores(build: Callable[[App], object]) -> list[str]:

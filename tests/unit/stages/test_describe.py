@@ -1,4 +1,4 @@
-"""Descriptions of topologies. The shapes are compared with what Kafka Streams says of the same topologies."""
+"""Descriptions of topologies, compared with those of Kafka Streams for the same topologies."""
 
 from __future__ import annotations
 
@@ -227,24 +227,24 @@ def test_which_stores_are_shown() -> None:
     cats, dogs = app.table("cats", name="cats"), app.table("dogs", store="dogs", name="dogs")
     cats.join(dogs.map_values(len), lambda a, _b: a, name="pets").filter(bool).to_stream().to("both-pets")
     counts.filter(bool).outer_join(held, lambda a, _b: a, name="all")
-    found = processors(app)
-    assert found["remember"] == "seen"
-    assert (found["cogroup-part-1"], found["cogroup-part-2"], found["cogroup"]) == ("both", "both", "")
-    assert found["pairs"] == "pairs-left-store, pairs-right-store, pairs-left-unmatched-store"
-    assert (found["unread"], found["cats"], found["dogs"]) == ("", "cats-store", "dogs")
-    assert found["pets"] == "cats-store, dogs"
+    stores = processors(app)
+    assert stores["remember"] == "seen"
+    assert (stores["cogroup-part-1"], stores["cogroup-part-2"], stores["cogroup"]) == ("both", "both", "")
+    assert stores["pairs"] == "pairs-left-store, pairs-right-store, pairs-left-unmatched-store"
+    assert (stores["unread"], stores["cats"], stores["dogs"]) == ("", "cats-store", "dogs")
+    assert stores["pets"] == "cats-store, dogs"
     # A look-up goes through operators without a store, and through suppress, where what is held back has its place.
-    assert found["all"] == "counts, counts-suppress-store"
+    assert stores["all"] == "counts, counts-suppress-store"
     # Old values are wanted below suppress, so it keeps what it sent.
-    assert found["counts-suppress"] == "counts-suppress-store, counts-suppress-sent-store"
+    assert stores["counts-suppress"] == "counts-suppress-store, counts-suppress-sent-store"
     assert "unused" not in app.describe()
 
 
 def test_a_repartition_has_two_names_which_no_operator_has() -> None:
     app = App("names")
     app.stream("in").select_key(col("a")).repartition(name="x").filter(col("b"), name="x-repartition-sink").to("out")
-    found = re.findall(r"(?:Source|Processor|Sink): (\S+)", app.describe())
-    assert found == [
+    names = re.findall(r"(?:Source|Processor|Sink): (\S+)", app.describe())
+    assert names == [
         "in-source",
         "in-select-key",
         "x-repartition-sink-2",
@@ -311,9 +311,9 @@ def test_json() -> None:
     app = App("plain")
     orders = app.stream("orders").filter(col("amount") > 10).select_key(route, key=str)
     orders.group_by_key().aggregate(dict, lambda _v, agg: agg, value=dict, store="sums")
-    found = json.loads(app.describe("json"))
-    assert found["application_id"] == "plain"
-    writes, reads = found["sub_topologies"]
+    description = json.loads(app.describe("json"))
+    assert description["application_id"] == "plain"
+    writes, reads = description["sub_topologies"]
     assert (writes["id"], writes["global"], writes["stores"]) == (0, False, [])
     source, keep, key, sink = writes["nodes"]
     assert re.fullmatch(r"test_describe\.py:\d+", source.pop("at"))

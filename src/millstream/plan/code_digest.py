@@ -1,4 +1,4 @@
-"""Digests of Python functions, which tell that a function changed, though not what that means for state."""
+"""Digests of Python functions, which detect that a function changed, but not the effect on state."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SCALARS = (str, bytes, int, float, complex, bool, type(None))
 
 
 def code_digest(target: Any) -> str | None:
-    """Returns a digest of what a Python function does; None for functions of Millstream itself.
+    """Returns a digest of the code of a Python function; None for functions of Millstream itself.
 
-    It covers the compiled code, default arguments, constants and functions that it refers to in its own module, and
-    the simple values and functions in its closure; for an object, the methods of its class. Comments, lines, names of
-    files and what other modules do have no part in it. Another version of Python gives other digests.
+    It covers the compiled code, default arguments, constants and functions of the same module that the code refers to,
+    and the simple values and functions in its closure; for an object, the methods of its class. It does not cover
+    comments, line numbers, file names and other modules. Another version of Python returns other digests.
     """
     module = getattr(target, "__module__", None) or getattr(type(target), "__module__", None) or ""
     if module == _OWN or module.startswith(f"{_OWN}."):
@@ -28,7 +28,7 @@ def code_digest(target: Any) -> str | None:
 
 
 def _parts(target: Any, seen: list[Any]) -> Iterator[str]:
-    """Yields texts that describe an object; one that was met before is only mentioned."""
+    """Yields texts that describe an object; an object that was described before is only mentioned."""
     if isinstance(target, _SCALARS):
         yield repr(target)
     elif any(target is other for other in seen):
@@ -78,7 +78,7 @@ def _function(function: FunctionType, seen: list[Any]) -> Iterator[str]:
 
 
 def _class(cls: type, seen: list[Any]) -> Iterator[str]:
-    """A class outside the user's program is known by its name; of others the methods count, too."""
+    """Yields the name of a class, and the methods that it defines in its own module."""
     yield cls.__qualname__
     for _, member in sorted(vars(cls).items()):
         inner = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
@@ -87,7 +87,7 @@ def _class(cls: type, seen: list[Any]) -> Iterator[str]:
 
 
 def _code(code: CodeType) -> Iterator[str]:
-    """The instructions, constants and names of a function, without the places where they stand."""
+    """Yields the instructions, constants and names of a function, without line numbers."""
     yield code.co_code.hex()
     yield from code.co_names
     yield str((code.co_argcount, code.co_kwonlyargcount, code.co_flags))
