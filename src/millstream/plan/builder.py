@@ -1,7 +1,7 @@
 """Builds a plan: collects the nodes of a topology, gives each its name, and refuses conflicts.
 
 Every front end builds plans with a `Builder`: each method of the DSL, and each clause of SQL, adds a few nodes. A front
-end asks for a name, creates a node with it, and adds the node:
+end claims a name, creates a node with it, and adds the node:
 
     name = builder.name(None, "filter", parent)
     builder.add(Filter(name=name, at=caller(), parent=parent, predicate=builder.function(…)))

@@ -1,7 +1,8 @@
 """User functions in a plan: a callable or an expression, with the parts of the record that it takes.
 
 An operator offers *roles* to its function, in order: ``("key", "value")`` for a mapper, ``("key", "left", "right")``
-for a joiner. A callable takes all of them, or all but the key, by its arity; an expression names the roles that it reads. An operator that has the whole record also offers its timestamp, to expressions, and its headers, to expressions
+for a joiner. A callable takes all of them, or all but the key, by its arity; an expression names the roles that it
+reads. An operator that has the whole record also offers its timestamp, to expressions, and its headers, to expressions
 and to callables with a parameter named ``headers``. All of this is decided here, once, when the topology is built, so
 that the engine need not check it for each record.
 """

@@ -217,7 +217,7 @@ def _graph(topology: Topology) -> Graph:
     for element in elements:
         own = ids[element.name]
         # No topic has a name with spaces, so these are shapes of their own.
-        wording = "all like {}" if element.type == "source" else "as {} says"
+        wording = "matching {}" if element.type == "source" else "chosen by {}"
         for topic in (wording.format(element.chosen_by),) if element.chosen_by else element.topics:
             outside = topics.setdefault(topic, f"t{len(topics)}")
             links.append(Link(outside, own) if element.type == "source" else Link(own, outside))

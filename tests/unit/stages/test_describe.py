@@ -287,7 +287,7 @@ def test_mermaid() -> None:
           end
           t0(["orders.v1"])
           t1(["by-repartition"])
-          t2(["as test_describe.py:7 in #60;lambda#62; says"])
+          t2(["chosen by test_describe.py:7 in #60;lambda#62;"])
           t3(["shops"])
           t0 --> n0
           n0 --> n1
