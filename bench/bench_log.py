@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from millstream.core.failpoints import declare, reach
 from millstream.core.partitioning_arrow import partitions_for
-from millstream.log import Append, Log, ProducerRecord, Publication, open_log
+from millstream.log import Append, Log, ProducerRecord, Publication, Scope, open_log
 from millstream.log.blocks import encode
 
 PER_CALL = 5_000
@@ -100,14 +100,16 @@ def single(log: Log) -> tuple[float, float]:
 def publish(log: Log) -> float:
     """Milliseconds to publish a batch of 8 blocks of 1 000 records with offsets and fingerprints."""
     log.create_topic("out", 8)
-    epoch = log.applications.acquire("bench")
+    epoch = log.applications.acquire(Scope("bench"))
     data = values(1_000)
     block = encode(range(1_000), [b"key"] * 1_000, data)
     appends = [Append("out", partition, block) for partition in range(8)]
     offsets = {("records", partition): 0 for partition in range(PARTITIONS)}
     times = []
     for batch in range(50):
-        publication = Publication("bench", epoch, batch, appends, offsets, fingerprints={"out": (8_000, b"digest")})
+        publication = Publication(
+            Scope("bench"), epoch, batch, appends, offsets, fingerprints={"out": (8_000, b"digest")}
+        )
         started = time.perf_counter()
         log.applications.publish(publication)
         times.append(time.perf_counter() - started)

@@ -15,7 +15,7 @@ from bench.measuring import Progress, medians
 
 from millstream import App
 from millstream.config import Config
-from millstream.log import Log, open_log
+from millstream.log import Log, Scope, open_log
 from millstream.runtime.spark.session import open_session
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Watch:
                 return progress
 
     def _done(self) -> int:
-        published = self._log.applications.published(APPLICATION)
+        published = self._log.applications.published(Scope(APPLICATION))
         offsets = {} if published is None else published.offsets
         return sum(offset for (topic, _partition), offset in offsets.items() if topic in self._topics)
 

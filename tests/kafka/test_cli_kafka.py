@@ -26,7 +26,7 @@ from millstream.cli import log_access
 from millstream.cli.main import main
 from millstream.dev.broker import Broker
 from millstream.errors import BrokerError, FencedError
-from millstream.log import ProducerRecord
+from millstream.log import ProducerRecord, Scope
 from millstream.log.kafka import KafkaLog, health
 from millstream.log.kafka.release import release_of
 from millstream.runtime import admin
@@ -337,7 +337,7 @@ def test_a_reset_says_what_it_deletes_and_does_it(
     assert done[-1] == "  - the next start begins to read at the earliest"
     assert "shop-counts-changelog" not in {topic.name for topic in log.topics()}
     assert "shop" not in log.groups()
-    assert log.applications.published("shop") is None
+    assert log.applications.published(Scope("shop")) is None
     assert "has no store 'counts'" in millstream("stores", "get", "shop", "counts", "k", code=1).err
     run_once(shop)
     values = [message.value() or b"" for message in independent.messages(broker.bootstrap_servers, "out")]
@@ -387,7 +387,7 @@ def test_an_instance_elsewhere_that_was_quiet_is_shut_out_by_a_reset(
         millstream("reset", "copy", "--execute", "--yes")
         with pytest.raises(FencedError, match="another instance of application 'copy' has taken over"):
             local.run()
-        assert log.applications.published("copy") is None
+        assert log.applications.published(Scope("copy")) is None
         assert len(independent.messages(broker.bootstrap_servers, "copied")) == 3
 
 

@@ -14,7 +14,15 @@ from tests.unit.log.helpers import rows
 from millstream.core.failpoints import EXIT_STATUS
 from millstream.dev.broker import Broker
 from millstream.errors import FencedError
-from millstream.log import Append, DeadLetters, Publication, Selection, dead_letter_topics, dead_letters as module
+from millstream.log import (
+    Append,
+    DeadLetters,
+    Publication,
+    Scope,
+    Selection,
+    dead_letter_topics,
+    dead_letters as module,
+)
 from millstream.log.blocks import decode_headers, encode
 from millstream.log.kafka import KafkaLog
 
@@ -27,12 +35,12 @@ NOW = int(time.time() * 1000)
 def topics(log: KafkaLog) -> None:
     log.create_topic("orders", 2)
     log.create_topic("dead")
-    epoch = log.applications.acquire("shop")
+    epoch = log.applications.acquire(Scope("shop"))
     for batch, value in enumerate("abcd"):  # each in a transaction of its own
         facts = {"exception": "E" if value == "b" else "F", "topic": "orders", "partition": "1", "offset": str(batch)}
         headers = tuple((f"__streams.errors.{name}", fact.encode()) for name, fact in facts.items())
         block = encode([NOW + batch], [b"k"], [value.encode()], [(("own", b"1"), *headers)])
-        log.applications.publish(Publication("shop", epoch, batch, [Append("dead", 0, block)]))
+        log.applications.publish(Publication(Scope("shop"), epoch, batch, [Append("dead", 0, block)]))
 
 
 def values(log: KafkaLog) -> list[str]:

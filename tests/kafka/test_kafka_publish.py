@@ -16,7 +16,7 @@ from tests.unit.log.test_publish import publication
 
 from millstream.dev.broker import Broker
 from millstream.errors import BrokerError, FencedError, NonDeterministicError, RecordRefusedError
-from millstream.log import Append, Log, ProducerRecord, Publication
+from millstream.log import Append, Log, ProducerRecord, Publication, Scope
 from millstream.log.blocks import encode
 from millstream.log.kafka import KafkaLog, positions
 
@@ -34,31 +34,31 @@ def values(log: Log) -> list[str]:
 
 
 def test_a_batch_is_written_with_all_that_belongs_to_it(log: KafkaLog, other: KafkaLog) -> None:
-    epoch = log.applications.acquire("app")
-    assert log.applications.published("app") is None
+    epoch = log.applications.acquire(Scope("app"))
+    assert log.applications.published(Scope("app")) is None
     assert log.applications.publish(publication(epoch, 3))
     assert rows(other, "out") == [(0, "k", "v")]
     assert other.committed("app") == {("in", 0): 30}
-    assert other.applications.published("app") == (3, {"out": (1, b"v")}, {("in", 0): 30})
-    assert other.applications.state("app") == {"plan": b"3"}
+    assert other.applications.published(Scope("app")) == (3, {"out": (1, b"v")}, {("in", 0): 30})
+    assert other.applications.state(Scope("app")) == {"plan": b"3"}
 
 
 def test_offsets_and_state_that_a_batch_does_not_name_stay(log: KafkaLog) -> None:
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(epoch, 1, state={"plan": b"1", "schema": b"s"}))
     log.applications.publish(publication(epoch, 2, offsets={("in", 1): 7}))
-    last = log.applications.published("app")
+    last = log.applications.published(Scope("app"))
     assert last is not None
     assert last.offsets == log.committed("app") == {("in", 0): 10, ("in", 1): 7}
-    assert log.applications.state("app") == {"plan": b"2", "schema": b"s"}
+    assert log.applications.state(Scope("app")) == {"plan": b"2", "schema": b"s"}
 
 
 def test_a_replay_writes_nothing_not_even_by_the_next_instance(log: KafkaLog, other: KafkaLog) -> None:
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(epoch, 1))
     log.applications.publish(publication(epoch, 2))
     assert not log.applications.publish(publication(epoch, 2, state={"plan": b"other"}))
-    epoch = other.applications.acquire("app")
+    epoch = other.applications.acquire(Scope("app"))
     assert not other.applications.publish(publication(epoch, 2))
     assert not other.applications.publish(publication(epoch, 1, fingerprints={"out": (1, b"other")}))
     with pytest.raises(NonDeterministicError, match="batch 2 of application 'app'"):
@@ -69,14 +69,14 @@ def test_a_replay_writes_nothing_not_even_by_the_next_instance(log: KafkaLog, ot
 
 
 def test_an_older_instance_is_fenced(log: KafkaLog, other: KafkaLog) -> None:
-    old = log.applications.acquire("app")
+    old = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(old, 1))
-    new = other.applications.acquire("app")
+    new = other.applications.acquire(Scope("app"))
     assert new > old
     with pytest.raises(FencedError, match="another instance of application 'app' has taken over"):
         log.applications.publish(publication(old, 2))
     with pytest.raises(FencedError):
-        log.applications.set_state("app", {"plan": b"old"}, old)
+        log.applications.set_state(Scope("app"), {"plan": b"old"}, old)
     assert values(log) == ["v"]
     assert other.applications.publish(publication(new, 2, b"new"))
     assert values(log) == ["v", "new"]
@@ -88,13 +88,13 @@ def test_an_application_that_nobody_acquired_cannot_publish(log: KafkaLog) -> No
 
 
 def test_a_batch_that_cannot_be_written_leaves_nothing(log: KafkaLog) -> None:
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     good = publication(epoch, 1)
     bad = Append("out", 0, encode([1], [b"k"], [bytes(3_000_000)]))
     with pytest.raises(RecordRefusedError):
         log.applications.publish(dataclasses.replace(good, appends=[*good.appends, bad]))
     assert values(log) == []
-    assert log.applications.published("app") is None
+    assert log.applications.published(Scope("app")) is None
     assert log.committed("app") == {}
     assert log.applications.publish(good)
     assert values(log) == ["v"]
@@ -103,13 +103,13 @@ def test_a_batch_that_cannot_be_written_leaves_nothing(log: KafkaLog) -> None:
 def test_a_transaction_that_took_too_long_is_written_again_once(log: KafkaLog, broker: Broker) -> None:
     # Somebody else's producer of the same name ends ours, as the broker does when a transaction is too old; but no
     # other instance has taken over.
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(epoch, 1))
     intruder = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "app", "log_level": 0})
     intruder.init_transactions(30)
     assert log.applications.publish(publication(epoch, 2, b"w"))
     assert values(log) == ["v", "w"]
-    last = log.applications.published("app")
+    last = log.applications.published(Scope("app"))
     assert last is not None
     assert last.batch == 2
 
@@ -117,7 +117,7 @@ def test_a_transaction_that_took_too_long_is_written_again_once(log: KafkaLog, b
 def test_a_broker_that_dies_and_comes_back(log: KafkaLog, broker: Broker, tmp_path: Path) -> None:
     settings = {"bootstrap.servers": broker.bootstrap_servers}
     with open_kafka_log(settings, tmp_path / "hasty", timeout=8) as hasty:  # some calls never return after that
-        epoch = hasty.applications.acquire("app")
+        epoch = hasty.applications.acquire(Scope("app"))
         hasty.applications.publish(publication(epoch, 1))
         for batch in (2, 3):
             broker.kill()
@@ -140,7 +140,7 @@ def test_a_broker_that_falls_silent_right_after_a_commit(
     log: KafkaLog, monkeypatch: pytest.MonkeyPatch, silent: int
 ) -> None:
     """Whether the new producer that asks the journal gets an answer or not: what is tried again is not doubled."""
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     ask, calls = positions.ask, itertools.count()
 
     def asked(*arguments: Any, **options: Any) -> Any:
@@ -158,7 +158,7 @@ def test_a_broker_that_falls_silent_right_after_a_commit(
 
 
 def test_a_transaction_of_another_does_not_keep_ours_back(log: KafkaLog, broker: Broker) -> None:
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     other = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "other", "log_level": 0})
     other.init_transactions(30)
     other.begin_transaction()
@@ -174,14 +174,14 @@ def test_a_transaction_of_another_does_not_keep_ours_back(log: KafkaLog, broker:
 
 
 def test_what_is_remembered_outside_of_batches(log: KafkaLog, other: KafkaLog) -> None:
-    epoch = log.applications.acquire("app")
-    log.applications.set_state("app", {"plan": b"1", "other": b""}, epoch)
-    log.applications.set_state("app", {"plan": b"2"}, epoch)
-    assert other.applications.state("app") == {"plan": b"2", "other": b""}
-    assert other.applications.state("unknown") == {}
+    epoch = log.applications.acquire(Scope("app"))
+    log.applications.set_state(Scope("app"), {"plan": b"1", "other": b""}, epoch)
+    log.applications.set_state(Scope("app"), {"plan": b"2"}, epoch)
+    assert other.applications.state(Scope("app")) == {"plan": b"2", "other": b""}
+    assert other.applications.state(Scope("unknown")) == {}
     log.applications.publish(publication(epoch, 1, state={}))
     log.applications.delete("app")
-    assert other.applications.state("app") == {}
-    assert other.applications.published("app") is None
+    assert other.applications.state(Scope("app")) == {}
+    assert other.applications.published(Scope("app")) is None
     assert log.groups() == []
     assert values(log) == ["v"]

@@ -29,7 +29,7 @@ from tests.unit.log.helpers import record, rows
 from millstream.core.diagnostics import Check
 from millstream.dev.broker import Broker
 from millstream.errors import AuthenticationError, AuthorizationError, BrokerError, ConfigError, MillstreamError
-from millstream.log import Append, Publication
+from millstream.log import Append, Publication, Scope
 from millstream.log.blocks import encode
 from millstream.log.kafka import KafkaLog, health
 from millstream.log.opening import Cluster
@@ -175,7 +175,7 @@ def told(settings: Settings, directory: Path, use: Callable[[KafkaLog], object] 
 
 def publish(log: KafkaLog, application: str = "app") -> bool:
     appends = [Append("out", 0, encode([NOW], [b"k"], [b"w"]))]
-    made = Publication(application, log.applications.acquire(application), 1, appends, {("in", 0): 1})
+    made = Publication(Scope(application), log.applications.acquire(Scope(application)), 1, appends, {("in", 0): 1})
     return log.applications.publish(dataclasses.replace(made, fingerprints={"out": (1, b"w")}, state={"plan": b"1"}))
 
 
@@ -319,7 +319,7 @@ def test_topics_that_one_may_not_see(clerk: Settings, tmp_path: Path) -> None:
         "topic 'in' cannot be looked at": lambda log: log.read("in", 0, 0, 1),
         "topic 'out' cannot be looked at": lambda log: log.produce("out", [record("k", "v", NOW)]),
         "topic 'new'": lambda log: log.create_topic("new"),
-        "topic 'app-progress' cannot be looked at": lambda log: log.applications.published("app"),
+        "topic 'app-progress' cannot be looked at": lambda log: log.applications.published(Scope("app")),
     }
     for what, use in uses.items():
         error = told(clerk, tmp_path, use)

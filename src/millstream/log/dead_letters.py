@@ -20,7 +20,7 @@ import msgspec
 
 from millstream.core.records import ERROR_HEADER
 from millstream.errors import FencedError, LogError, OffsetOutOfRangeError
-from millstream.log.api import Append, Applications, Log, Publication, Records, Topic
+from millstream.log.api import Append, Applications, Log, Publication, Records, Scope, Topic
 from millstream.log.blocks import Block, decode_headers, encode
 from millstream.log.letters import ALL, REPLAY_HEADER, Letter, Selection
 from millstream.log.spans import Spans
@@ -129,7 +129,7 @@ class DeadLetters:
             LogError: There is an application of the name that the replay would have.
             RecordRefusedError: A source topic refuses a record. Nothing of it, or after it, was put back.
         """
-        state = self._log.applications.state(self.application)
+        state = self._log.applications.state(Scope(self.application))
         if state and _TOPIC not in state:
             message = (
                 f"application {self.application!r} is not a replay, so letters of {self.topic!r} cannot be replayed"
@@ -193,7 +193,7 @@ class DeadLetters:
 
     def _progress(self) -> list[_Progress]:
         """What there is in each partition, and what was put back of it."""
-        state = self._log.applications.state(self.application)
+        state = self._log.applications.state(Scope(self.application))
         starts, ends = self._log.starts([self.topic])[self.topic], self._log.ends([self.topic])[self.topic]
         found = []
         for partition, (start, end) in enumerate(zip(starts, ends, strict=True)):
@@ -364,8 +364,8 @@ class _Writer:
     def begin(self) -> None:
         """Shuts out those that came before."""
         if not self._dry:
-            self._epoch = self._applications.acquire(self._application)
-            last = self._applications.published(self._application)
+            self._epoch = self._applications.acquire(Scope(self._application))
+            last = self._applications.published(Scope(self._application))
             self._batch = 0 if last is None else last.batch + 1
 
     def publish(self, appends: list[Append], progress: list[_Progress]) -> None:
@@ -373,7 +373,7 @@ class _Writer:
         if self._dry:
             return
         publication = Publication(
-            self._application,
+            Scope(self._application),
             self._epoch,
             self._batch,
             appends,

@@ -18,7 +18,7 @@ def check_replay(publication: Publication, before: Fingerprints) -> None:
     if now.get(FORM) != before.get(FORM):
         now, before = _counts(now), _counts(before)
     if differ := tuple(sorted(n for n in {*now, *before} if now.get(n) != before.get(n))):
-        what = f"batch {publication.batch} of application {publication.application!r}"
+        what = f"batch {publication.batch} of {publication.scope}"
         message = f"{what} was published before, and its replay gives other results in: {', '.join(differ)}"
         hint = "functions must give the same result for the same record: no clock, random numbers or outside data"
         raise NonDeterministicError(message, hint=hint, names=differ)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from millstream.core.diagnostics import Check
 from millstream.core.durations import show_ms
-from millstream.log.api import Log, Records, Topic
+from millstream.log.api import Log, Records, Scope, Topic
 from millstream.log.topic_config import TopicSettings, settings
 from millstream.text.sizes import show_bytes
 
@@ -71,7 +71,7 @@ def _endangered(
         positions = [max(start, read.get((topic.name, number), start)) for number, start in enumerate(starts)]
         count = sum(max(0, bound - position) for bound, position in zip(bounds, positions, strict=True))
         if count:
-            kind = "group" if log.applications.published(group) is None else "application"
+            kind = "group" if log.applications.published(Scope(group)) is None else "application"
             yield f"{kind} {group!r} has not read {_records(count)} that can be deleted soon"
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.unit.log.helpers import record, rows
 
 from millstream.errors import ConfigError
-from millstream.log import ProducerRecord, Publication
+from millstream.log import ProducerRecord, Publication, Scope
 from millstream.log.embedded import EmbeddedLog, open_log
 
 DAY = 24 * 3_600_000
@@ -91,7 +91,9 @@ def test_what_is_held_or_not_read_yet_is_not_touched(log: EmbeddedLog) -> None:
     for number in range(10):
         log.produce("t", [record("a", str(number))])
     log.cleanup.hold("holder", {("t", 0): 8})
-    log.applications.publish(Publication("reader", log.applications.acquire("reader"), 1, offsets={("t", 0): 4}))
+    log.applications.publish(
+        Publication(Scope("reader"), log.applications.acquire(Scope("reader")), 1, offsets={("t", 0): 4})
+    )
     log.cleanup.compact("t")
     assert [offset for offset, _, _ in rows(log, "t")] == [3, 4, 5, 6, 7, 8, 9]
     log.applications.delete("reader")

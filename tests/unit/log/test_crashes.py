@@ -14,7 +14,7 @@ import pytest
 from tests.unit.log.helpers import in_child, record, rows
 
 from millstream.core.failpoints import EXIT_STATUS, FAILPOINTS, arm
-from millstream.log import Append, Publication
+from millstream.log import Append, Publication, Scope
 from millstream.log.blocks import encode
 from millstream.log.embedded import EmbeddedLog, open_log
 from millstream.state.spec import ChangelogRecord
@@ -60,8 +60,8 @@ def delete_topics(log: EmbeddedLog) -> None:
 def publish(log: EmbeddedLog) -> None:
     block = encode([0], [b"k"], [b"v"])
     publication = Publication(
-        "app",
-        log.applications.acquire("app"),
+        Scope("app"),
+        log.applications.acquire(Scope("app")),
         1,
         appends=[Append("t", 0, block), Append("t", 1, block)],
         offsets={("t", 0): 1},
@@ -75,9 +75,9 @@ def publish(log: EmbeddedLog) -> None:
 def published(log: EmbeddedLog) -> Any:
     return (
         log.ends(["t"]),
-        log.applications.published("app"),
+        log.applications.published(Scope("app")),
         log.committed("app"),
-        log.applications.state("app"),
+        log.applications.state(Scope("app")),
         view_stores(log),
     )
 
@@ -169,11 +169,13 @@ def test_a_crash_leaves_all_or_nothing_and_a_retry_ends_right(name: str, point: 
 def test_a_crash_in_acquire_takes_no_epoch(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         log.create_topic("t")
-        epoch = log.applications.acquire("app")
-    assert die_at("log.acquire.before-commit", tmp_path, lambda log: log.applications.acquire("app")) == EXIT_STATUS
+        epoch = log.applications.acquire(Scope("app"))
+    assert (
+        die_at("log.acquire.before-commit", tmp_path, lambda log: log.applications.acquire(Scope("app"))) == EXIT_STATUS
+    )
     with open_log(tmp_path) as log:
-        assert log.applications.publish(Publication("app", epoch, 1))
-        assert log.applications.acquire("app") > epoch
+        assert log.applications.publish(Publication(Scope("app"), epoch, 1))
+        assert log.applications.acquire(Scope("app")) > epoch
 
 
 def test_a_crash_in_hold_leaves_the_hold_that_was(tmp_path: Path) -> None:

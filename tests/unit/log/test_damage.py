@@ -13,7 +13,7 @@ import pytest
 from tests.unit.log.helpers import in_child, record, rows
 
 from millstream.errors import CorruptLogError, LogError, LogFormatError, LogFullError, StateError
-from millstream.log import ProducerRecord, Publication, embedded
+from millstream.log import ProducerRecord, Publication, Scope, embedded
 from millstream.log.embedded import EmbeddedLog, open_log
 from millstream.serde import STRING
 from millstream.state.memory import open_store
@@ -83,10 +83,10 @@ def fill(directory: Path) -> None:
         log.produce("t", [ProducerRecord(b"noise", random.Random(7).randbytes(60_000), 0)])
         log.cleanup.compact("c")
         log.commit_offsets("group", {("t", 0): 5})
-        epoch = log.applications.acquire("app")
+        epoch = log.applications.acquire(Scope("app"))
         views = [change for spec in STORES for change in view_changes(spec)]
         log.applications.publish(
-            Publication("app", epoch, 1, offsets={("t", 1): 3}, state={"plan": b"p" * 500}, views=views)
+            Publication(Scope("app"), epoch, 1, offsets={("t", 1): 3}, state={"plan": b"p" * 500}, views=views)
         )
         log.cleanup.hold("app", {("t", 0): 2})
 
@@ -109,8 +109,8 @@ def everything(log: EmbeddedLog) -> Any:
         times,
         sizes,
         log.committed("group"),
-        log.applications.published("app"),
-        log.applications.state("app"),
+        log.applications.published(Scope("app")),
+        log.applications.state(Scope("app")),
     )
 
 

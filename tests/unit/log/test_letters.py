@@ -17,6 +17,7 @@ from millstream.log import (
     DeadLetters,
     ProducerRecord,
     Publication,
+    Scope,
     Selection,
     dead_letter_topics,
     dead_letters as module,
@@ -355,14 +356,16 @@ def test_letters_of_which_others_were_put_back_are_kept(log: EmbeddedLog) -> Non
 
 
 def test_an_application_of_the_same_name_is_left_alone(log: EmbeddedLog) -> None:
-    epoch = log.applications.acquire("dead-replay")
+    epoch = log.applications.acquire(Scope("dead-replay"))
     log.applications.publish(
-        Publication("dead-replay", epoch, 0, [Append("orders", 0, encode([1], [b"k"], [b"v"]))], state={"p": b""})
+        Publication(
+            Scope("dead-replay"), epoch, 0, [Append("orders", 0, encode([1], [b"k"], [b"v"]))], state={"p": b""}
+        )
     )
     write(log, letter("a"))
     with pytest.raises(LogError, match="application 'dead-replay' is not a replay"):
         DeadLetters(log, "dead").replay()
-    assert log.applications.publish(Publication("dead-replay", epoch, 1))
+    assert log.applications.publish(Publication(Scope("dead-replay"), epoch, 1))
 
 
 def test_dead_letter_topics_are_those_that_end_in_letters_or_were_replayed(log: EmbeddedLog) -> None:

@@ -142,7 +142,7 @@ def test_a_log_of_a_later_version_is_refused(directory: Path) -> None:
     open_log(directory).close()
     with closing(sqlite3.connect(directory / "log.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(LogFormatError, match="has format version 99, but this is for version 2"):
+    with pytest.raises(LogFormatError, match="has format version 99; this version reads 3"):
         open_log(directory)
 
 

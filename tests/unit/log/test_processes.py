@@ -262,22 +262,22 @@ def test_the_connection_of_a_thread_goes_with_it(log: Log) -> None:
 RACER = """
 import sys
 from millstream.errors import FencedError
-from millstream.log import Append, Publication, open_log
+from millstream.log import Append, Publication, Scope, open_log
 from millstream.log.blocks import encode
 
 name = sys.argv[2].encode()
 written = []
 with open_log(sys.argv[1]) as log:
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     try:
         while True:
-            last = log.applications.published("app")
+            last = log.applications.published(Scope("app"))
             batch = last.batch + 1 if last else 0
             if batch == 200:
                 break
             block = encode([batch], [name], [b"%d" % batch])
             appends = [Append("t", 0, block)]
-            log.applications.publish(Publication("app", epoch, batch, appends, {("t", 0): batch}))
+            log.applications.publish(Publication(Scope("app"), epoch, batch, appends, {("t", 0): batch}))
     except FencedError:
         print("fenced")
 """

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.log.helpers import rows
 
 from millstream.errors import FencedError, InvalidNameError, NonDeterministicError, RecordRefusedError
-from millstream.log import Append, Publication
+from millstream.log import Append, Publication, Scope
 from millstream.log.blocks import encode
 from millstream.log.embedded import EmbeddedLog
 
@@ -22,7 +22,7 @@ def topics(log: EmbeddedLog) -> None:
 
 def publication(epoch: int, batch: int, value: bytes = b"v", **changes: Any) -> Publication:
     made = Publication(
-        "app",
+        Scope("app"),
         epoch,
         batch,
         appends=[Append("out", 0, encode([batch], [b"k"], [value]))],
@@ -34,37 +34,37 @@ def publication(epoch: int, batch: int, value: bytes = b"v", **changes: Any) -> 
 
 
 def test_a_batch_is_written_with_all_that_belongs_to_it(log: EmbeddedLog) -> None:
-    epoch = log.applications.acquire("app")
-    assert log.applications.published("app") is None
+    epoch = log.applications.acquire(Scope("app"))
+    assert log.applications.published(Scope("app")) is None
     assert log.applications.publish(publication(epoch, 3))
     assert rows(log, "out") == [(0, "k", "v")]
     assert log.committed("app") == {("in", 0): 30}
-    assert log.applications.published("app") == (3, {"out": (1, b"v")}, {("in", 0): 30})
-    assert log.applications.state("app") == {"plan": b"3"}
+    assert log.applications.published(Scope("app")) == (3, {"out": (1, b"v")}, {("in", 0): 30})
+    assert log.applications.state(Scope("app")) == {"plan": b"3"}
 
 
 def test_offsets_and_state_that_a_batch_does_not_name_stay(log: EmbeddedLog) -> None:
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(epoch, 1, state={"plan": b"1", "schema": b"s"}))
     log.applications.publish(publication(epoch, 2, offsets={("in", 1): 7}))
-    last = log.applications.published("app")
+    last = log.applications.published(Scope("app"))
     assert last is not None
     assert last.offsets == log.committed("app") == {("in", 0): 10, ("in", 1): 7}
-    assert log.applications.state("app") == {"plan": b"2", "schema": b"s"}
+    assert log.applications.state(Scope("app")) == {"plan": b"2", "schema": b"s"}
 
 
 def test_a_replay_writes_nothing(log: EmbeddedLog) -> None:
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(epoch, 1))
     log.applications.publish(publication(epoch, 2))
     assert not log.applications.publish(publication(epoch, 2, state={"plan": b"other"}))
     assert not log.applications.publish(publication(epoch, 1, fingerprints={"out": (1, b"other")}))
     assert log.ends(["out"]) == {"out": [2]}
-    assert log.applications.state("app") == {"plan": b"2"}
+    assert log.applications.state(Scope("app")) == {"plan": b"2"}
 
 
 def test_a_replay_with_other_results_is_an_error_that_names_them(log: EmbeddedLog) -> None:
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(epoch, 1, fingerprints={"a": (1, b"x"), "b": (2, b"y"), "c": (3, b"z")}))
     with pytest.raises(NonDeterministicError, match="batch 1 of application 'app'") as caught:
         log.applications.publish(publication(epoch, 1, fingerprints={"a": (1, b"x"), "b": (2, b"!"), "d": (1, b"w")}))
@@ -73,18 +73,18 @@ def test_a_replay_with_other_results_is_an_error_that_names_them(log: EmbeddedLo
 
 
 def test_an_older_instance_is_fenced(log: EmbeddedLog) -> None:
-    old = log.applications.acquire("app")
+    old = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(old, 1))
-    new = log.applications.acquire("app")
+    new = log.applications.acquire(Scope("app"))
     assert new > old
     with pytest.raises(FencedError, match="another instance of application 'app' has taken over"):
         log.applications.publish(publication(old, 2))
     with pytest.raises(FencedError):
         log.applications.publish(publication(old, 1))
     with pytest.raises(FencedError):
-        log.applications.set_state("app", {"plan": b"old"}, old)
+        log.applications.set_state(Scope("app"), {"plan": b"old"}, old)
     assert log.ends(["out"]) == {"out": [1]}
-    assert log.applications.state("app") == {"plan": b"1"}
+    assert log.applications.state(Scope("app")) == {"plan": b"1"}
     assert log.applications.publish(publication(new, 2))
 
 
@@ -98,60 +98,60 @@ def test_an_application_that_nobody_acquired_cannot_publish(log: EmbeddedLog) ->
 
 
 def test_an_instance_from_before_a_deletion_stays_fenced(log: EmbeddedLog) -> None:
-    old = log.applications.acquire("app")
+    old = log.applications.acquire(Scope("app"))
     log.applications.delete("app")
     with pytest.raises(FencedError):
         log.applications.publish(publication(old, 1))
-    assert log.applications.acquire("app") > old
+    assert log.applications.acquire(Scope("app")) > old
     with pytest.raises(FencedError):
         log.applications.publish(publication(old, 1))
 
 
 def test_a_batch_that_cannot_be_written_leaves_nothing(log: EmbeddedLog) -> None:
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     bad = Append("out", 0, encode([-1], [b"k"], [b"v"]))
     good = publication(epoch, 1)
     with pytest.raises(RecordRefusedError):
         log.applications.publish(dataclasses.replace(good, appends=[*good.appends, bad]))
     assert log.ends(["out"]) == {"out": [0]}
-    assert log.applications.published("app") is None
+    assert log.applications.published(Scope("app")) is None
     assert log.committed("app") == {}
     assert log.applications.publish(good)
 
 
 def test_state_can_be_set_outside_of_a_batch(log: EmbeddedLog) -> None:
-    epoch = log.applications.acquire("app")
-    log.applications.set_state("app", {"plan": b"1", "other": b""}, epoch)
-    log.applications.set_state("app", {"plan": b"2"}, epoch)
-    assert log.applications.state("app") == {"plan": b"2", "other": b""}
-    assert log.applications.state("unknown") == {}
+    epoch = log.applications.acquire(Scope("app"))
+    log.applications.set_state(Scope("app"), {"plan": b"1", "other": b""}, epoch)
+    log.applications.set_state(Scope("app"), {"plan": b"2"}, epoch)
+    assert log.applications.state(Scope("app")) == {"plan": b"2", "other": b""}
+    assert log.applications.state(Scope("unknown")) == {}
 
 
 def test_applications_do_not_see_each_other(log: EmbeddedLog) -> None:
-    first, second = log.applications.acquire("app"), log.applications.acquire("other")
+    first, second = log.applications.acquire(Scope("app")), log.applications.acquire(Scope("other"))
     log.applications.publish(publication(first, 5))
-    assert log.applications.publish(publication(second, 1, application="other"))
+    assert log.applications.publish(publication(second, 1, scope=Scope("other")))
     log.applications.delete("app")
-    assert log.applications.published("app") is None
-    assert log.applications.state("app") == {}
+    assert log.applications.published(Scope("app")) is None
+    assert log.applications.state(Scope("app")) == {}
     assert log.groups() == ["other"]
-    last = log.applications.published("other")
+    last = log.applications.published(Scope("other"))
     assert last is not None
     assert last.batch == 1
 
 
 def test_a_topic_that_was_read_and_deleted_is_no_position_any_longer(log: EmbeddedLog) -> None:
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(epoch, 1, offsets={("in", 0): 5, ("out", 0): 1}))
     log.delete_topic("in")
     log.create_topic("in")
-    last = log.applications.published("app")
+    last = log.applications.published(Scope("app"))
     assert last is not None
     assert last.offsets == {("out", 0): 1}
 
 
 def test_bad_application_names_are_refused(log: EmbeddedLog) -> None:
     with pytest.raises(InvalidNameError):
-        log.applications.acquire("no/slash")
+        log.applications.acquire(Scope("no/slash"))
     with pytest.raises(InvalidNameError):
         log.cleanup.hold("no/slash", {})

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.log.helpers import record, rows
 
 from millstream.errors import OffsetOutOfRangeError
-from millstream.log import ProducerRecord, Publication
+from millstream.log import ProducerRecord, Publication, Scope
 from millstream.log.embedded import EmbeddedLog, open_log
 
 
@@ -120,8 +120,8 @@ def test_a_block_of_which_one_record_is_held_stays(log: EmbeddedLog) -> None:
 
 def test_what_an_application_has_not_read_yet_stays(log: EmbeddedLog) -> None:
     fill(log, {"retention.ms": "0"})
-    epoch = log.applications.acquire("app")
-    log.applications.publish(Publication("app", epoch, 1, offsets={("t", 0): 7}))
+    epoch = log.applications.acquire(Scope("app"))
+    log.applications.publish(Publication(Scope("app"), epoch, 1, offsets={("t", 0): 7}))
     log.cleanup.hold("app", {("t", 0): 9})
     log.cleanup.apply_retention(now=1_000)
     assert offsets(log) == [7, 8, 9]

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from millstream.log.api.applications import Applications, Fingerprints, Publication, Published
+from millstream.log.api.applications import Applications, Fingerprints, Publication, Published, Scope
 from millstream.log.api.cleanup import Cleanup, Removed
 from millstream.log.api.groups import Groups
 from millstream.log.api.log import Log
@@ -31,6 +31,7 @@ __all__ = [
     "Ranges",
     "Records",
     "Removed",
+    "Scope",
     "Stored",
     "Topic",
     "TopicPartition",

@@ -1,4 +1,8 @@
-"""Publications of applications: one transaction per batch, fenced by the epoch of the instance that writes."""
+"""Publications of applications: one transaction per batch, fenced by the epoch of the instance that writes.
+
+An application publishes in one or several *scopes*: that of the application itself, and one for each of its workers.
+Each scope has an epoch, a last published batch and recorded state of its own.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +20,39 @@ Fingerprints: TypeAlias = Mapping[str, tuple[int, bytes]]
 """The number of results of a batch and their digest, by topic or store."""
 
 
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """All changes of one batch of an application.
+class Scope(NamedTuple):
+    """The writer of publications: an application, or one of its workers.
 
     Attributes:
-        application: The application.
-        epoch: The epoch that `Applications.acquire` returned to this instance.
-        batch: The number of the batch. Numbers only grow.
-        appends: Blocks to append to topics.
-        offsets: The input offsets of the batch. They are committed to the consumer group of the application's name.
-        views: Changes of the views of its stores.
-        fingerprints: Counts and digests of the results, to compare a replay with.
-        state: Entries of the application's recorded state, by name.
+        application: The name of the application.
+        worker: The name of the worker; None for the application itself.
     """
 
     application: str
+    worker: str | None = None
+
+    def __str__(self) -> str:
+        own = f"application {self.application!r}"
+        return own if self.worker is None else f"worker {self.worker!r} of {own}"
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """All changes of one batch.
+
+    Attributes:
+        scope: The application or worker that publishes.
+        epoch: The epoch that `Applications.acquire` returned to this instance.
+        batch: The number of the batch. Numbers of a scope only grow.
+        appends: Blocks to append to topics.
+        offsets: The input offsets of the batch. They are committed to the consumer group of the application's name.
+        views: Changes of the views of its stores. On a Kafka cluster, a worker publishes none: views are a database of
+            the driver's machine.
+        fingerprints: Counts and digests of the results, to compare a replay with.
+        state: Entries of the scope's recorded state, by name.
+    """
+
+    scope: Scope
     epoch: int
     batch: int
     appends: Sequence[Append] = ()
@@ -42,7 +63,7 @@ class Publication:
 
 
 class Published(NamedTuple):
-    """The last batch that an application published.
+    """The last batch that was published in a scope.
 
     Attributes:
         batch: Its number.
@@ -58,11 +79,20 @@ class Published(NamedTuple):
 class Applications(Protocol):
     """Publishes batches of applications and keeps their recorded state."""
 
-    def acquire(self, application: str) -> int:
-        """Makes the caller the only instance of an application that can write, and fences all earlier ones.
+    def acquire(self, scope: Scope, *, application_epoch: int | None = None) -> int:
+        """Makes the caller the only instance of a scope that can write, and fences all earlier ones.
+
+        To acquire the scope of an application fences all of its workers, too.
+
+        Args:
+            scope: The application or worker.
+            application_epoch: The epoch of the application that started this worker.
 
         Returns:
-            The epoch of the instance, which is greater than all earlier epochs of the application.
+            The epoch of the instance, which is greater than all earlier epochs of the scope.
+
+        Raises:
+            FencedError: The application has another epoch than `application_epoch`.
         """
         ...
 
@@ -70,30 +100,30 @@ class Applications(Protocol):
         """Writes all changes of a batch in one transaction, once.
 
         Returns:
-            False if this batch or a later one was published before; nothing is written then.
+            False if this batch of the scope or a later one was published before; nothing is written then.
 
         Raises:
-            FencedError: Another instance has acquired the application since.
+            FencedError: Another instance has acquired the scope, or the application of the worker, since.
             NonDeterministicError: The batch is the last one published, but its fingerprints differ.
         """
         ...
 
-    def published(self, application: str) -> Published | None:
-        """Returns the last batch that an application published, if any."""
+    def published(self, scope: Scope) -> Published | None:
+        """Returns the last batch that was published in a scope, if any."""
         ...
 
-    def state(self, application: str) -> dict[str, bytes]:
-        """Returns the recorded state of an application, by name."""
+    def state(self, scope: Scope) -> dict[str, bytes]:
+        """Returns the recorded state of a scope, by name."""
         ...
 
-    def set_state(self, application: str, state: Mapping[str, bytes], epoch: int) -> None:
+    def set_state(self, scope: Scope, state: Mapping[str, bytes], epoch: int) -> None:
         """Records entries of the state outside of any batch. Entries of other names stay.
 
         Raises:
-            FencedError: Another instance has acquired the application since.
+            FencedError: Another instance has acquired the scope, or the application of the worker, since.
         """
         ...
 
     def delete(self, application: str) -> None:
-        """Deletes the epoch, published batch, state, group, holds and views of an application. Its topics stay."""
+        """Deletes all scopes of an application, its group, holds and views. Its topics stay."""
         ...

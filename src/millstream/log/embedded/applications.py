@@ -1,4 +1,4 @@
-"""Applications: which instance may write, what it remembers, and which records it still needs."""
+"""Scopes of applications: their epochs, published batches, recorded state and holds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from millstream.core.failpoints import declare, reach
 from millstream.core.names import check_name
 from millstream.errors import CorruptLogError, FencedError, OffsetOutOfRangeError
-from millstream.log.api import Fingerprints, Offsets, Published
+from millstream.log.api import Fingerprints, Offsets, Published, Scope
 from millstream.log.embedded import groups
 from millstream.log.embedded.checksums import checksum, verify
 from millstream.log.embedded.counters import Counters, add, check
@@ -23,25 +23,30 @@ ACQUIRE_BEFORE_COMMIT = declare("log.acquire.before-commit")
 HOLD_BEFORE_COMMIT = declare("log.hold.before-commit")
 STATE_BEFORE_COMMIT = declare("log.state.before-commit")
 
+_OF_THE_APPLICATION = ""
+"""The worker column of an application's own scope. A worker's name is not empty."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode_fingerprints = msgspec.msgpack.Decoder(dict[str, tuple[int, bytes]]).decode
 _decode_checksums = msgspec.msgpack.Decoder(dict[str, int]).decode
 
 
-class Application(NamedTuple):
-    """What the database knows of an application.
+class StoredScope(NamedTuple):
+    """The row of a scope.
 
     Attributes:
-        name: Its name.
-        epoch: The epoch of the instance that may write, 0 if there was none yet.
-        batch: The last batch that was published, if any.
-        fingerprints: Those of that batch.
-        offsets: How far it has read.
-        holds: The first records that it may read again.
-        state: The checksums of what it remembers.
+        application: The name of the application.
+        worker: The name of the worker, or an empty string.
+        epoch: The epoch of the instance that can write, 0 before the first one.
+        batch: The last published batch, if any.
+        fingerprints: The fingerprints of that batch.
+        offsets: The input offsets of all published batches.
+        holds: The offsets from which on the application may read records again.
+        state: The checksums of the recorded state, by name.
     """
 
-    name: str
+    application: str
+    worker: str
     epoch: int
     batch: int | None
     fingerprints: Fingerprints
@@ -50,130 +55,177 @@ class Application(NamedTuple):
     state: Mapping[str, int]
 
 
-def find(connection: sqlite3.Connection, name: str) -> Application | None:
-    """Returns an application, if it is known."""
-    row = connection.execute("SELECT * FROM applications WHERE name = ?", (name,)).fetchone()
+def find(connection: sqlite3.Connection, scope: Scope) -> StoredScope | None:
+    """Returns the row of a scope, if there is one."""
+    statement = "SELECT * FROM application_scopes WHERE application = ? AND worker = ?"
+    row = connection.execute(statement, _key(scope)).fetchone()
     if row is None:
-        check(connection, "applications", without=name)
+        check(connection, "application_scopes", *_key(scope))
         return None
     return _read(row)
 
 
-def _find_all(connection: sqlite3.Connection) -> Iterator[Application]:
-    check(connection, "applications")
-    return map(_read, connection.execute("SELECT * FROM applications"))
+def _key(scope: Scope) -> tuple[str, str]:
+    return scope.application, scope.worker or _OF_THE_APPLICATION
 
 
-def _read(row: tuple[str, int, int | None, bytes, bytes, bytes, bytes, int]) -> Application:
+def _find_all(connection: sqlite3.Connection) -> Iterator[StoredScope]:
+    check(connection, "application_scopes")
+    return map(_read, connection.execute("SELECT * FROM application_scopes"))
+
+
+def _read(row: tuple[str, str, int, int | None, bytes, bytes, bytes, bytes, int]) -> StoredScope:
     verify(f"application {row[0]!r}", row[-1], *row[:-1])
-    name, epoch, batch, fingerprints, offsets, holds, state, _ = row
-    positions = decode_positions(offsets), decode_positions(holds)
-    return Application(name, epoch, batch, _decode_fingerprints(fingerprints), *positions, _decode_checksums(state))
+    application, worker, epoch, batch, fingerprints, offsets, holds, state, _ = row
+    return StoredScope(
+        application,
+        worker,
+        epoch,
+        batch,
+        _decode_fingerprints(fingerprints),
+        decode_positions(offsets),
+        decode_positions(holds),
+        _decode_checksums(state),
+    )
 
 
-def store(connection: sqlite3.Connection, application: Application) -> None:
-    """Writes what is known of an application that was there before."""
-    row = (*application[:3], *map(_encode, application[3:]))
-    connection.execute("REPLACE INTO applications VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
+def store(connection: sqlite3.Connection, stored: StoredScope) -> None:
+    """Writes the row of a scope that `find` has returned."""
+    row = (*stored[:4], *map(_encode, stored[4:]))
+    statement = "REPLACE INTO application_scopes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    connection.execute(statement, (*row, checksum(*row)))
 
 
-def _find_or_create(connection: sqlite3.Connection, name: str) -> Application:
-    check_name(name, "application")
-    known = find(connection, name)
-    if known is None:
-        add(connection, Counters(applications=1))
-    return known or Application(name, 0, None, {}, {}, {}, {})
+def _find_or_create(connection: sqlite3.Connection, scope: Scope) -> StoredScope:
+    check_name(scope.application, "application")
+    if scope.worker is not None:
+        check_name(scope.worker, "worker")
+    stored = find(connection, scope)
+    if stored is None:
+        add(connection, Counters(application_scopes=1))
+    return stored or StoredScope(*_key(scope), 0, None, {}, {}, {}, {})
 
 
-def acquire(connection: sqlite3.Connection, name: str) -> int:
-    """Returns a new epoch for an application.
+def acquire(connection: sqlite3.Connection, scope: Scope, application_epoch: int | None) -> int:
+    """Returns a new epoch for a scope.
 
-    All applications draw from one counter that never goes back, so an instance of an application that was deleted and
-    made again does not pass for one of the new.
+    All scopes draw from one counter that never decreases. So an instance of an application that was deleted and created
+    again stays fenced, and an application that was acquired after its worker has a greater epoch than the worker.
     """
-    known = _find_or_create(connection, name)
+    if application_epoch is not None and _epoch(connection, Scope(scope.application)) != application_epoch:
+        raise _superseded(scope)
+    stored = _find_or_create(connection, scope)
     epoch = add(connection, Counters(epoch=1)).epoch
-    store(connection, known._replace(epoch=epoch))
+    store(connection, stored._replace(epoch=epoch))
     reach(ACQUIRE_BEFORE_COMMIT)
     return epoch
 
 
-def check_epoch(connection: sqlite3.Connection, name: str, epoch: int) -> Application:
-    """Returns the application if the epoch is its current one, else raises a `FencedError`."""
-    known = find(connection, name)
-    if known is None or not known.epoch:
-        message = f"application {name!r} was deleted, or no instance has ever acquired it"
+def check_epoch(connection: sqlite3.Connection, scope: Scope, epoch: int) -> StoredScope:
+    """Returns the row of a scope if the epoch is its current one, else raises a `FencedError`."""
+    stored = find(connection, scope)
+    if stored is None or not stored.epoch:
+        message = f"{scope} was deleted, or no instance has ever acquired it"
         raise FencedError(message, hint="start it again")
-    if known.epoch != epoch:
-        message = f"another instance of application {name!r} has taken over"
-        hint = f"an application has one instance; this one has epoch {epoch}, the other {known.epoch}"
+    if stored.epoch != epoch:
+        message = f"another instance of {scope} has taken over"
+        hint = f"one instance can write; this one has epoch {epoch}, the other {stored.epoch}"
         raise FencedError(message, hint=hint)
-    return known
+    if scope.worker is not None and _epoch(connection, Scope(scope.application)) > epoch:
+        raise _superseded(scope)
+    return stored
 
 
-def published(connection: sqlite3.Connection, name: str) -> Published | None:
-    """Returns the last batch that an application published."""
-    known = find(connection, name)
-    if known is None or known.batch is None:
+def _epoch(connection: sqlite3.Connection, scope: Scope) -> int:
+    stored = find(connection, scope)
+    return 0 if stored is None else stored.epoch
+
+
+def _superseded(scope: Scope) -> FencedError:
+    return FencedError(
+        f"application {scope.application!r} was acquired by another instance, which fences its workers",
+        hint=f"{scope} must be started by that instance",
+    )
+
+
+def published(connection: sqlite3.Connection, scope: Scope) -> Published | None:
+    """Returns the last batch that was published in a scope."""
+    stored = find(connection, scope)
+    if stored is None or stored.batch is None:
         return None
-    return Published(known.batch, known.fingerprints, named(connection, known.offsets))
+    return Published(stored.batch, stored.fingerprints, named(connection, stored.offsets))
 
 
-def state(connection: sqlite3.Connection, name: str) -> dict[str, bytes]:
-    """Returns what an application remembers."""
-    known = find(connection, name)
-    statement = "SELECT name, data FROM application_state WHERE application = ? ORDER BY name"
-    found: dict[str, bytes] = dict(connection.execute(statement, (name,)))
-    if {key: checksum(key, data) for key, data in found.items()} != (known.state if known else {}):
-        message = f"what application {name!r} remembers is damaged"
-        raise CorruptLogError(message, hint="restore the log from a copy")
-    return found
+def state(connection: sqlite3.Connection, scope: Scope) -> dict[str, bytes]:
+    """Returns the recorded state of a scope."""
+    stored = find(connection, scope)
+    statement = "SELECT name, data FROM application_state WHERE application = ? AND worker = ? ORDER BY name"
+    entries: dict[str, bytes] = dict(connection.execute(statement, _key(scope)))
+    if {key: checksum(key, data) for key, data in entries.items()} != (stored.state if stored else {}):
+        raise CorruptLogError(f"the recorded state of {scope} is damaged", hint="restore the log from a copy")
+    return entries
 
 
-def put_state(connection: sqlite3.Connection, known: Application, entries: Mapping[str, bytes]) -> Application:
-    """Writes what an application remembers, and returns the application as it must be stored then."""
-    rows = [(known.name, key, data) for key, data in entries.items()]
-    connection.executemany("REPLACE INTO application_state VALUES (?, ?, ?)", rows)
+def put_state(connection: sqlite3.Connection, stored: StoredScope, entries: Mapping[str, bytes]) -> StoredScope:
+    """Writes entries of the recorded state, and returns the row of the scope to be stored after that."""
+    rows = [(stored.application, stored.worker, key, data) for key, data in entries.items()]
+    connection.executemany("REPLACE INTO application_state VALUES (?, ?, ?, ?)", rows)
     reach(STATE_BEFORE_COMMIT)
     added = {key: checksum(key, data) for key, data in entries.items()}
-    return known._replace(state={**known.state, **added})
+    return stored._replace(state={**stored.state, **added})
 
 
-def hold(connection: sqlite3.Connection, name: str, offsets: Offsets, *, also: bool) -> None:
-    """Writes which records an application may still read again."""
-    known = _find_or_create(connection, name)
+def hold(connection: sqlite3.Connection, application: str, offsets: Offsets, *, also: bool) -> None:
+    """Writes the holds of an application."""
+    stored = _find_or_create(connection, Scope(application))
     resolved = resolve(connection, offsets)
     for topic, partition, offset in resolved:
         start = head(connection, topic, partition).start
         if offset < start:
             message = f"topic {topic.name!r}, partition {partition}: the records before offset {start} are deleted"
-            raise OffsetOutOfRangeError(message, hint=f"application {name!r} asks to keep those from {offset} on")
-    store(connection, known._replace(holds=merge(known.holds if also else {}, resolved)))
+            hint = f"application {application!r} requests to keep those from {offset} on"
+            raise OffsetOutOfRangeError(message, hint=hint)
+    store(connection, stored._replace(holds=merge(stored.holds if also else {}, resolved)))
     reach(HOLD_BEFORE_COMMIT)
 
 
-def release(connection: sqlite3.Connection, name: str) -> None:
-    """Forgets which records an application may still read again."""
-    known = find(connection, name)
-    if known is not None:
-        store(connection, known._replace(holds={}))
+def release(connection: sqlite3.Connection, application: str) -> None:
+    """Deletes the holds of an application."""
+    stored = find(connection, Scope(application))
+    if stored is not None:
+        store(connection, stored._replace(holds={}))
 
 
 def floors(connection: sqlite3.Connection) -> dict[tuple[int, int], int]:
-    """Returns, by topic and partition, the first offset that some application may still read."""
+    """Returns, by topic and partition, the first offset that an application may still read.
+
+    A partition may move from one worker of an application to another. Its reading position is the greatest of theirs.
+    """
+    read: dict[tuple[int, int], dict[str, int]] = {}
     result: dict[tuple[int, int], int] = {}
-    for known in _find_all(connection):
-        for positions in (known.offsets, known.holds):
-            for topic, partitions in positions.items():
-                for partition, offset in partitions.items():
-                    result[topic, partition] = min(offset, result.get((topic, partition), offset))
+    for stored in _find_all(connection):
+        for place, offset in _flat(stored.offsets):
+            positions = read.setdefault(place, {})
+            positions[stored.application] = max(offset, positions.get(stored.application, offset))
+        for place, offset in _flat(stored.holds):
+            result[place] = min(offset, result.get(place, offset))
+    for place, positions in read.items():
+        least = min(positions.values())
+        result[place] = min(least, result.get(place, least))
     return result
 
 
-def delete(connection: sqlite3.Connection, name: str) -> None:
-    """Forgets an application."""
-    if connection.execute("DELETE FROM applications WHERE name = ?", (name,)).rowcount:
-        add(connection, Counters(applications=-1))
-    connection.execute("DELETE FROM application_state WHERE application = ?", (name,))
-    groups.delete(connection, name, missing_ok=True)
-    drop_application(connection, name)
+def _flat(positions: Positions) -> Iterator[tuple[tuple[int, int], int]]:
+    for topic, partitions in positions.items():
+        for partition, offset in partitions.items():
+            yield (topic, partition), offset
+
+
+def delete(connection: sqlite3.Connection, application: str) -> None:
+    """Deletes all scopes of an application, its group and its views."""
+    deleted = connection.execute("DELETE FROM application_scopes WHERE application = ?", (application,)).rowcount
+    if deleted:
+        add(connection, Counters(application_scopes=-deleted))
+    connection.execute("DELETE FROM application_state WHERE application = ?", (application,))
+    groups.delete(connection, application, missing_ok=True)
+    drop_application(connection, application)

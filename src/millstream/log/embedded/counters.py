@@ -1,6 +1,6 @@
-"""How many topics, groups and applications there are, so that a row that is lost is missed.
+"""The numbers of topics, groups and scopes of applications, so that a lost row is detected.
 
-Other rows need no counting: a topic knows its partitions, a partition its blocks, an application its state.
+Other rows are not counted: a topic records its partitions, a partition its blocks, a scope its state.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from millstream.errors import CorruptLogError
 from millstream.log.embedded.checksums import checksum, verify
 
 _STATEMENT = """
-    UPDATE counters SET epoch = ?, topic_number = ?, topics = ?, consumer_groups = ?, applications = ?, checksum = ?
+    UPDATE counters SET epoch = ?, topic_number = ?, topics = ?, consumer_groups = ?, application_scopes = ?,
+    checksum = ?
 """
 
 
 class Counters(NamedTuple):
-    """The last epoch and the last number of a topic that were given, and how many rows tables have."""
+    """The last epoch and topic number that were assigned, and the numbers of rows of tables."""
 
     epoch: int = 0
     topic_number: int = 0
     topics: int = 0
     consumer_groups: int = 0
-    applications: int = 0
+    application_scopes: int = 0
 
 
 def create(connection: sqlite3.Connection) -> None:
@@ -46,21 +47,21 @@ def add(connection: sqlite3.Connection, added: Counters) -> Counters:
     return after
 
 
-def check(connection: sqlite3.Connection, table: str, *, without: str | None = None) -> None:
-    """Raises a `CorruptLogError` if a table has not as many rows as it should, or one of them is damaged.
+def check(connection: sqlite3.Connection, table: str, *absent: str) -> None:
+    """Raises a `CorruptLogError` if a table lacks rows, or one of them is damaged.
 
-    Who does not find a row, or wants all of them, calls this.
+    Called when a row is not found, or all rows are read.
 
     Args:
         connection: A connection that is in a transaction.
-        table: A table of which there is a counter. Its first column is a name, its last one a checksum.
-        without: A name that was not found, so must not be there.
+        table: A table with a counter. Its first columns are its key, its last one a checksum.
+        absent: A key that was not found, so no row may have it.
     """
     expected = getattr(_read(connection), table)
     what = table.replace("_", " ")
     rows = connection.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608
     for row in rows:
         verify(what, row[-1], *row[:-1])
-    if len(rows) != expected or any(row[0] == without for row in rows):
-        message = f"of the log's {expected} {what} only {len(rows)} are there, or they are in disorder"
+    if len(rows) != expected or (absent and any(row[: len(absent)] == absent for row in rows)):
+        message = f"the log has {len(rows)} of its {expected} {what}, or they are not in order"
         raise CorruptLogError(message, hint="restore the log from a copy")

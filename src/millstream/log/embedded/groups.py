@@ -18,7 +18,7 @@ AFTER_OFFSETS = declare("log.groups.after-offsets")
 def _find(connection: sqlite3.Connection, group: str) -> Positions | None:
     row = connection.execute("SELECT * FROM consumer_groups WHERE name = ?", (group,)).fetchone()
     if row is None:
-        check(connection, "consumer_groups", without=group)
+        check(connection, "consumer_groups", group)
         return None
     verify(f"consumer group {group!r}", row[-1], *row[:-1])
     return decode(row[1])

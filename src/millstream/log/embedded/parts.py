@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from millstream.core.failpoints import declare, reach
-from millstream.log.api import ChangesOf, Offsets, Publication, Published, Removed
+from millstream.log.api import ChangesOf, Offsets, Publication, Published, Removed, Scope
 from millstream.log.embedded import applications, compaction, publish, retention
 from millstream.log.embedded.database import Database, now_ms
 from millstream.views.integrity import begin_rebuild, end_rebuild, find_damaged
@@ -21,10 +21,10 @@ class EmbeddedApplications:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def acquire(self, application: str) -> int:
-        """Makes the caller the only instance of an application that can write, and returns its epoch."""
+    def acquire(self, scope: Scope, *, application_epoch: int | None = None) -> int:
+        """Makes the caller the only instance of a scope that can write, and returns its epoch."""
         with self._database.write() as connection:
-            return applications.acquire(connection, application)
+            return applications.acquire(connection, scope, application_epoch)
 
     def publish(self, publication: Publication) -> bool:
         """Writes all changes of a batch, once. Returns whether this call has written them."""
@@ -34,20 +34,20 @@ class EmbeddedApplications:
         reach(PUBLISH_AFTER_COMMIT)
         return written
 
-    def published(self, application: str) -> Published | None:
-        """Returns the last batch that an application published, if any."""
+    def published(self, scope: Scope) -> Published | None:
+        """Returns the last batch that was published in a scope, if any."""
         with self._database.read() as connection:
-            return applications.published(connection, application)
+            return applications.published(connection, scope)
 
-    def state(self, application: str) -> dict[str, bytes]:
-        """Returns the recorded state of an application, by name."""
+    def state(self, scope: Scope) -> dict[str, bytes]:
+        """Returns the recorded state of a scope, by name."""
         with self._database.read() as connection:
-            return applications.state(connection, application)
+            return applications.state(connection, scope)
 
-    def set_state(self, application: str, state: Mapping[str, bytes], epoch: int) -> None:
+    def set_state(self, scope: Scope, state: Mapping[str, bytes], epoch: int) -> None:
         """Records entries of the state outside of any batch."""
         with self._database.write() as connection:
-            stored = applications.check_epoch(connection, application, epoch)
+            stored = applications.check_epoch(connection, scope, epoch)
             applications.store(connection, applications.put_state(connection, stored, state))
 
     def delete(self, application: str) -> None:

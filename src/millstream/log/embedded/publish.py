@@ -21,20 +21,20 @@ AFTER_PROGRESS = declare("log.publish.after-progress")
 def publish(connection: sqlite3.Connection, publication: Publication, now: int) -> bool:
     """Writes a batch, unless it is there already. Returns whether it was written."""
     reach(BEGIN)
-    name = publication.application
-    known = applications.check_epoch(connection, name, publication.epoch)
-    if known.batch is not None and publication.batch <= known.batch:
-        if publication.batch == known.batch:
-            check_replay(publication, known.fingerprints)
+    application = publication.scope.application
+    stored = applications.check_epoch(connection, publication.scope, publication.epoch)
+    if stored.batch is not None and publication.batch <= stored.batch:
+        if publication.batch == stored.batch:
+            check_replay(publication, stored.fingerprints)
         return False
     append_all(connection, publication.appends, now)
     reach(AFTER_APPENDS)
-    apply_changes(connection, name, publication.views)
+    apply_changes(connection, application, publication.views)
     reach(AFTER_VIEWS)
     resolved = resolve(connection, publication.offsets)
-    groups.commit(connection, name, resolved)
-    known = applications.put_state(connection, known, publication.state)
-    offsets, fingerprints = merge(known.offsets, resolved), dict(publication.fingerprints)
-    applications.store(connection, known._replace(batch=publication.batch, fingerprints=fingerprints, offsets=offsets))
+    groups.commit(connection, application, resolved)
+    stored = applications.put_state(connection, stored, publication.state)
+    offsets, fingerprints = merge(stored.offsets, resolved), dict(publication.fingerprints)
+    applications.store(connection, stored._replace(batch=publication.batch, fingerprints=fingerprints, offsets=offsets))
     reach(AFTER_PROGRESS)
     return True

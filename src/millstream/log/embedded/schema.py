@@ -20,7 +20,7 @@ from millstream.log.embedded.failures import translate
 from millstream.views.tables import create_tables as create_view_tables
 
 APPLICATION_ID = 0x4D4C4C47
-VERSION = 2
+VERSION = 3
 
 # Larger pages write blocks faster, smaller ones single records and views: twice either way costs a fifth.
 PAGE_SIZE = 8192
@@ -74,28 +74,31 @@ CREATE TABLE consumer_groups (
     offsets BLOB NOT NULL,
     checksum INTEGER NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE applications (
-    name TEXT PRIMARY KEY,
+CREATE TABLE application_scopes (
+    application TEXT NOT NULL,
+    worker TEXT NOT NULL,
     epoch INTEGER NOT NULL,
     batch INTEGER,
     fingerprints BLOB NOT NULL,
     offsets BLOB NOT NULL,
     holds BLOB NOT NULL,
     state BLOB NOT NULL,
-    checksum INTEGER NOT NULL
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (application, worker)
 ) WITHOUT ROWID;
 CREATE TABLE application_state (
     application TEXT NOT NULL,
+    worker TEXT NOT NULL,
     name TEXT NOT NULL,
     data BLOB NOT NULL,
-    PRIMARY KEY (application, name)
+    PRIMARY KEY (application, worker, name)
 ) WITHOUT ROWID;
 CREATE TABLE counters (
     epoch INTEGER NOT NULL,
     topic_number INTEGER NOT NULL,
     topics INTEGER NOT NULL,
     consumer_groups INTEGER NOT NULL,
-    applications INTEGER NOT NULL,
+    application_scopes INTEGER NOT NULL,
     checksum INTEGER NOT NULL
 );
 """
@@ -179,5 +182,5 @@ def _recognize(connection: sqlite3.Connection, path: Path) -> None:
         hint = "move it away, or choose another data directory with MILLSTREAM_DATA"
         raise LogFormatError(f"{path} is not a log of Millstream", hint=hint)
     if version != VERSION:
-        hint = "install another version of Millstream, or choose another data directory with MILLSTREAM_DATA"
-        raise LogFormatError(f"{path} has format version {version}, but this is for version {VERSION}", hint=hint)
+        hint = "choose another data directory with MILLSTREAM_DATA, or use the version of Millstream that wrote it"
+        raise LogFormatError(f"{path} has format version {version}; this version reads {VERSION}", hint=hint)

@@ -45,7 +45,7 @@ def find(connection: sqlite3.Connection, name: str) -> StoredTopic:
     row = connection.execute("SELECT * FROM topics WHERE name = ?", (name,)).fetchone()
     if row is not None:
         return _read(row)
-    check(connection, "topics", without=name)
+    check(connection, "topics", name)
     names = [known for (known,) in connection.execute("SELECT name FROM topics ORDER BY name")]
     hint = suggestion(str(name), names) or (
         "create it first" if len(names) > 20 else f"the topics are: {', '.join(names)}" if names else "there are none"
@@ -92,7 +92,7 @@ def exists(connection: sqlite3.Connection, name: str) -> bool:
     check_name(name, "topic")
     if connection.execute("SELECT 1 FROM topics WHERE name = ?", (name,)).fetchone() is not None:
         return True
-    check(connection, "topics", without=name)
+    check(connection, "topics", name)
     return False
 
 

@@ -1,4 +1,4 @@
-"""Applications on a cluster: each writes by a transactional producer of its name, and has a journal.
+"""Applications on a cluster: each scope has a transactional producer and a journal of its own.
 
 Views are written to a database of this machine after the transaction. They may trail the topics by a batch, and never
 lead.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from millstream.core.names import check_name
-from millstream.errors import FencedError, UnknownGroupError, UnknownTopicError
-from millstream.log.api import ChangesOf, Publication, Published
+from millstream.errors import FencedError, LogError, UnknownGroupError, UnknownTopicError
+from millstream.log.api import ChangesOf, Publication, Published, Scope
 from millstream.log.kafka import groups, journal, topics
 from millstream.log.kafka.clients import Clients
 from millstream.log.kafka.instances import Instance
@@ -45,61 +46,70 @@ class KafkaApplications:
         self._producer = producer
         self._config = config
         self._lock = threading.RLock()
-        self._instances: dict[str, Instance] = {}
+        self._instances: dict[Scope, Instance] = {}
 
-    def acquire(self, application: str) -> int:
-        """Makes the caller the only instance of an application that can write, and returns its epoch."""
-        check_name(application, "application")
+    def acquire(self, scope: Scope, *, application_epoch: int | None = None) -> int:
+        """Makes the caller the only instance of a scope that can write, and returns its epoch."""
+        check_name(scope.application, "application")
+        if scope.worker is not None:
+            check_name(scope.worker, "worker")
         with self._lock:
-            instance = Instance(self._clients, self._readers, application, self._producer, self._config)
-            self._instances[application] = instance
-            self._views.begin(application, None if instance.last is None else instance.last.batch)
+            instance = Instance(self._clients, self._readers, scope, self._producer, self._config, application_epoch)
+            self._instances[scope] = instance
+            if scope.worker is None:
+                self._views.begin(scope.application, None if instance.last is None else instance.last.batch)
             return instance.epoch
 
     def publish(self, publication: Publication) -> bool:
         """Writes all changes of a batch, once. Returns whether this call has written them."""
-        with self._lock:
-            instance = self._instance(publication.application, publication.epoch)
+        scope = publication.scope
+        if scope.worker is not None and publication.views:
+            hint = "the driver derives views from changelogs"
+            raise LogError(f"{scope} cannot publish views: they are in a database of the driver's machine", hint=hint)
+        instance = self._instance(scope, publication.epoch)
+        with instance.lock:
             written = instance.publish(publication)
-            self._views.apply(publication)
+            if scope.worker is None:
+                self._views.apply(publication)
             return written
 
-    def published(self, application: str) -> Published | None:
-        """Returns the last batch that an application published, if any."""
-        instance = self._instances.get(application)
+    def published(self, scope: Scope) -> Published | None:
+        """Returns the last batch that was published in a scope, if any."""
+        instance = self._instances.get(scope)
         if instance is not None and instance.last is not None:  # no other instance writes until this one is fenced
             return instance.last
-        return journal.last_batch(self._clients, self._readers, application)
+        return journal.last_batch(self._clients, self._readers, scope)
 
-    def state(self, application: str) -> dict[str, bytes]:
-        """Returns the recorded state of an application, by name."""
-        return journal.memory(self._clients, self._readers, application).state
+    def state(self, scope: Scope) -> dict[str, bytes]:
+        """Returns the recorded state of a scope, by name."""
+        return journal.memory(self._clients, self._readers, scope).state
 
-    def set_state(self, application: str, state: Mapping[str, bytes], epoch: int) -> None:
+    def set_state(self, scope: Scope, state: Mapping[str, bytes], epoch: int) -> None:
         """Records entries of the state outside of any batch."""
-        with self._lock:
-            self._instance(application, epoch).remember(state)
+        instance = self._instance(scope, epoch)
+        with instance.lock:
+            instance.set_state(state)
 
-    def _instance(self, application: str, epoch: int) -> Instance:
-        instance = self._instances.get(application)
+    def _instance(self, scope: Scope, epoch: int) -> Instance:
+        instance = self._instances.get(scope)
         if instance is None or instance.epoch != epoch:
-            current = journal.memory(self._clients, self._readers, application).epoch
+            current = journal.memory(self._clients, self._readers, scope).epoch
             reason = "another instance of it has taken over" if current else "no instance has ever acquired it"
-            raise FencedError(f"application {application!r} cannot write: {reason}")
+            raise FencedError(f"{scope} cannot write: {reason}")
         return instance
 
     def delete(self, application: str) -> None:
-        """Deletes the journal, the group and the views of an application. Its topics stay."""
-        with self._lock:
-            self._instances.pop(application, None)
-        try:
-            topics.delete(self._clients, journal.name_of(application))
-        except UnknownTopicError:
-            pass
-        try:
+        """Deletes the journals, the group and the views of an application. Its topics stay."""
+        own = Scope(application)
+        workers = journal.memory(self._clients, self._readers, own).workers
+        # The application's journal lists the others, so it is deleted last.
+        for scope in [*(Scope(application, worker) for worker in workers), own]:
+            with self._lock:
+                self._instances.pop(scope, None)
+            with suppress(UnknownTopicError):
+                topics.delete(self._clients, journal.name_of(scope))
+        with suppress(UnknownGroupError):
             groups.delete(self._clients, application)
-        except UnknownGroupError:
-            pass
         self._views.drop(application)
 
     def close(self) -> None:
@@ -127,6 +137,6 @@ class KafkaViews:
     def repair(self, application: str, changes: ChangesOf, *, again: bool) -> None:
         """Rebuilds the views if the application ran on another machine, or they were lost or damaged."""
         self._local.give_up_damaged(application)
-        last, batch = self._applications.published(application), self._local.batch(application)
+        last, batch = self._applications.published(Scope(application)), self._local.batch(application)
         if last is not None and (batch is None or batch < last.batch - again):
             self._local.make(application, changes(None), last.batch - again)

@@ -20,6 +20,7 @@ from millstream.core.diagnostics import Check
 from millstream.errors import AuthenticationError, AuthorizationError, LogError, MillstreamError
 from millstream.log.kafka.clients import Clients
 from millstream.log.kafka.release import TRANSACTIONS, release_of, requests_of
+from millstream.log.kafka.topics import is_internal
 from millstream.log.opening import Cluster
 
 _PATIENCE = 10.0
@@ -231,7 +232,9 @@ def _topics(topics: Mapping[str, TopicMetadata], configs: Configs, brokers: int)
             [
                 name
                 for name, config in configs.items()
-                if name.endswith(("-changelog", "-progress")) and "compact" not in config.get("cleanup.policy", "")
+                if is_internal(name)
+                and not name.endswith("-repartition")
+                and "compact" not in config.get("cleanup.policy", "")
             ],
             "cleanup.policy=compact",
         ),

@@ -1,66 +1,118 @@
-"""The one instance of an application that may write, and how its batches come to be published once."""
+"""The only instance of a scope that can write, and how it publishes each batch once."""
 
 from __future__ import annotations
 
+import threading
+import time
 import uuid
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from millstream.errors import BrokerError, FencedError
-from millstream.log.api import Append, Offsets, Publication, Published
+from millstream.log.api import Append, Offsets, Publication, Published, Scope
 from millstream.log.kafka import journal, topics
 from millstream.log.kafka.clients import Clients
 from millstream.log.kafka.journal import MARKERS, MEMORY
 from millstream.log.kafka.reading import Readers
-from millstream.log.kafka.transactions import IndefiniteError, ShutOutError, Transactions, Written
+from millstream.log.kafka.transactions import IndefiniteError, JournalRecord, ShutOutError, Transactions
 from millstream.log.replays import check_replay
 
 _ATTEMPTS = 5
+_FENCED_AT_ONCE = 8
+
+
+def transactional_id(scope: Scope) -> str:
+    """Returns the transactional id of a scope. No application has a name with a colon."""
+    return scope.application if scope.worker is None else f"{scope.application}:{scope.worker}"
 
 
 class Instance:
-    """An instance of an application. Making one shuts those before it out.
+    """An instance of a scope. To create one fences the earlier ones, and those of all workers of an application.
+
+    A worker and the next instance of its application may be acquired at the same time. The worker is registered in the
+    journal first; then it fences its id and reads the epoch of the application. The application writes its epoch first;
+    then it reads which workers are registered and fences their ids. So either the application fences the worker, or the
+    worker reads the new epoch.
 
     Args:
-        clients: Makes producers.
-        readers: Reads the journal.
-        application: Which application.
+        clients: Creates producers.
+        readers: Reads journals.
+        scope: The application or worker.
         settings: More settings of the producer.
-        config: Of the topics of applications.
+        config: The configuration of internal topics.
+        application_epoch: The epoch that the application must have.
+
+    Raises:
+        FencedError: The application has another epoch.
     """
 
     def __init__(
         self,
         clients: Clients,
         readers: Readers,
-        application: str,
+        scope: Scope,
         settings: Mapping[str, Any],
         config: Mapping[str, str],
+        application_epoch: int | None = None,
     ) -> None:
+        self.lock = threading.Lock()
         self._clients = clients
         self._readers = readers
-        self._application = application
+        self._scope = scope
         self._settings = settings
-        journal.make(clients, application, config)
+        journal.create(clients, Scope(scope.application), config)
+        current = self._application()
+        self._started_by = current.instance
+        if application_epoch is not None and current.epoch != application_epoch:
+            raise self._superseded()
+        if scope.worker is not None:
+            journal.create(clients, scope, config)
+            if scope.worker not in current.workers:
+                journal.register(clients, scope)
         self._begin()
         self._name = uuid.uuid4().hex
-        self.epoch = journal.memory(clients, readers, application).epoch + 1
+        # A reset deletes the journal: epochs that start at the current time exceed those of before.
+        self.epoch = (journal.memory(clients, readers, scope).epoch or int(time.time() * 1000)) + 1
         self._acquired = False
-        self._write([Written(MEMORY, *journal.epoch_record(self.epoch, self._name))])
+        self._write([JournalRecord(MEMORY, *journal.epoch_record(self.epoch, self._name))])
         self._acquired = True
+        if scope.worker is None:
+            self._fence_workers()
 
     def _begin(self) -> None:
-        """Makes a producer, which ends what an earlier one of its name had begun; only then is the journal sure."""
-        self._transactions = Transactions(self._clients, self._application, self._settings)
-        self.last = journal.last_batch(self._clients, self._readers, self._application)
+        """Creates a producer, which ends the open transaction of an earlier one. Only then is the journal complete."""
+        own = self._scope.worker is None
+        # Other workers write to the same internal topics, so their open transactions may hide a commit for long.
+        more: dict[str, Any] = {} if own else {"patience": 0.0}
+        self._transactions = Transactions(
+            self._clients, transactional_id(self._scope), self._settings, group=self._scope.application, **more
+        )
+        if not own and self._application().instance != self._started_by:
+            raise self._superseded()
+        self.last = journal.last_batch(self._clients, self._readers, self._scope)
         self._is_sure = True
+
+    def _application(self) -> journal.Memory:
+        return journal.memory(self._clients, self._readers, Scope(self._scope.application))
+
+    def _superseded(self) -> FencedError:
+        return FencedError(
+            f"application {self._scope.application!r} was acquired by another instance, which fences its workers",
+            hint=f"{self._scope} must be started by that instance",
+        )
+
+    def _fence_workers(self) -> None:
+        scopes = [Scope(self._scope.application, worker) for worker in self._application().workers]
+        with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:
+            list(pool.map(lambda scope: Transactions(self._clients, transactional_id(scope), self._settings), scopes))
 
     def publish(self, publication: Publication) -> bool:
         """Publishes a batch, unless it has been published.
 
         Raises:
             FencedError: Another instance has taken over.
-            NonDeterministicError: It was published with other results.
+            NonDeterministicError: The batch was published with other results.
         """
         for _attempt in range(_ATTEMPTS):
             if not self._is_sure:
@@ -72,33 +124,35 @@ class Instance:
                 return False
             offsets = {**(last.offsets if last is not None else {}), **publication.offsets}
             now = Published(publication.batch, dict(publication.fingerprints), offsets)
-            records = [Written(MARKERS, journal.BATCH, journal.marker(now))]
-            records += [Written(MEMORY, *record) for record in journal.state_records(publication.state)]
+            records = [JournalRecord(MARKERS, journal.BATCH, journal.marker(now))]
+            records += [JournalRecord(MEMORY, *record) for record in journal.state_records(publication.state)]
             if self._commit(records, publication.appends, publication.offsets):
                 self.last = now
                 return True
-        raise BrokerError(f"batch {publication.batch} of application {self._application!r} cannot be committed")
+        raise BrokerError(f"batch {publication.batch} of {self._scope} cannot be committed")
 
-    def remember(self, state: Mapping[str, bytes]) -> None:
-        """Writes small things to the journal."""
-        self._write([Written(MEMORY, *record) for record in journal.state_records(state)])
+    def set_state(self, state: Mapping[str, bytes]) -> None:
+        """Writes entries of the recorded state to the journal."""
+        self._write([JournalRecord(MEMORY, *record) for record in journal.state_records(state)])
 
-    def _write(self, records: list[Written]) -> None:
+    def _write(self, records: list[JournalRecord]) -> None:
         for _attempt in range(_ATTEMPTS):
             if not self._is_sure:
                 self._begin_again()
             if self._commit(records):
                 return
-        raise BrokerError(f"the journal of application {self._application!r} cannot be written")
+        raise BrokerError(f"the journal of {self._scope} cannot be written")
 
-    def _commit(self, records: list[Written], appends: Iterable[Append] = (), offsets: Offsets | None = None) -> bool:
-        """Writes a transaction; returns whether it is there for sure. Else the journal is to be asked before all else.
+    def _commit(
+        self, records: list[JournalRecord], appends: Iterable[Append] = (), offsets: Offsets | None = None
+    ) -> bool:
+        """Writes a transaction. Returns False if its result is unknown; then the journal must be read first.
 
-        Whatever else goes wrong in it, the same holds for whoever tries again.
+        The same holds after any exception.
         """
         self._is_sure = False
         try:
-            topic = journal.name_of(self._application)
+            topic = journal.name_of(self._scope)
             self._transactions.write(appends, (topic, records), offsets, self._owns)
         except (IndefiniteError, ShutOutError):
             return False
@@ -106,20 +160,23 @@ class Instance:
         return True
 
     def _owns(self, topic: str) -> bool:
-        return topic.startswith(f"{self._application}-") and topics.is_internal(topic)
+        """Returns whether only this instance writes to a topic."""
+        if self._scope.worker is not None:
+            return topic == journal.name_of(self._scope)
+        return topic.startswith(f"{self._scope.application}-") and topics.is_internal(topic)
 
     def _begin_again(self) -> None:
-        """A producer that was shut out may have been so by the clock alone; the journal knows whether by another.
+        """Creates another producer, unless another instance has taken over.
 
-        Whether the last transaction was committed is in the journal, too, once a new producer has ended it. A reset
-        makes the journal anew, and epochs begin again: then it is another instance, with a lower epoch, or none. The
-        former producer is let go with all that it has queued: a commit that was given up may still be on its way, and
-        must not go without what was in it.
+        A producer is also fenced when its transaction times out, so only the journal tells whether another instance has
+        taken over. After a reset, the journal has another instance or none. The new producer ends the last transaction,
+        so the journal then shows whether it was committed. The former producer is discarded with its queue: a commit
+        that was given up may still be sent, and must not be sent without its records.
         """
-        known = journal.memory(self._clients, self._readers, self._application)
-        if known.instance != self._name and (self._acquired or known.epoch >= self.epoch):
+        current = journal.memory(self._clients, self._readers, self._scope)
+        if current.instance != self._name and (self._acquired or current.epoch >= self.epoch):
             raise FencedError(
-                f"another instance of application {self._application!r} has taken over",
+                f"another instance of {self._scope} has taken over",
                 hint="one application id, one running instance",
             )
         self._begin()

@@ -1,8 +1,9 @@
-"""The journal of an application: a topic that says which batch was the last one, and what is remembered.
+"""The journal of a scope: a topic with its published batches, its epoch and its recorded state.
 
 It is compacted, and has two partitions. The first has a *marker* for each batch, written in the transaction of the
-batch: whoever reads what is committed finds the last one at its end. The second has the small things that an
-application remembers, by name, and the *epoch* of the instance that may write.
+batch, so its last committed record is the marker of the last batch. The second has the recorded state, by name, and the
+*epoch* of the instance that can write. The journal of an application also lists all of its workers there: their
+transactional ids are fenced when the application is acquired.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
+from confluent_kafka import KafkaError, KafkaException
 
 from millstream.errors import UnknownTopicError
-from millstream.log.api import Published
+from millstream.log.api import Published, Scope
 from millstream.log.kafka import positions, topics
 from millstream.log.kafka.clients import Clients
 from millstream.log.kafka.reading import Readers
@@ -22,12 +24,13 @@ MARKERS, MEMORY = 0, 1
 BATCH = b"batch"
 _EPOCH = b"epoch"
 _STATE = b"state."
+_WORKER = b"worker."
 _TAIL = 8
 _CONFIG = {"cleanup.policy": "compact", "segment.ms": "3600000", "min.cleanable.dirty.ratio": "0.1"}
 
 
 class _Marker(msgspec.Struct, array_like=True):
-    """What a marker says."""
+    """The value of a marker."""
 
     batch: int
     fingerprints: dict[str, tuple[int, bytes]]
@@ -39,51 +42,76 @@ _decode = msgspec.msgpack.Decoder(_Marker).decode
 
 
 class Memory(NamedTuple):
-    """What an application remembers.
+    """The content of the second partition.
 
     Attributes:
-        epoch: That of the instance that may write, 0 if there was none yet.
-        instance: A name of that instance, which no other has.
-        state: Small things, by name.
+        epoch: The epoch of the instance that can write, 0 before the first one.
+        instance: The unique name of that instance.
+        state: The recorded state, by name.
+        workers: In the journal of an application, the names of all workers that were ever acquired.
     """
 
     epoch: int
     instance: str
     state: dict[str, bytes]
+    workers: list[str]
 
 
-def name_of(application: str) -> str:
-    """The topic of an application's journal."""
-    return f"{application}-progress"
+def name_of(scope: Scope) -> str:
+    """Returns the topic of a journal. The dot keeps it apart from the journal of any application."""
+    own = f"{scope.application}-progress"
+    return own if scope.worker is None else f"{own}.{scope.worker}"
 
 
-def make(clients: Clients, application: str, config: Mapping[str, str]) -> None:
-    """Makes the journal, if it is not there, with what is said of all topics of applications."""
+def create(clients: Clients, scope: Scope, config: Mapping[str, str]) -> None:
+    """Creates the journal, if it does not exist, with the configuration of internal topics."""
     try:
-        topics.count_of(clients, name_of(application))
+        topics.count_of(clients, name_of(scope))
     except UnknownTopicError:
-        topics.create(clients, name_of(application), 2, {**config, **_CONFIG})
+        topics.create(clients, name_of(scope), 2, {**config, **_CONFIG})
+
+
+def register(clients: Clients, scope: Scope) -> None:
+    """Adds a worker to the list in the journal of its application.
+
+    It is no part of a transaction: an open one would hide the records of other workers behind it.
+    """
+    errors: list[KafkaError | None] = []
+    producer = clients.plain_producer()
+    producer.produce(
+        name_of(Scope(scope.application)),
+        b"",
+        _WORKER + (scope.worker or "").encode(),
+        MEMORY,
+        on_delivery=lambda error, _message: errors.append(error),
+    )
+    producer.flush(clients.timeout)
+    what = f"{scope} cannot be registered"
+    if not errors:
+        raise clients.silence(what)
+    if errors[0] is not None:
+        raise clients.failure(KafkaException(errors[0]), what)
 
 
 def marker(published: Published) -> bytes:
-    """The marker of a batch."""
+    """Returns the marker of a batch."""
     offsets = [(topic, partition, offset) for (topic, partition), offset in published.offsets.items()]
     return _encode(_Marker(published.batch, dict(published.fingerprints), offsets))
 
 
 def epoch_record(epoch: int, instance: str) -> tuple[bytes, bytes]:
-    """The key and value that say which instance may write."""
+    """Returns the record of the instance that can write."""
     return _EPOCH, f"{epoch} {instance}".encode("ascii")
 
 
 def state_records(state: Mapping[str, bytes]) -> list[tuple[bytes, bytes]]:
-    """The keys and values for things to remember."""
+    """Returns the records of entries of the state."""
     return [(_STATE + name.encode(), value) for name, value in state.items()]
 
 
-def last_batch(clients: Clients, readers: Readers, application: str) -> Published | None:
-    """The last batch that was committed, if any."""
-    topic = name_of(application)
+def last_batch(clients: Clients, readers: Readers, scope: Scope) -> Published | None:
+    """Returns the last committed batch, if any."""
+    topic = name_of(scope)
     try:
         start, end = (
             positions.starts(clients, [topic])[topic][MARKERS],
@@ -95,22 +123,22 @@ def last_batch(clients: Clients, readers: Readers, application: str) -> Publishe
     while start < end:
         values = readers.read(topic, MARKERS, max(start, end - width), end)["value"]
         if len(values):
-            found = _decode(values[-1].as_py())
-            offsets = {(name, partition): offset for name, partition, offset in found.offsets}
-            return Published(found.batch, found.fingerprints, offsets)
+            last = _decode(values[-1].as_py())
+            offsets = {(name, partition): offset for name, partition, offset in last.offsets}
+            return Published(last.batch, last.fingerprints, offsets)
         if end - width <= start:
             break
         width *= 8
     return None
 
 
-def memory(clients: Clients, readers: Readers, application: str) -> Memory:
-    """What an application remembers."""
-    topic = name_of(application)
+def memory(clients: Clients, readers: Readers, scope: Scope) -> Memory:
+    """Returns the content of the second partition of a journal."""
+    topic = name_of(scope)
     try:
         start, end = positions.starts(clients, [topic])[topic][MEMORY], positions.ends(clients, [topic])[topic][MEMORY]
     except UnknownTopicError:
-        return Memory(0, "", {})
+        return Memory(0, "", {}, [])
     table = readers.read(topic, MEMORY, start, end)
     last = dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
     state = {
@@ -119,4 +147,5 @@ def memory(clients: Clients, readers: Readers, application: str) -> Memory:
         if key.startswith(_STATE) and value is not None
     }
     epoch, _space, instance = (last.get(_EPOCH) or b"0").decode("ascii").partition(" ")
-    return Memory(int(epoch), instance, state)
+    workers = sorted(key.removeprefix(_WORKER).decode() for key in last if key.startswith(_WORKER))
+    return Memory(int(epoch), instance, state, workers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -22,7 +23,9 @@ from millstream.log.api import Offsets, Topic
 from millstream.log.kafka.clients import Clients, code_of
 from millstream.log.topic_config import check_partitions
 
-_INTERNAL = ("-changelog", "-repartition", "-progress")
+_INTERNAL = re.compile(r".+-(changelog|repartition|progress(\..+)?)")
+"""A journal of a worker ends in ``-progress.WORKER``."""
+
 _POLL = 0.02
 _BROKERS_OWN = "__"
 
@@ -205,8 +208,8 @@ def _refused(clients: Clients, error: KafkaException, name: str) -> LogError | C
 
 
 def is_internal(name: str) -> bool:
-    """Kafka does not know whose topic it is; the names of an application's own topics end like this."""
-    return name.endswith(_INTERNAL)
+    """Returns whether a topic belongs to an application. Kafka does not record that, so its name decides."""
+    return _INTERNAL.fullmatch(name) is not None
 
 
 def _until(clients: Clients, true: Callable[[], bool], what: str) -> None:

@@ -50,7 +50,7 @@ _MOMENT = 1.0
 _PATIENCE = 2.0
 
 
-class Written(NamedTuple):
+class JournalRecord(NamedTuple):
     """A record for the application's own journal: partition, key and value."""
 
     partition: int
@@ -79,13 +79,25 @@ class Transactions:
 
     Args:
         clients: Makes the producer.
-        name: Of the transactions. Who comes later with the same name shuts this one out.
+        name: The transactional id. A later producer with the same id fences this one.
         settings: More settings of the producer.
+        group: The consumer group to which offsets are committed; by default that of the same name.
+        patience: Seconds to wait until a commit is visible in topics that others write to.
     """
 
-    def __init__(self, clients: Clients, name: str, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        clients: Clients,
+        name: str,
+        settings: Mapping[str, Any],
+        *,
+        group: str | None = None,
+        patience: float = _MOMENT,
+    ) -> None:
         self._clients = clients
         self._name = name
+        self._group_id = group or name
+        self._patience = patience
         self._producer: Producer = clients.producer(name, {**SETTINGS, **settings})
         self._group: Any = None
         try:
@@ -96,7 +108,7 @@ class Transactions:
     def write(
         self,
         appends: Iterable[Append],
-        journal: tuple[str, list[Written]] | None = None,
+        journal: tuple[str, list[JournalRecord]] | None = None,
         offsets: Offsets | None = None,
         own: Callable[[str], bool] = _nobody,
     ) -> None:
@@ -177,7 +189,7 @@ class Transactions:
     def _send_offsets(self, offsets: Offsets) -> None:
         if self._group is None:
             # Asked of a consumer that has lost its broker, it may never be told; so it is asked once, and kept.
-            consumer = self._clients.consumer(self._name, {})
+            consumer = self._clients.consumer(self._group_id, {})
             self._group = consumer.consumer_group_metadata()
             consumer.close()
         places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
@@ -234,7 +246,7 @@ class Transactions:
             while (waited := time.monotonic() - begun) < self._clients.timeout:
                 seen = positions.ask(self._clients, wanted)
                 hidden = [topic for topic, partition in wanted if seen[topic, partition] < written[topic, partition]]
-                if not hidden or (waited > _MOMENT and not any(map(own, hidden))):
+                if not hidden or (waited > self._patience and not any(map(own, hidden))):
                     return
                 time.sleep(_POLL)
         except LogError as error:

@@ -32,7 +32,7 @@ class LocalViews:
 
     def apply(self, publication: Publication) -> None:
         """Writes what a batch changes in views, once. It is called again for a batch that is run again."""
-        name = publication.application
+        name = publication.scope.application
         known = self.batch(name)
         if known is None and not publication.views:
             return
