@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import SHOP, Inside, Run, make_shop
 
-from millstream.log import ProducerRecord, open_log
+from millstream.log import ProducerRecord, Scope, open_log
 from millstream.runtime.start.application_state import ApplicationState
 from millstream.runtime.start.instance_lock import lock_application
 
@@ -223,7 +223,7 @@ def test_a_reset_to_an_offset(own_shop: Run) -> None:
 def test_a_checkpoint_in_another_storage_is_deleted_by_hand(own_shop: Run, data: Path) -> None:
     with open_log(data) as log:
         moved = ApplicationState(checkpoint_location="s3a://bucket/shop")
-        log.applications.set_state("shop", moved.dump(), log.applications.acquire("shop"))
+        log.applications.set_state(Scope("shop"), moved.dump(), log.applications.acquire(Scope("shop")))
     for options in ([], ["--execute", "--yes"]):
         result = own_shop("reset", "shop", *options)
         assert (result.code, result.out) == (1, "")

@@ -251,7 +251,7 @@ def test_a_replay_that_another_has_shut_out_says_so_in_a_line(
     publish = EmbeddedApplications.publish
 
     def late(applications: EmbeddedApplications, publication: Any) -> bool:
-        applications.acquire(publication.application)  # the other one begins
+        applications.acquire(publication.scope)  # the other one begins
         return publish(applications, publication)
 
     monkeypatch.setattr(EmbeddedApplications, "publish", late)

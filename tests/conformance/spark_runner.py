@@ -25,7 +25,7 @@ from typing import Any, Literal, Protocol, cast
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be loaded from anywhere
 
 from millstream import App, MillstreamError, Record
-from millstream.log import open_log
+from millstream.log import Scope, open_log
 from millstream.log.api import Append, Log
 from millstream.log.blocks import Block, decode_headers, encode
 from millstream.log.opening import log_location
@@ -320,7 +320,7 @@ def _unread(log: Log, application: str, topics: list[str]) -> dict[str, int]:
 
     What a batch wrote and how far it read become visible together, so if there is nothing unread, nothing is to come.
     """
-    published = log.applications.published(application)
+    published = log.applications.published(Scope(application))
     read = {} if published is None else published.offsets
     lags = {topic: end - read.get((topic, 0), 0) for topic, (end,) in log.ends(topics).items()}
     return {topic: lag for topic, lag in lags.items() if lag > 0}

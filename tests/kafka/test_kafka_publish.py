@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from tests.kafka.opening import open_kafka_log
 from tests.unit.log.helpers import rows
-from tests.unit.log.test_publish import publication
+from tests.unit.log.test_publish import FIRST, SECOND, publication
+from tests.unit.views.test_local_views import ROWS
 
 from millstream.dev.broker import Broker
-from millstream.errors import BrokerError, FencedError, NonDeterministicError, RecordRefusedError
+from millstream.errors import BrokerError, FencedError, LogError, NonDeterministicError, RecordRefusedError
 from millstream.log import Append, Log, ProducerRecord, Publication, Scope
 from millstream.log.blocks import encode
 from millstream.log.kafka import KafkaLog, positions
@@ -185,3 +186,96 @@ def test_what_is_remembered_outside_of_batches(log: KafkaLog, other: KafkaLog) -
     assert other.applications.published(Scope("app")) is None
     assert log.groups() == []
     assert values(log) == ["v"]
+
+
+def test_two_workers_publish_in_turn_to_the_group_of_their_application(log: KafkaLog, other: KafkaLog) -> None:
+    driver = log.applications.acquire(Scope("app"))
+    workers = {FIRST: log.applications, SECOND: other.applications}
+    epochs = {scope: applications.acquire(scope, application_epoch=driver) for scope, applications in workers.items()}
+    for batch in (1, 2):
+        for partition, (scope, applications) in enumerate(workers.items()):
+            offsets = {("in", partition): batch + 10 * partition}
+            assert applications.publish(publication(epochs[scope], batch, scope=scope, offsets=offsets))
+    assert log.applications.publish(publication(driver, 1, offsets={}, state={"plan": b"own"}))
+    assert values(log) == ["v"] * 5
+    assert log.committed("app") == {("in", 0): 2, ("in", 1): 12}
+    assert log.groups() == ["app"]
+    assert other.applications.published(FIRST) == (2, {"out": (1, b"v")}, {("in", 0): 2})
+    assert log.applications.published(SECOND) == (2, {"out": (1, b"v")}, {("in", 1): 12})
+    assert other.applications.published(Scope("app")) == (1, {"out": (1, b"v")}, {})
+    assert other.applications.state(FIRST) == {"plan": b"2"}
+    assert other.applications.state(Scope("app")) == {"plan": b"own"}
+    assert all(topic.internal for topic in log.topics() if topic.name not in {"in", "out"})
+
+
+def test_a_worker_is_fenced_by_its_next_instance_alone(log: KafkaLog, other: KafkaLog) -> None:
+    old, beside = log.applications.acquire(FIRST), log.applications.acquire(SECOND)
+    assert log.applications.publish(publication(old, 1, scope=FIRST))
+    new = other.applications.acquire(FIRST)
+    assert new > old
+    with pytest.raises(FencedError, match="another instance of worker 'w1' of application 'app' has taken over"):
+        log.applications.publish(publication(old, 2, scope=FIRST))
+    with pytest.raises(FencedError):
+        log.applications.set_state(FIRST, {"plan": b"old"}, old)
+    assert not other.applications.publish(publication(new, 1, scope=FIRST))
+    assert other.applications.publish(publication(new, 2, b"w", scope=FIRST))
+    assert log.applications.publish(publication(beside, 1, b"x", scope=SECOND))
+    assert values(log) == ["v", "w", "x"]
+
+
+def test_acquiring_an_application_fences_all_its_workers(log: KafkaLog, other: KafkaLog) -> None:
+    first = log.applications.acquire(Scope("app"))
+    epochs = {scope: log.applications.acquire(scope, application_epoch=first) for scope in (FIRST, SECOND)}
+    assert log.applications.publish(publication(epochs[FIRST], 1, scope=FIRST))
+    second = other.applications.acquire(Scope("app"))
+    assert second > first
+    for scope, epoch in epochs.items():  # one has published before, the other has not
+        with pytest.raises(FencedError, match="application 'app' was acquired by another instance"):
+            log.applications.publish(publication(epoch, 2, scope=scope))
+    with pytest.raises(FencedError, match="application 'app' was acquired by another instance"):
+        log.applications.acquire(FIRST, application_epoch=first)
+    epoch = other.applications.acquire(FIRST, application_epoch=second)
+    assert not other.applications.publish(publication(epoch, 1, scope=FIRST))
+    assert other.applications.publish(publication(epoch, 2, b"w", scope=FIRST))
+    assert values(log) == ["v", "w"]
+
+
+def test_a_worker_whose_transaction_is_open_is_fenced_with_its_application(log: KafkaLog, broker: Broker) -> None:
+    log.applications.acquire(FIRST)
+    stopped = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "app:w1", "log_level": 0})
+    stopped.init_transactions(30)
+    stopped.begin_transaction()
+    stopped.produce("out", b"open", b"k", partition=0)
+    stopped.flush()
+    epoch = log.applications.acquire(Scope("app"))
+    assert log.applications.publish(publication(epoch, 1))
+    assert values(log) == ["v"], "the open transaction was aborted"
+    with pytest.raises(KafkaException):
+        stopped.commit_transaction(30)
+
+
+def test_an_unknown_scope_has_nothing(log: KafkaLog) -> None:
+    log.applications.acquire(Scope("app"))
+    assert log.applications.published(FIRST) is None
+    assert log.applications.state(FIRST) == {}
+    with pytest.raises(FencedError, match="no instance has ever acquired it"):
+        log.applications.publish(publication(1, 1, scope=FIRST))
+
+
+def test_a_worker_publishes_no_views(log: KafkaLog) -> None:
+    epoch = log.applications.acquire(FIRST)
+    with pytest.raises(LogError, match="worker 'w1' of application 'app' cannot publish views"):
+        log.applications.publish(publication(epoch, 1, scope=FIRST, views=ROWS))
+
+
+def test_deleting_an_application_deletes_the_journals_of_its_workers(log: KafkaLog, other: KafkaLog) -> None:
+    old = log.applications.acquire(FIRST)
+    log.applications.publish(publication(old, 1, scope=FIRST))
+    other.applications.acquire(Scope("app"))
+    other.applications.delete("app")
+    assert [topic.name for topic in log.topics()] == ["in", "out"]
+    assert other.applications.published(FIRST) is None
+    assert other.applications.state(FIRST) == {}
+    assert other.applications.acquire(FIRST) > old
+    with pytest.raises(FencedError):
+        log.applications.publish(publication(old, 2, scope=FIRST))

@@ -13,7 +13,7 @@ from tests.unit.log.helpers import in_child
 from millstream import App, col, tumbling
 from millstream.core.failpoints import EXIT_STATUS, arm
 from millstream.errors import IncompatibleTopologyError, ProcessingError, SetupError
-from millstream.log import Log, ProducerRecord, open_log
+from millstream.log import Log, ProducerRecord, Scope, open_log
 from millstream.runtime.admin import migrate, reset
 from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.start.application_state import read_state
@@ -47,7 +47,7 @@ def values(log: Log, topic: str) -> list[bytes]:
 
 def everything(log: Log) -> tuple[Any, Any, Any]:
     """What a refused start must leave as it is."""
-    return log.topics(), log.applications.state("shop"), log.ends(topic.name for topic in log.topics())
+    return log.topics(), log.applications.state(Scope("shop")), log.ends(topic.name for topic in log.topics())
 
 
 # ----- global tables -----------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from millstream.errors import (
     UnknownStoreError,
     UnknownTopicError,
 )
-from millstream.log import Log, ProducerRecord, open_log
+from millstream.log import Log, ProducerRecord, Scope, open_log
 from millstream.runtime.admin import migrate, reset
 from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.publish.committer import Committer
@@ -150,12 +150,12 @@ def test_an_incompatible_topology_is_refused_before_anything_is_touched(tmp_path
     fill(log)
     with InProcessRun(topology(tmp_path)) as run:
         run.run()
-    before = everything(log), log.applications.state("shop")
+    before = everything(log), log.applications.state(Scope("shop"))
     app = App("shop", config={"state.dir": str(tmp_path)})
     app.stream("clicks", value=str).group_by_key().reduce(lambda a, b: a + b, store="words").to_stream().to("words")
     with pytest.raises(IncompatibleTopologyError, match=r"words \(of clicks-reduce\): incompatible"):
         InProcessRun(app)
-    assert (everything(log), log.applications.state("shop")) == before
+    assert (everything(log), log.applications.state(Scope("shop"))) == before
 
 
 def test_another_number_of_tasks_is_refused(tmp_path: Path) -> None:
@@ -608,7 +608,7 @@ def test_a_function_of_the_read_stage_that_does_not_return_is_named(tmp_path: Pa
     )
     assert "raise task.timeout.ms" in (raised.value.hint or "")
     with open_log(tmp_path) as log:
-        assert log.applications.published("stuck") is None
+        assert log.applications.published(Scope("stuck")) is None
 
 
 # ----- checkpoints elsewhere -------------------------------------------------------------------------------------
@@ -651,7 +651,9 @@ def test_a_checkpoint_that_was_recorded_as_a_file_url_is_found(tmp_path: Path) -
         run.run()
     place = tmp_path / "applications" / "shop" / "checkpoint"
     log.applications.set_state(
-        "shop", ApplicationState(checkpoint_location=f"file://{place}").dump(), log.applications.acquire("shop")
+        Scope("shop"),
+        ApplicationState(checkpoint_location=f"file://{place}").dump(),
+        log.applications.acquire(Scope("shop")),
     )
     with InProcessRun(topology(tmp_path)) as run:
         assert run.checkpoint.directory == place
@@ -665,9 +667,9 @@ def moved(directory: Path, place: str) -> tuple[Log, dict[str, bytes]]:
     with InProcessRun(topology(directory)) as run:
         run.run()
     log.applications.set_state(
-        "shop", ApplicationState(checkpoint_location=place).dump(), log.applications.acquire("shop")
+        Scope("shop"), ApplicationState(checkpoint_location=place).dump(), log.applications.acquire(Scope("shop"))
     )
-    return log, log.applications.state("shop")
+    return log, log.applications.state(Scope("shop"))
 
 
 @pytest.mark.parametrize("place", ["s3a://bucket/shop", "hdfs://name-node:8020/shop", "dbfs:/shop"])
@@ -678,7 +680,7 @@ def test_reset_refuses_where_it_cannot_delete_the_checkpoint(tmp_path: Path, pla
         with pytest.raises(SetupError, match=f"cannot be deleted from here: {place}") as raised:
             reset("shop", state_dir=str(tmp_path), dry_run=dry_run)
         assert "then reset with checkpoint_gone=True (--checkpoint-gone)" in (raised.value.hint or "")
-    assert (log.applications.state("shop"), log.topics()) == (known, topics)
+    assert (log.applications.state(Scope("shop")), log.topics()) == (known, topics)
     said = reset("shop", state_dir=str(tmp_path), checkpoint_gone=True)
     assert f"left the checkpoint {place}, which should be gone" in said
     assert read_state(log, "shop") == ApplicationState(reset_to="earliest")
@@ -693,7 +695,7 @@ def test_migrate_refuses_where_it_cannot_tell_whether_there_is_a_checkpoint(tmp_
         with pytest.raises(SetupError, match="cannot be made beside s3a://bucket/shop") as raised:
             migrate(topology(tmp_path, **config), dry_run=dry_run)
         assert "set checkpoint.location to another directory" in (raised.value.hint or "")
-    assert log.applications.state("shop") == known
+    assert log.applications.state(Scope("shop")) == known
     other = {"checkpoint.location": "s3a://bucket/another"}
     assert "the next start begins a new checkpoint s3a://bucket/another" in migrate(topology(tmp_path, **other))
     assert read_state(log, "shop").checkpoint_location == "s3a://bucket/another"
@@ -724,7 +726,7 @@ def test_at_most_once_is_refused_where_nobody_can_tell_which_batch_was_begun(tmp
     with pytest.raises(SetupError, match="cannot be at_most_once with its checkpoint in s3a://bucket/shop") as raised:
         topology(tmp_path, **config).start()
     assert "which batch was begun is looked up there" in (raised.value.hint or "")
-    assert log.applications.state("shop") == {}
+    assert log.applications.state(Scope("shop")) == {}
     assert {topic.name for topic in log.topics()} == {"orders", "customers", "clicks"}
 
 

@@ -12,7 +12,7 @@ import pytest
 from millstream import App
 from millstream.core.partitioning import partition_for
 from millstream.errors import SetupError
-from millstream.log import ProducerRecord, open_log
+from millstream.log import ProducerRecord, Scope, open_log
 from millstream.runtime.admin import migrate, reset
 from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.messages import TaskInput, unpack
@@ -167,7 +167,7 @@ def test_every_reader_refuses_application_state_of_another_format(tmp_path: Path
     app = counting(tmp_path)
     with InProcessRun(app) as run:
         run.run()
-        run.log.applications.set_state("counting", {"format": b"1"}, run.application.epoch)
+        run.log.applications.set_state(Scope("counting"), {"format": b"1"}, run.application.epoch)
     readers: list[Callable[[], object]] = [
         lambda: InProcessRun(app),
         lambda: migrate(app),

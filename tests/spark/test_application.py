@@ -32,7 +32,7 @@ from millstream.errors import (
     RunError,
     UnknownStoreError,
 )
-from millstream.log import Log, ProducerRecord, open_log
+from millstream.log import Log, ProducerRecord, Scope, open_log
 from millstream.runtime.admin import migrate
 from millstream.runtime.handle import Handle
 from millstream.runtime.lifecycle import State
@@ -437,7 +437,7 @@ def test_ctrl_c_stops_a_script_and_leaves_nothing_behind(tmp_path: Path, log: Lo
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     deadline = time.monotonic() + 150
-    while log.applications.published("script") is None and time.monotonic() < deadline:
+    while log.applications.published(Scope("script")) is None and time.monotonic() < deadline:
         time.sleep(0.1)
     os.kill(process.pid, signal.SIGINT)
     started = time.monotonic()
@@ -484,7 +484,7 @@ def test_ctrl_c_in_the_middle_of_a_long_batch_gives_it_up(
     path.write_text(textwrap.dedent(SLOW))
     command = [sys.executable, str(path), str(tmp_path), where]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0)
-    _wait_for(lambda: log.applications.published("slow") is not None, process)
+    _wait_for(lambda: log.applications.published(Scope("slow")) is not None, process)
     log.produce("in", [ProducerRecord(b"k", b"before", 2), ProducerRecord(b"k", b"slow", 3)])
     _wait_for((tmp_path / "begun").exists, process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
@@ -510,7 +510,7 @@ def test_ctrl_c_does_not_wait_for_spark_to_start(tmp_path: Path, log: Log) -> No
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=STOP_SECONDS)
     assert (process.returncode, out.splitlines()[-1], err) == (0, "the script ends", "")
-    assert log.applications.published("script") is None
+    assert log.applications.published(Scope("script")) is None
     _wait_until_none_mentions(str(tmp_path))
 
 

@@ -243,11 +243,12 @@ def migrate(
     --execute the steps are only printed.
     """
     from millstream.cli.loading import load
+    from millstream.log import Scope
     from millstream.runtime import admin
 
     app = load(target, _configuration(context, config, data))
     with open_data(app.config["state.dir"], config=app.config) as log:
-        if log.applications.published(app.id) is None:
+        if log.applications.published(Scope(app.id)) is None:
             raise CommandError(
                 f"application {app.id!r} has nothing to migrate: it has not published a batch yet",
                 hint="run it; or, if its topology has changed since its first start: millstream reset",

@@ -22,11 +22,13 @@ groups = typer.Typer(no_args_is_help=True, help="Consumer groups and application
 @command(groups, "list", "millstream groups list", "millstream groups list --output json")
 def list_(data: Data = None, output: Output = "table") -> None:
     """Lists the groups with their lag. Each application is a group of the same name."""
+    from millstream.log import Scope
+
     with open_data(data) as log:
         rows = []
         for name in log.groups():
             offsets = _progress(log, name)
-            kind = "consumer" if log.applications.published(name) is None else "application"
+            kind = "consumer" if log.applications.published(Scope(name)) is None else "application"
             topics = sorted({topic for topic, *_ in offsets})
             lag = sum(row[4] for row in offsets)
             rows.append([name, kind, _listed(topics) if output == "table" else topics, lag])
@@ -46,13 +48,15 @@ def describe(
 
     The lag is in offsets. On a cluster, not every offset is a record: transaction markers have offsets, too.
     """
+    from millstream.log import Scope
+
     with open_data(data) as log:
         names = log.groups()
         if name not in names:
             hint = suggestion(name, names) or (f"the groups are: {', '.join(names)}" if names else "there are none")
             raise UnknownGroupError(f"there is no group {name!r}", hint=hint)
         rows = _progress(log, name)
-        published = log.applications.published(name)
+        published = log.applications.published(Scope(name))
     if published is not None and output == "table":
         print_text(f"application {name}, last batch {published.batch}\n")
     print_rows(["Topic", "Partition", "Offset", "End", "Lag"], rows, output)

@@ -57,10 +57,11 @@ def check_application(log: Log, application: str) -> ApplicationState:
         CommandError: The application has never run on this log.
         SetupError: Another version of Millstream wrote its state.
     """
+    from millstream.log import Scope
     from millstream.runtime.start.application_state import ApplicationState
 
     check_name(application, "application")
-    entries = log.applications.state(application)
+    entries = log.applications.state(Scope(application))
     if not entries:
         hint = suggestion(application, log.groups()) or "millstream groups list shows the applications that have run"
         raise CommandError(f"there is no application {application!r} here", hint=hint)

@@ -198,9 +198,11 @@ class _Stores:
 
 
 def _opened(data: str | None, application: str) -> _Stores:
+    from millstream.log import Scope
+
     with open_data(data) as log:
         state = check_application(log, application)
-        has_run = log.applications.published(application) is not None
+        has_run = log.applications.published(Scope(application)) is not None
     plan: dict[str, Any] = {} if state.started_plan is None else state.started_plan["stores"]
     queryable = [name for name in state.queryable_stores or [] if name in plan]
     location = location_of(data)

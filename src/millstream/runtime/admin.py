@@ -14,7 +14,7 @@ import msgspec
 
 from millstream.core.names import check_name
 from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError, suggestion
-from millstream.log import Log, Offsets
+from millstream.log import Log, Offsets, Scope
 from millstream.log.opening import LogLocation, log_location, open_location
 from millstream.plan.compare import Comparison
 from millstream.plan.side import BEGIN_AGAIN
@@ -91,7 +91,7 @@ def reset(
     steps = []
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(open_location(place, create=False))
-        if not log.applications.state(application_id) and not directory.exists():
+        if not log.applications.state(Scope(application_id)) and not directory.exists():
             raise SetupError(f"there is no application {application_id!r} in {place}")
         stack.enter_context(lock_application(directory, application_id))
         state = read_state(log, application_id)
@@ -123,8 +123,8 @@ def reset(
         if not dry_run:
             (directory / "identity").unlink(missing_ok=True)
             log.applications.delete(application_id)
-            epoch = log.applications.acquire(application_id)
-            log.applications.set_state(application_id, ApplicationState(reset_to=begin).dump(), epoch)
+            epoch = log.applications.acquire(Scope(application_id))
+            log.applications.set_state(Scope(application_id), ApplicationState(reset_to=begin).dump(), epoch)
     return steps if dry_run else _as_done(steps)
 
 
@@ -138,7 +138,9 @@ def _own_topics(log: Log, application: str) -> list[str]:
     """The internal topics of an application, without those of applications whose id has its id as a prefix."""
     begin = f"{application}-"
     others = [
-        group for group in log.groups() if group.startswith(begin) and log.applications.published(group) is not None
+        group
+        for group in log.groups()
+        if group.startswith(begin) and log.applications.published(Scope(group)) is not None
     ]
     return [
         topic.name
@@ -164,17 +166,17 @@ def _forgotten(application: str, place: LogLocation) -> list[str]:
 def _shut_out(log: Log, application: str, place: LogLocation) -> None:
     """Fences other instances. The lock of another machine is not visible here, but its publications are."""
     if place.cluster is None:
-        log.applications.acquire(application)
+        log.applications.acquire(Scope(application))
         return
-    before = log.applications.published(application)
+    before = log.applications.published(Scope(application))
     time.sleep(_LOOK_SECONDS)
-    after = log.applications.published(application)
+    after = log.applications.published(Scope(application))
     if after is not None and after != before:
         raise AlreadyRunningError(
             f"application {application!r} is running elsewhere: it has just published batch {after.batch}",
             hint="stop that instance first",
         )
-    log.applications.acquire(application)
+    log.applications.acquire(Scope(application))
 
 
 def migrate(app: ApplicationDefinition, *, keep: Collection[str] = (), dry_run: bool = False) -> list[str]:
@@ -204,7 +206,7 @@ def migrate(app: ApplicationDefinition, *, keep: Collection[str] = (), dry_run: 
     place = log_location(config)
     directory = directory_of(place, application)
     with open_location(place, create=False) as log, lock_application(directory, application):
-        state, published = read_state(log, application), log.applications.published(application)
+        state, published = read_state(log, application), log.applications.published(Scope(application))
         if published is None or state.tasks is None:
             raise SetupError(
                 f"application {application!r} has nothing to migrate in {place}: it has published nothing yet",
@@ -245,7 +247,7 @@ def migrate(app: ApplicationDefinition, *, keep: Collection[str] = (), dry_run: 
                 started_plan=plain(topology),
                 restored_cells={task: cells.get(task, b"") for task in range(state.tasks)},
             )
-            log.applications.set_state(application, facts.dump(), log.applications.acquire(application))
+            log.applications.set_state(Scope(application), facts.dump(), log.applications.acquire(Scope(application)))
             forget_rows(program, log, [spec for spec in stores_of(topology) if spec.name in {*empty, *added}])
     return steps if dry_run else _as_done(steps)
 

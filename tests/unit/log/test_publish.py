@@ -13,6 +13,9 @@ from millstream.log import Append, Publication, Scope
 from millstream.log.blocks import encode
 from millstream.log.embedded import EmbeddedLog
 
+FIRST, SECOND = Scope("app", "w1"), Scope("app", "w2")
+"""Two workers."""
+
 
 @pytest.fixture(autouse=True)
 def topics(log: EmbeddedLog) -> None:
@@ -155,3 +158,78 @@ def test_bad_application_names_are_refused(log: EmbeddedLog) -> None:
         log.applications.acquire(Scope("no/slash"))
     with pytest.raises(InvalidNameError):
         log.cleanup.hold("no/slash", {})
+
+
+def test_two_workers_publish_in_turn_to_the_group_of_their_application(log: EmbeddedLog) -> None:
+    applications = log.applications
+    epochs = {scope: applications.acquire(scope) for scope in (Scope("app"), FIRST, SECOND)}
+    for batch in (1, 2):
+        for partition, scope in enumerate((FIRST, SECOND)):
+            offsets = {("in", partition): batch + 10 * partition}
+            assert applications.publish(publication(epochs[scope], batch, scope=scope, offsets=offsets))
+    assert applications.publish(publication(epochs[Scope("app")], 1, offsets={}, state={"plan": b"own"}))
+    assert rows(log, "out") == [(number, "k", "v") for number in range(5)]
+    assert log.committed("app") == {("in", 0): 2, ("in", 1): 12}
+    assert log.groups() == ["app"]
+    assert applications.published(FIRST) == (2, {"out": (1, b"v")}, {("in", 0): 2})
+    assert applications.published(SECOND) == (2, {"out": (1, b"v")}, {("in", 1): 12})
+    assert applications.published(Scope("app")) == (1, {"out": (1, b"v")}, {})
+    assert (applications.state(FIRST), applications.state(Scope("app"))) == ({"plan": b"2"}, {"plan": b"own"})
+
+
+def test_a_worker_is_fenced_by_its_next_instance_alone(log: EmbeddedLog) -> None:
+    applications = log.applications
+    old, beside = applications.acquire(FIRST), applications.acquire(SECOND)
+    assert applications.publish(publication(old, 1, scope=FIRST))
+    new = applications.acquire(FIRST)
+    assert new > old
+    with pytest.raises(FencedError, match="another instance of worker 'w1' of application 'app' has taken over"):
+        applications.publish(publication(old, 2, scope=FIRST))
+    with pytest.raises(FencedError):
+        applications.set_state(FIRST, {"plan": b"old"}, old)
+    assert not applications.publish(publication(new, 1, scope=FIRST))
+    assert applications.publish(publication(new, 2, scope=FIRST))
+    assert applications.publish(publication(beside, 1, scope=SECOND))
+
+
+def test_acquiring_an_application_fences_all_its_workers(log: EmbeddedLog) -> None:
+    applications = log.applications
+    first = applications.acquire(Scope("app"))
+    epochs = {scope: applications.acquire(scope, application_epoch=first) for scope in (FIRST, SECOND)}
+    for scope, epoch in epochs.items():
+        assert applications.publish(publication(epoch, 1, scope=scope))
+    second = applications.acquire(Scope("app"))
+    for scope, epoch in epochs.items():
+        with pytest.raises(FencedError, match="application 'app' was acquired by another instance"):
+            applications.publish(publication(epoch, 2, scope=scope))
+    with pytest.raises(FencedError, match="application 'app' was acquired by another instance"):
+        applications.acquire(FIRST, application_epoch=first)
+    epoch = applications.acquire(FIRST, application_epoch=second)
+    assert not applications.publish(publication(epoch, 1, scope=FIRST))
+    assert applications.publish(publication(epoch, 2, scope=FIRST))
+    assert log.ends(["out"]) == {"out": [3]}
+
+
+def test_an_unknown_scope_has_nothing(log: EmbeddedLog) -> None:
+    log.applications.acquire(Scope("app"))
+    assert log.applications.published(FIRST) is None
+    assert log.applications.state(FIRST) == {}
+    with pytest.raises(FencedError, match="no instance has ever acquired it"):
+        log.applications.publish(publication(1, 1, scope=FIRST))
+
+
+def test_deleting_an_application_deletes_its_workers(log: EmbeddedLog) -> None:
+    epoch = log.applications.acquire(FIRST)
+    log.applications.publish(publication(epoch, 1, scope=FIRST))
+    log.applications.delete("app")
+    assert log.applications.published(FIRST) is None
+    assert log.applications.state(FIRST) == {}
+    with pytest.raises(FencedError):
+        log.applications.publish(publication(epoch, 2, scope=FIRST))
+    assert log.applications.acquire(FIRST) > epoch
+
+
+def test_the_name_of_a_worker_is_checked(log: EmbeddedLog) -> None:
+    for name in ("", "no/slash"):
+        with pytest.raises(InvalidNameError):
+            log.applications.acquire(Scope("app", name))

@@ -130,6 +130,15 @@ def test_what_an_application_has_not_read_yet_stays(log: EmbeddedLog) -> None:
     assert offsets(log) == []
 
 
+def test_a_partition_that_another_worker_reads_now_is_kept_from_its_position_on(log: EmbeddedLog) -> None:
+    fill(log, {"retention.ms": "0"})
+    for worker, offset in (("w1", 3), ("w2", 7)):
+        scope = Scope("app", worker)
+        log.applications.publish(Publication(scope, log.applications.acquire(scope), 1, offsets={("t", 0): offset}))
+    log.cleanup.apply_retention(now=1_000)
+    assert offsets(log) == [7, 8, 9]
+
+
 def test_the_offsets_of_a_plain_group_hold_nothing(log: EmbeddedLog) -> None:
     fill(log, {"retention.ms": "0"})
     log.commit_offsets("group", {("t", 0): 2})

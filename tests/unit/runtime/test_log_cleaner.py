@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.log import Log, ProducerRecord, open_log
+from millstream.log import Log, ProducerRecord, Scope, open_log
 from millstream.log.api import Publication
 from millstream.runtime.publish.log_cleanup import LogCleaner
 
@@ -25,12 +25,12 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 def publish(log: Log, upkeep: LogCleaner, epoch: int, batch: int, end: int) -> None:
-    log.applications.publish(Publication("app", epoch, batch, offsets={PLACE: end}))
+    log.applications.publish(Publication(Scope("app"), epoch, batch, offsets={PLACE: end}))
     upkeep.batch({PLACE: end})
 
 
 def test_records_that_are_not_read_or_may_be_read_again_stay(log: Log) -> None:
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     upkeep = LogCleaner(log, "app", 0, {PLACE: 0})
     upkeep.round()
     assert log.starts(["in"]) == {"in": [0]}
@@ -44,7 +44,7 @@ def test_records_that_are_not_read_or_may_be_read_again_stay(log: Log) -> None:
 
 
 def test_an_application_that_starts_again_keeps_what_its_last_batch_read(log: Log) -> None:
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     upkeep = LogCleaner(log, "app", 0, {PLACE: 0})
     publish(log, upkeep, epoch, 0, 10)
     publish(log, upkeep, epoch, 1, 20)
@@ -52,7 +52,7 @@ def test_an_application_that_starts_again_keeps_what_its_last_batch_read(log: Lo
     again = LogCleaner(log, "app", 0, {PLACE: 0})
     again.round()
     assert log.starts(["in"]) == {"in": [10]}
-    publish(log, again, log.applications.acquire("app"), 2, 30)
+    publish(log, again, log.applications.acquire(Scope("app")), 2, 30)
     again.round()
     assert log.starts(["in"]) == {"in": [20]}
 
@@ -69,7 +69,7 @@ def test_compacted_topics_are_compacted_when_they_have_doubled(log: Log) -> None
 
 
 def test_it_runs_in_the_background_until_it_is_stopped(log: Log) -> None:
-    epoch = log.applications.acquire("app")
+    epoch = log.applications.acquire(Scope("app"))
     upkeep = LogCleaner(log, "app", 1, {PLACE: 0})
     upkeep.start()
     publish(log, upkeep, epoch, 0, 10)

@@ -12,7 +12,7 @@ import pytest
 
 from millstream import App
 from millstream.errors import MillstreamError, QueryError, RunError
-from millstream.log import Log, ProducerRecord, open_log
+from millstream.log import Log, ProducerRecord, Scope, open_log
 from millstream.runtime.execution import Execution, Observer, Progress
 from millstream.runtime.handle import Handle
 from millstream.runtime.in_process.execution import InProcessExecution
@@ -64,7 +64,7 @@ def test_a_paused_application_publishes_nothing_until_it_is_resumed(app: App, lo
     handle.pause()
     with handle.start():
         assert not handle.wait(0.3)
-        assert log.applications.published("supervised") is None
+        assert log.applications.published(Scope("supervised")) is None
         handle.resume()
         while handle.metrics()["sources"]["in"]["lag"]:
             assert not handle.wait(0.01)

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.views.harness import key_value, open_
 
 from millstream.errors import CorruptViewError, LogFormatError
-from millstream.log.api import Publication
+from millstream.log.api import Publication, Scope
 from millstream.state.spec import ChangelogRecord
 from millstream.views.changes import change_of
 from millstream.views.reader import ViewDatabase
@@ -30,7 +30,7 @@ ROWS = [change_of(key_value(), 0, [ChangelogRecord(b"key %d" % number, b"value",
 def test_a_damaged_view_is_forgotten_and_made_anew(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "views.db"
     local = views.LocalViews(path)
-    local.apply(Publication("app", 1, 4, views=ROWS))
+    local.apply(Publication(Scope("app"), 1, 4, views=ROWS))
     local.give_up_damaged("app")
     assert local.batch("app") == 4
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -49,7 +49,7 @@ def test_a_damaged_view_is_forgotten_and_made_anew(tmp_path: Path, damage: str) 
 
 def test_a_damaged_batch_is_as_good_as_none(tmp_path: Path) -> None:
     local = views.LocalViews(tmp_path / "views.db")
-    local.apply(Publication("app", 1, 4, views=ROWS))
+    local.apply(Publication(Scope("app"), 1, 4, views=ROWS))
     with closing(sqlite3.connect(tmp_path / "views.db", isolation_level=None)) as connection:
         connection.execute("UPDATE view_batches SET batch = 5")
     assert local.batch("app") is None

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from millstream.errors import LogError
+from millstream.log.api import Scope
 from millstream.runtime.clock import SYSTEM_CLOCK, Clock
 from millstream.runtime.execution import Progress
 from millstream.runtime.messages import TaskResult
@@ -48,7 +49,7 @@ class Metrics:
         self._last_end = self._clock.monotonic()
         self.last_records = 0
         self.waiting = 0
-        published = application.log.applications.published(application.id)
+        published = application.log.applications.published(Scope(application.id))
         first = application.first.offsets
         positions = {(topic, part): offset for topic, row in first.items() for part, offset in enumerate(row)}
         positions |= {} if published is None else dict(published.offsets)

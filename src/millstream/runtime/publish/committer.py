@@ -12,7 +12,7 @@ import numpy as np
 from millstream import errors
 from millstream.core.failpoints import declare, reach
 from millstream.errors import MillstreamError, NonDeterministicError, RunError
-from millstream.log.api import Append, Log, Publication
+from millstream.log.api import Append, Log, Publication, Scope
 from millstream.log.blocks import Block, decode, decode_headers
 from millstream.log.replays import FORM
 from millstream.plan.stateless import Repartition, Sink
@@ -53,7 +53,7 @@ class Committer:
         topology = program.topology
         self._internal = {topology.topic_of(node) for node in topology.plan.of_type(Repartition)}
         self._new_views = [spec for spec in stores_of(topology) if program.has_view(spec)]
-        published = log.applications.published(topology.application_id)
+        published = log.applications.published(Scope(topology.application_id))
         self._published = -1 if published is None else published.batch
         self._facts = facts_of(topology, program.complete_changelogs)
         self._bounds = read_state(log, topology.application_id).bounds or {}
@@ -81,7 +81,7 @@ class Committer:
             bounds = self._bounds.setdefault(topic, {})
             bounds[partition] = max(bound, bounds.get(partition, bound))
         publication = Publication(
-            application=self._program.topology.application_id,
+            scope=Scope(self._program.topology.application_id),
             epoch=self._epoch,
             batch=self._base + batch,
             appends=appends,

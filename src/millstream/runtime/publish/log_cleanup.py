@@ -7,7 +7,7 @@ import threading
 from collections.abc import Collection
 
 from millstream.errors import LogError
-from millstream.log.api import Cleanup, Log, Offsets
+from millstream.log.api import Cleanup, Log, Offsets, Scope
 
 _COMPACT_RECORDS = 10_000
 """A topic is compacted again when it has twice the records that the last compaction left, and so many more."""
@@ -34,7 +34,7 @@ class LogCleaner:
         self._application = application
         self._interval = interval_ms / 1000
         self._passing = passing
-        published = log.applications.published(application)
+        published = log.applications.published(Scope(application))
         read = {} if published is None else published.offsets
         unread = {partition: offset for partition, offset in first.items() if partition not in read}
         if unread and log.cleanup is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from millstream.errors import MillstreamError, OffsetOutOfRangeError, QueryError, RunError
+from millstream.log.api import Scope
 from millstream.runtime.batches.control import Control, PlannerSettings
 from millstream.runtime.batches.pacing import Pacing
 from millstream.runtime.batches.task_schedule import TaskSchedule
@@ -166,7 +167,7 @@ class MicroBatchExecution:
             return False
         self._checked_batches = batches
         application = self._application
-        published = application.log.applications.published(application.id)
+        published = application.log.applications.published(Scope(application.id))
         read = {} if published is None else published.offsets
 
         def reaches(bounds: dict[str, list[int]]) -> bool:

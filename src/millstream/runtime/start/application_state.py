@@ -13,7 +13,7 @@ from typing import Any, Self, TypeAlias
 import msgspec
 
 from millstream.errors import SetupError
-from millstream.log.api import Log
+from millstream.log.api import Log, Scope
 from millstream.runtime.batches.batch_end import BatchEnd
 
 FORMAT = 3
@@ -116,4 +116,4 @@ def read_state(log: Log, application: str) -> ApplicationState:
     Raises:
         SetupError: Another version of Millstream wrote it.
     """
-    return ApplicationState.load(application, log.applications.state(application))
+    return ApplicationState.load(application, log.applications.state(Scope(application)))

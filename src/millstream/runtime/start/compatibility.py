@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from millstream.log.api import Log, Published
+from millstream.log.api import Log, Published, Scope
 from millstream.plan.compare import Change, Comparison, compare
 from millstream.plan.fingerprint import PlainPlan, essence, to_dict
 from millstream.plan.side import BEGIN_AGAIN
@@ -34,7 +34,7 @@ def compare_with_last(topology: Topology, state: ApplicationState, log: Log, che
         log: The log.
         checkpoint: Path or URL of the checkpoint.
     """
-    published = log.applications.published(topology.application_id)
+    published = log.applications.published(Scope(topology.application_id))
     old = state.published_plan
     comparison = compare(topology.plan if old is None else old, topology.plan)
     if old is not None and published is not None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from millstream.config import Config
 from millstream.core.failpoints import declare, reach
 from millstream.errors import BrokerError, IncompatibleTopologyError, SetupError
-from millstream.log.api import Log
+from millstream.log.api import Log, Scope
 from millstream.log.opening import log_location, open_location
 from millstream.plan.side import BEGIN_AGAIN
 from millstream.runtime.batches.batch_end import BatchEnd
@@ -115,7 +115,7 @@ class PreparedApplication:
         """The end of the batch that the checkpoint has begun and the log has not published; None if there is none."""
         offsets = self.local_checkpoint / "offsets"
         number = last_batch(offsets)
-        published = self.log.applications.published(self.id)
+        published = self.log.applications.published(Scope(self.id))
         if number < 0 or (published is not None and published.batch >= number + self.base):
             return None
         return BatchEnd.from_json((offsets / str(number)).read_text(encoding="utf-8").splitlines()[-1])
@@ -142,10 +142,10 @@ class PreparedApplication:
             restores=_restorable(topology, state),
             cells={task: cells for task, cells in sorted(state.restored_cells.items()) if cells},
         )
-        published = self.log.applications.published(self.id)
+        published = self.log.applications.published(Scope(self.id))
         self.lost = self._check_plan(state, config)
         identity = check_identity(self.id, state, published, self.checkpoint, self.directory)
-        self.epoch = self.log.applications.acquire(self.id)
+        self.epoch = self.log.applications.acquire(Scope(self.id))
         reach(ACQUIRED)
         self.program = replace(self.program, complete_changelogs=complete_changelogs(self.program.logged, state))
         if state.published_plan is not None:
@@ -166,7 +166,7 @@ class PreparedApplication:
             checkpoint_identity=identity,
             checkpoint_location=recorded(self.checkpoint, self.directory, goes_along=self.place.cluster is None),
         )
-        self.log.applications.set_state(self.id, started.dump(), self.epoch)
+        self.log.applications.set_state(Scope(self.id), started.dump(), self.epoch)
         reach(RECORDED)
 
     def _tasks(self, state: ApplicationState, config: Config, counts: dict[str, int]) -> int:
@@ -183,7 +183,7 @@ class PreparedApplication:
 
     def _is_run_again(self) -> bool:
         """Whether the last published batch will be run again: the checkpoint does not contain its commit."""
-        published = self.log.applications.published(self.id)
+        published = self.log.applications.published(Scope(self.id))
         local = local_path(self.checkpoint)
         if published is None or local is None:
             return False

@@ -8,7 +8,7 @@ from typing import Any
 
 from millstream.config import offset_reset
 from millstream.errors import SetupError
-from millstream.log.api import Log
+from millstream.log.api import Log, Scope
 from millstream.plan.fingerprint import PlainPlan
 from millstream.plan.sources import Source
 from millstream.plan.topics import reads
@@ -118,7 +118,7 @@ class StartPositions:
             for partition in range(len(self._ends[topic]))
         }
         by_time = self._log.offsets_for_times(times) if times else {}
-        published = self._log.applications.published(self._application)
+        published = self._log.applications.published(Scope(self._application))
         committed = self._log.committed(self._application) | dict(published.offsets if published is not None else {})
 
         def begin(topic: str, partition: int) -> int:
