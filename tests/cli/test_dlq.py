@@ -258,6 +258,6 @@ def test_a_replay_that_another_has_shut_out_says_so_in_a_line(
     told = millstream("dlq", "replay", "dead", "--execute", "--yes")
     assert (told.code, told.out) == (1, "")
     assert told.err.splitlines() == [
-        "error: another replay of topic 'dead' has taken over; this one had put back 0",
-        "hint: what was put back stays so, and the other replay goes on from there",
+        "error: another replay of topic 'dead' has taken over; this one had replayed 0 records",
+        "hint: replayed records stay, and the other replay continues from there",
     ]

@@ -37,7 +37,7 @@ GOOD = [
 ]
 
 BAD = [
-    ("topics create orders", 1, "there is a topic 'orders' already"),
+    ("topics create orders", 1, "topic 'orders' exists already"),
     ("topics list --outptu json", 2, "No such option: --outptu"),
     ("topics describe ordrs", 1, "there is no topic 'ordrs'"),
     ("topics delete ordrs --yes", 1, "there is no topic 'ordrs'"),

@@ -79,7 +79,7 @@ def test_an_application_that_is_far_behind_is_told(
     (check,) = retention(millstream)
     assert (check["status"], check["found"]) == (
         "ok",
-        f"no application is far behind; one that begins anew finds less: orders keeps {limit}",
+        f"no application is far behind; a new one reads only what is kept: orders keeps {limit}",
     )
     produce(data, "orders", *[6] * 9)
     (check,) = retention(millstream)

@@ -39,7 +39,7 @@ def test_a_table_that_is_piped_is_plain_and_aligned(millstream: Run) -> None:
 def test_a_topic_is_made_once(millstream: Run) -> None:
     assert millstream("topics", "create", "orders", "-p", "2").code == 0
     again = millstream("topics", "create", "orders")
-    assert again == (1, "", "error: there is a topic 'orders' already\nhint: --if-not-exists leaves it unchanged\n")
+    assert again == (1, "", "error: topic 'orders' exists already\nhint: --if-not-exists leaves it unchanged\n")
     assert millstream("topics", "create", "orders", "--if-not-exists").err == "topic orders has 2 partitions\n"
 
 

@@ -145,7 +145,7 @@ def test_records_that_are_deleted_before_they_are_read(broker: Broker, log: Kafk
             copying(make()).run(until_caught_up=True)
     end = log.ends(["in"])["in"][0]
     log.delete_records({("in", 0): end - 2})
-    with pytest.raises(OffsetOutOfRangeError, match=rf"begins at offset {end - 2}: the records from 2 to"):
+    with pytest.raises(OffsetOutOfRangeError, match=rf"starts at offset {end - 2}: the records from 2 to"):
         copying(make()).run(until_caught_up=True)
     app = copying(make(**{"data.loss.handler": "continue"}))
     with app.start() as handle:

@@ -132,7 +132,7 @@ def test_topics_are_made_looked_at_and_deleted(millstream: Run, log: KafkaLog) -
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("create in", "there is a topic 'in' already"),
+        ("create in", "topic 'in' exists already"),
         ("create new -c replication.factor=3", "topic 'new': "),
         ("create new -c replication.factor=many", "replication.factor: 'many' is not a whole number"),
         ("create new -c cleanup.policy=shred", "topic 'new': "),
@@ -557,7 +557,7 @@ def test_a_doctor_finds_a_cluster_well(command: Run, log: KafkaLog, broker: Brok
     assert re.fullmatch(r"[\d.]+, with librdkafka [\d.]+", found["confluent-kafka"][0]["found"])
     assert re.fullmatch(r"1 broker, controller \d+, cluster id \S+", found["cluster"][0]["found"])
     assert found["authentication"][0]["found"] == "PLAINTEXT"
-    assert found["authorisation"][0]["found"] == "topics that the user may see: 4"
+    assert found["authorisation"][0]["found"] == "topics that are visible to the user: 4"
 
 
 def test_a_doctor_compares_clocks_if_it_may_write(
@@ -570,7 +570,7 @@ def test_a_doctor_compares_clocks_if_it_may_write(
     monkeypatch.setattr(time, "time", lambda: now() + 90)
     (clock,) = looked_at(command("doctor", "-b", broker.bootstrap_servers, "--probe", "-o", "json"))["clock"]
     assert clock["status"] == "warn"
-    assert re.fullmatch(r"that of the brokers is [89]\d\.\d s behind ours", clock["found"])
+    assert re.fullmatch(r"that of the brokers is [89]\d\.\d s behind the local one", clock["found"])
     assert [topic.name for topic in log.topics()] == before
 
 
@@ -592,10 +592,10 @@ def test_a_doctor_knows_which_settings_bite(command: Run, log: KafkaLog, broker:
     assert result.out[begin:].splitlines() == [
         "warn  topics: a, b, c and 1 more: min.insync.replicas is above the number of replicas: nothing can be written",
         "      fix: lower min.insync.replicas of the topic, or give it more replicas",
-        "warn  topics: shop-counts-changelog: it holds state, and is not compacted: the state is deleted with time",
+        "warn  topics: shop-counts-changelog: it holds state, and is not compacted: retention deletes the state",
         "      fix: cleanup.policy=compact",
-        "warn  topics: shop-by-repartition: records are deleted though they may not have been read",
-        "      fix: retention.ms=-1; what has been read, the application deletes",
+        "warn  topics: shop-by-repartition: records may be deleted before they are read",
+        "      fix: retention.ms=-1; the application deletes records that it has read",
         "ok    retention: topics keep their records without limit",
     ]
 
@@ -647,7 +647,7 @@ def test_a_doctor_without_the_client_for_kafka(command: Run, monkeypatch: pytest
     (client,) = looked_at(result)["confluent-kafka"]
     assert (client["status"], client["fix"]) == ("fail", 'pip install "millstream[kafka]"')
     assert command("topics", "list", "-b", "127.0.0.1:1").err == (
-        'error: for a Kafka cluster, the package confluent-kafka is needed\nhint: pip install "millstream[kafka]"\n'
+        'error: a Kafka cluster requires the package confluent-kafka\nhint: pip install "millstream[kafka]"\n'
     )
 
 
@@ -677,5 +677,5 @@ def test_a_doctor_of_a_cluster_with_several_brokers() -> None:
 def test_a_doctor_knows_brokers_that_are_not_where_they_say() -> None:
     found = health._reach([(1, "127.0.0.1", 1)])
     assert found.status == "fail"
-    assert found.found == "broker 1 says that it is at 127.0.0.1:1: Connection refused"
+    assert found.found == "broker 1 advertises 127.0.0.1:1: Connection refused"
     assert found.fix == "its advertised.listeners must have an address that this machine reaches"

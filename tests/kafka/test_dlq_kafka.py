@@ -16,10 +16,10 @@ from millstream.dev.broker import Broker
 from millstream.errors import FencedError
 from millstream.log import (
     Append,
+    DeadLetterFilter,
     DeadLetters,
     Publication,
     Scope,
-    Selection,
     dead_letter_topics,
     dead_letters as module,
 )
@@ -51,11 +51,11 @@ def test_letters_are_put_back_once_by_whoever_asks(log: KafkaLog, other: KafkaLo
     assert dead_letter_topics(log) == ["dead"]
     letters = DeadLetters(log, "dead")
     assert [each.exception for each in letters.read()] == ["F", "E", "F", "F"]
-    assert letters.replay(dry_run=True).letters == {"orders": 4}
-    assert letters.replay(Selection(exception="E")).letters == {"orders": 1}
+    assert letters.replay(dry_run=True).replayed == {"orders": 4}
+    assert letters.replay(DeadLetterFilter(exception="E")).replayed == {"orders": 1}
     first = log.read("orders", 1, 0, 1).to_pylist()[0]
     assert (first["key"], first["value"], first["timestamp"]) == (b"k", b"b", NOW + 1)
-    place = f"dead:0:{next(each.offset for each in letters.read(Selection(exception='E')))}"
+    place = f"dead:0:{next(each.offset for each in letters.read(DeadLetterFilter(exception='E')))}"
     assert decode_headers(first["headers"]) == (("own", b"1"), ("__millstream.replay", place.encode()))
 
     assert DeadLetters(other, "dead").replay().total == 3
@@ -77,7 +77,7 @@ def test_a_replay_that_another_overtakes_is_shut_out_and_nothing_is_doubled(
         return publish(publication)
 
     monkeypatch.setattr(log.applications, "publish", late)
-    with pytest.raises(FencedError, match="another replay of topic 'dead' has taken over; this one had put back"):
+    with pytest.raises(FencedError, match="another replay of topic 'dead' has taken over; this one had replayed"):
         DeadLetters(log, "dead").replay()
     assert overtaken
     assert values(log) == ["a", "b", "c", "d"]

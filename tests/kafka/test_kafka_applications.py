@@ -271,7 +271,7 @@ def test_records_that_are_deleted_before_they_are_read(broker: Broker, log: Kafk
     produce(log, "d")
     end = log.ends(["in"])["in"][0]
     log.delete_records({("in", 0): end - 2})
-    with pytest.raises(OffsetOutOfRangeError, match="begins at offset 5: the records from 2 to 4 are gone"):
+    with pytest.raises(OffsetOutOfRangeError, match="starts at offset 5: the records from 2 to 4 are deleted"):
         run(app)
     with InProcessRun(copying(make(**{"data.loss.handler": "continue"}))) as local:
         local.run()

@@ -142,14 +142,14 @@ def test_a_broker_that_falls_silent_right_after_a_commit(
 ) -> None:
     """Whether the new producer that asks the journal gets an answer or not: what is tried again is not doubled."""
     epoch = log.applications.acquire(Scope("app"))
-    ask, calls = positions.ask, itertools.count()
+    list_offsets, calls = positions.list_offsets, itertools.count()
 
     def asked(*arguments: Any, **options: Any) -> Any:
         if next(calls) < silent:
             raise BrokerError("the broker does not answer")
-        return ask(*arguments, **options)
+        return list_offsets(*arguments, **options)
 
-    monkeypatch.setattr(positions, "ask", asked)
+    monkeypatch.setattr(positions, "list_offsets", asked)
     for _attempt in range(silent):
         with contextlib.suppress(BrokerError):
             log.applications.publish(publication(epoch, 1))

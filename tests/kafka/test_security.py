@@ -205,22 +205,22 @@ REFUSED: list[tuple[str, Callable[[Secure], Settings], type[MillstreamError], st
     (
         "a wrong password",
         lambda secure: secure.sasl("PLAIN", WRONG),
-        *(AuthenticationError, "does not let user 'admin' in: Authentication failed", "sasl.password"),
+        *(AuthenticationError, "rejects user 'admin': Authentication failed", "sasl.password"),
     ),
     (
         "a wrong password over TLS",
         lambda secure: secure.sasl("PLAIN", WRONG, listener="SASL_SSL"),
-        *(AuthenticationError, "does not let user 'admin' in: Authentication failed", "sasl.password"),
+        *(AuthenticationError, "rejects user 'admin': Authentication failed", "sasl.password"),
     ),
     (
         "a wrong SCRAM password",
         lambda secure: secure.sasl("SCRAM-SHA-256", WRONG),
-        *(AuthenticationError, "does not let user 'admin' in: ", "sasl.password"),
+        *(AuthenticationError, "rejects user 'admin': ", "sasl.password"),
     ),
     (
         "an unknown user",
         lambda secure: secure.sasl("SCRAM-SHA-256", WRONG, "nobody"),
-        *(AuthenticationError, "does not let user 'nobody' in: ", "sasl.username"),
+        *(AuthenticationError, "rejects user 'nobody': ", "sasl.username"),
     ),
     (
         "a mechanism that is not offered",
@@ -240,37 +240,37 @@ REFUSED: list[tuple[str, Callable[[Secure], Settings], type[MillstreamError], st
     (
         "a certificate of another host",
         lambda secure: secure.tls("ELSEWHERE", "elsewhere"),
-        *(AuthenticationError, "is not trusted", "made out to that host"),
+        *(AuthenticationError, "is not trusted", "issued for that host"),
     ),
     (
         "no certificate of ours",
         lambda secure: secure.tls("MUTUAL"),
-        *(AuthenticationError, "there is no TLS with the broker", "ssl.certificate.location"),
+        *(AuthenticationError, "TLS with the broker", "ssl.certificate.location"),
     ),
     (
         "a certificate of ours that is not known",
         lambda secure: secure.mutual("other"),
-        *(AuthenticationError, "there is no TLS with the broker", "ssl.certificate.location"),
+        *(AuthenticationError, "TLS with the broker", "ssl.certificate.location"),
     ),
     (
         "no TLS where there must be",
         lambda secure: secure.settings("SSL"),
-        *(BrokerError, "closes each connection: it may want TLS or SASL there", "PLAINTEXT"),
+        *(BrokerError, "closes each connection: it may require TLS or SASL", "PLAINTEXT"),
     ),
     (
         "no SASL where there must be",
         lambda secure: secure.settings("SASL_PLAINTEXT"),
-        *(BrokerError, "closes each connection: it may want TLS or SASL there", "PLAINTEXT"),
+        *(BrokerError, "closes each connection: it may require TLS or SASL", "PLAINTEXT"),
     ),
     (
         "TLS where there is none",
         lambda secure: secure.tls("PLAINTEXT"),
-        *(BrokerError, "closes each connection: it seems to have no TLS there", "security.protocol"),
+        *(BrokerError, "closes each connection: it seems not to use TLS", "security.protocol"),
     ),
     (
         "SASL where there is none",
         lambda secure: {**secure.sasl("PLAIN", PASSWORDS["admin"]), **secure.settings("PLAINTEXT")},
-        *(AuthenticationError, "does not want SASL there", "security.protocol"),
+        *(AuthenticationError, "does not use SASL", "security.protocol"),
     ),
 ]
 
@@ -316,10 +316,10 @@ def test_topics_that_one_may_not_see(clerk: Settings, tmp_path: Path) -> None:
     with open_kafka_log(clerk, tmp_path / "data") as log:
         assert log.topics() == []
     uses: dict[str, Callable[[KafkaLog], object]] = {
-        "topic 'in' cannot be looked at": lambda log: log.read("in", 0, 0, 1),
-        "topic 'out' cannot be looked at": lambda log: log.produce("out", [record("k", "v", NOW)]),
+        "topic 'in' cannot be described": lambda log: log.read("in", 0, 0, 1),
+        "topic 'out' cannot be described": lambda log: log.produce("out", [record("k", "v", NOW)]),
         "topic 'new'": lambda log: log.create_topic("new"),
-        "topic 'app-progress' cannot be looked at": lambda log: log.applications.published(Scope("app")),
+        "topic 'app-progress' cannot be described": lambda log: log.applications.published(Scope("app")),
     }
     for what, use in uses.items():
         error = told(clerk, tmp_path, use)
@@ -427,13 +427,15 @@ def test_a_doctor_knows_what_the_user_may_not_see(secure: Secure) -> None:
         log.create_topic("ledger")
         secure.take_all_rights()
         nothing = findings(clerk)["authorisation"]
-        assert nothing.found.startswith("topics that the user may see: 0; topics can be made only under names to which")
+        assert nothing.found.startswith(
+            "topics that are visible to the user: 0; topics can be created only under names for which"
+        )
         secure.allow((ResourceType.TOPIC, "ledger", AclOperation.DESCRIBE))
         refused = findings(clerk)["authorisation"]
         assert (refused.status, refused.found) == ("fail", "the configuration of ledger cannot be read")
         assert refused.fix == "the user needs the right DescribeConfigs on its topics"
         secure.allow((ResourceType.TOPIC, "ledger", AclOperation.DESCRIBE_CONFIGS))
-        assert findings(clerk)["authorisation"].found.startswith("topics that the user may see: 1; ")
+        assert findings(clerk)["authorisation"].found.startswith("topics that are visible to the user: 1; ")
         secure.take_all_rights()
         log.delete_topic("ledger")
 

@@ -17,7 +17,7 @@ from millstream.serde import STRING
 from millstream.text.escaping import indented, printable, readable
 
 if TYPE_CHECKING:
-    from millstream.log import Letter, Replay, Selection
+    from millstream.log import DeadLetter, DeadLetterFilter, ReplayResult
 
 _SHOWN = 50
 _MESSAGE_WIDTH = 60
@@ -106,7 +106,7 @@ def show_(
 
     partition, offset = _place(place)
     with open_data(data) as log:
-        letter = DeadLetters(log, topic).letter(partition, offset)
+        letter = DeadLetters(log, topic).get(partition, offset)
     keys = values = STRING
     if app is not None:
         if letter.source is None:
@@ -180,27 +180,27 @@ def replay(
     with open_data(data) as log:
         letters = DeadLetters(log, topic)
         for partition, offset in sorted(selection.places or ()):
-            letters.letter(partition, offset)  # raises an error for a missing dead letter
+            letters.get(partition, offset)  # raises an error for a missing dead letter
         planned = letters.replay(selection, limit=limit, again=again, now=now, dry_run=True)
-        if not execute or not planned.letters:
+        if not execute or not planned.replayed:
             _print_replay(topic, planned, output, done=False)
-            if execute or not planned.letters:
+            if execute or not planned.replayed:
                 print_note("there is nothing to replay" if again else "there is nothing to replay; see also --again")
             else:
                 print_note("nothing was done; add --execute to replay them")
             return
         if not yes:
-            for name, count in planned.letters.items():
+            for name, count in planned.replayed.items():
                 print_note(f"  - {_letters(count)} to topic {name}")
         confirm(f"Replay {_letters(planned.total)} of {topic}?", yes=yes)
         _print_replay(topic, letters.replay(selection, limit=limit, again=again, now=now), output, done=True)
 
 
-def _print_replay(topic: str, replay: Replay, output: str, *, done: bool) -> None:
+def _print_replay(topic: str, replay: ReplayResult, output: str, *, done: bool) -> None:
     if output == "json":
-        print_json({"topic": topic, "done": done, "letters": replay.letters, "refused": replay.refused})
+        print_json({"topic": topic, "done": done, "letters": replay.replayed, "refused": replay.refused})
         return
-    for name, count in replay.letters.items():
+    for name, count in replay.replayed.items():
         verb = ("was" if count == 1 else "were") if done else "would be"
         print_text(f"{_letters(count)} of {topic} {verb} replayed to {name}")
     for reason, count in replay.refused.items():
@@ -211,7 +211,7 @@ def _letters(count: int) -> str:
     return f"{count} dead letter{'' if count == 1 else 's'}"
 
 
-def _list(letters: list[Letter], limit: int, output: Any) -> None:
+def _list(letters: list[DeadLetter], limit: int, output: Any) -> None:
     letters.sort(key=lambda letter: (letter.timestamp, letter.partition, letter.offset))
     shown = letters[-limit:]
     if output == "json":
@@ -224,7 +224,7 @@ def _list(letters: list[Letter], limit: int, output: Any) -> None:
         print_note(f"{_letters(len(letters) - len(shown))} of earlier records not shown; --limit shows more")
 
 
-def _row(letter: Letter) -> list[Any]:
+def _row(letter: DeadLetter) -> list[Any]:
     message = (letter.message or "").partition("\n")[0]
     if len(message) > _MESSAGE_WIDTH:
         message = message[: _MESSAGE_WIDTH - 1] + "…"
@@ -232,7 +232,7 @@ def _row(letter: Letter) -> list[Any]:
     return [place, time, _source(letter), _state(letter), letter.returned, letter.exception, message or None]
 
 
-def _facts(letter: Letter) -> dict[str, Any]:
+def _facts(letter: DeadLetter) -> dict[str, Any]:
     source = letter.source
     return {
         "topic": letter.topic,
@@ -247,9 +247,9 @@ def _facts(letter: Letter) -> dict[str, Any]:
     }
 
 
-def _count(letters: Iterable[Letter], output: Any) -> None:
+def _count(letters: Iterable[DeadLetter], output: Any) -> None:
     """Prints the number of dead letters by topic, exception and source."""
-    groups: dict[tuple[str, str, str], list[Letter]] = {}
+    groups: dict[tuple[str, str, str], list[DeadLetter]] = {}
     for letter in letters:
         source = "" if letter.source is None else letter.source.topic
         groups.setdefault((letter.topic, letter.exception or "", source), []).append(letter)
@@ -260,8 +260,8 @@ def _count(letters: Iterable[Letter], output: Any) -> None:
     )
 
 
-def _count_topics(letters: Iterable[Letter], output: Any) -> None:
-    topics: dict[str, list[Letter]] = {}
+def _count_topics(letters: Iterable[DeadLetter], output: Any) -> None:
+    topics: dict[str, list[DeadLetter]] = {}
     for letter in letters:
         topics.setdefault(letter.topic, []).append(letter)
     print_rows(
@@ -269,28 +269,28 @@ def _count_topics(letters: Iterable[Letter], output: Any) -> None:
     )
 
 
-def _counts(letters: list[Letter], output: str) -> list[Any]:
+def _counts(letters: list[DeadLetter], output: str) -> list[Any]:
     last = max(letter.timestamp for letter in letters)
     return [len(letters), sum(letter.pending for letter in letters), last if output == "json" else format_time(last)]
 
 
-def _state(letter: Letter) -> str:
+def _state(letter: DeadLetter) -> str:
     if letter.source is None:
         return "no source"
     return "replayed" if letter.replayed else "pending"
 
 
-def _source(letter: Letter) -> str | None:
+def _source(letter: DeadLetter) -> str | None:
     if letter.source is None:
         return None
     topic, partition, offset = letter.source
     return f"{topic} {partition}:{'?' if offset is None else offset}"
 
 
-def _selection(exception: str | None, source: str | None, places: list[str] | None = None) -> Selection:
-    from millstream.log import Selection
+def _selection(exception: str | None, source: str | None, places: list[str] | None = None) -> DeadLetterFilter:
+    from millstream.log import DeadLetterFilter
 
-    return Selection(exception, source, frozenset(map(_place, places)) if places else None)
+    return DeadLetterFilter(exception, source, frozenset(map(_place, places)) if places else None)
 
 
 def _place(text: str) -> tuple[int, int]:

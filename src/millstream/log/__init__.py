@@ -25,8 +25,8 @@ from millstream.log.api import (
     ViewStorage,
 )
 from millstream.log.blocks import Block
-from millstream.log.dead_letters import DeadLetters, Replay, dead_letter_topics
-from millstream.log.letters import Letter, Selection, Source
+from millstream.log.dead_letter import DeadLetter, DeadLetterFilter, DeadLetterSource
+from millstream.log.dead_letters import DeadLetters, ReplayResult, dead_letter_topics
 from millstream.log.opening import open_log
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
     "DeadLetters",
     "Fingerprints",
     "Groups",
-    "Letter",
+    "DeadLetter",
     "Log",
     "Offsets",
     "Produced",
@@ -47,10 +47,10 @@ __all__ = [
     "Published",
     "Records",
     "Removed",
-    "Replay",
+    "ReplayResult",
     "Scope",
-    "Selection",
-    "Source",
+    "DeadLetterFilter",
+    "DeadLetterSource",
     "Stored",
     "Topic",
     "TopicPartition",

@@ -1,6 +1,6 @@
-"""Between Arrow and numpy, without a copy.
+"""Conversions between Arrow and numpy without a copy.
 
-Arrow's own `pa.array` and `to_numpy` load pandas at their first call, which takes most of a second.
+The first call of Arrow's own `pa.array` or `to_numpy` imports pandas, which takes most of a second.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def to_numbers(array: pa.Array) -> NDArray[Any]:
 
 
 def null_mask(array: pa.Array) -> NDArray[np.bool_]:
-    """Returns which elements of an Arrow array are null."""
+    """Returns a mask of the null elements of an Arrow array."""
     validity = array.buffers()[0]
     if validity is None:
         return np.zeros(len(array), np.bool_)

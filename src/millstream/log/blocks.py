@@ -1,6 +1,6 @@
-"""Blocks: many records as one string of bytes, column by column.
+"""Blocks: many records encoded as one byte string, column by column.
 
-A block begins with 16 bytes, all numbers little-endian:
+A block starts with 16 bytes, all numbers little-endian:
 
     0    format version, now 1
     1    flags: 1 the message is compressed (LZ4), 2 some key is null
@@ -9,8 +9,8 @@ A block begins with 16 bytes, all numbers little-endian:
     8    size of the message when it is not compressed
     12   size of the largest record: key, value and headers together
 
-Then comes an Arrow IPC record batch message without its schema, which is always `SCHEMA`. The two facts about records,
-null keys and the largest size, let a log refuse a block without looking into it.
+An Arrow IPC record batch message follows, without its schema, which is always `SCHEMA`. The two facts about records,
+null keys and the largest size, let a log refuse a block without decoding it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SCHEMA = pa.schema(
         pa.field("headers", pa.binary()),
     ]
 )
-"""The columns of a block. Headers are null where a record has none, else as `encode_headers` makes them."""
+"""The columns of a block. Headers are null if a record has none, else encoded by `encode_headers`."""
 
 Column: TypeAlias = "Sequence[bytes | None] | pa.Array"
 
@@ -50,7 +50,7 @@ _START_SIZE = _START.size + _FACTS.size
 _MAX_COLUMN = 2**31 - 1
 _MAX_BLOCK = 900_000_000
 
-# LZ4 gives up on random data at 3 GB/s, so trying costs less than a guess whether to try would save.
+# LZ4 skips random data at 3 GB/s, so an attempt costs less than a heuristic would save.
 _CODEC = pa.Codec("lz4_raw")
 _WORTHWHILE = 0.9
 
@@ -60,23 +60,23 @@ _reason_decoder = msgspec.msgpack.Decoder(str)
 
 
 class Block(NamedTuple):
-    """A block and what a log must know of it.
+    """An encoded block and its metadata.
 
     Attributes:
-        data: The block itself.
-        count: How many records there are in it.
+        data: The encoded block.
+        count: The number of records.
         min_timestamp: The least timestamp of its records, 0 if there are none.
         max_timestamp: The greatest timestamp of its records, 0 if there are none.
     """
 
     data: bytes
-    count: int  # type: ignore[assignment]  # hides a method of tuple that nobody needs
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
     min_timestamp: int
     max_timestamp: int
 
 
 class Facts(NamedTuple):
-    """What the first bytes of a block say about its records.
+    """Facts about the records of a block, from its first bytes.
 
     Attributes:
         null_key: Whether some record has no key.
@@ -93,13 +93,13 @@ def encode(
     values: Column,
     headers: Sequence[Headers] | pa.Array | None = None,
 ) -> Block:
-    """Makes a block of records that are given column by column.
+    """Encodes records as a block, from columns.
 
     Args:
         timestamps: Milliseconds since the epoch.
         keys: Bytes, or None.
         values: Bytes, or None.
-        headers: None if no record has any. An Arrow array holds them as `encode_headers` makes them.
+        headers: None if no record has any. In an Arrow array, they are encoded by `encode_headers`.
 
     Raises:
         RecordRefusedError: A column has values of another type, or the columns differ in length.
@@ -119,7 +119,7 @@ def to_batch(
     values: Column,
     headers: Sequence[Headers] | pa.Array | None = None,
 ) -> pa.RecordBatch:
-    """Returns the record batch of which `encode` makes a block. Takes and raises the same."""
+    """Returns the record batch that `encode` encodes. Arguments and errors are the same."""
     if headers is None:
         headers = pa.nulls(len(timestamps), pa.binary())
     elif not isinstance(headers, pa.Array):
@@ -133,7 +133,7 @@ def to_batch(
     try:
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
     except (TypeError, ValueError) as error:
-        raise RecordRefusedError(f"the columns do not make records: {error}") from error
+        raise RecordRefusedError(f"the columns are not valid records: {error}") from error
 
 
 def _encoded(headers: Sequence[Headers]) -> list[bytes | None]:
@@ -167,22 +167,22 @@ def _binary(column: Sequence[bytes | None], name: str) -> pa.Array:
     except TypeError:
         wrong = next(value for value in column if not isinstance(value, bytes))
         message = f"the {name} of a record is {type(wrong).__name__}, not bytes"
-        raise RecordRefusedError(message, hint="a log holds bytes: serialize keys and values first") from None
+        raise RecordRefusedError(message, hint="a log stores bytes: serialize keys and values first") from None
     if len(data) > _MAX_COLUMN:
         raise RecordRefusedError(f"column {name!r} has more than 2 GB", hint="write fewer records at once")
     offsets = np.zeros(len(column) + 1, np.int32)
     np.cumsum(np.fromiter(map(len, column), np.int32, len(column)), out=offsets[1:])  # type: ignore[arg-type]
-    if offsets[-1] != len(data):  # an array of numbers has bytes, too, but more of them than numbers
+    if offsets[-1] != len(data):  # an array of numbers also has bytes, but more of them than elements
         wrong = next(value for value in column if not isinstance(value, bytes))
         raise RecordRefusedError(f"the {name} of a record is {type(wrong).__name__}, not bytes")
     return pa.Array.from_buffers(pa.binary(), len(column), [valid, pa.py_buffer(offsets), pa.py_buffer(data)], nulls)
 
 
 def encode_batch(batch: pa.RecordBatch) -> Block:
-    """Makes a block of a record batch whose columns are those of `SCHEMA`.
+    """Encodes a record batch with the columns of `SCHEMA` as a block.
 
     Raises:
-        RecordRefusedError: The columns are others, or a timestamp is null.
+        RecordRefusedError: The columns differ, or a timestamp is null.
     """
     if batch.schema != SCHEMA:
         raise RecordRefusedError(f"a block has the columns {SCHEMA.names}, not {batch.schema.names}")
@@ -213,14 +213,14 @@ def _largest(batch: pa.RecordBatch) -> int:
     for column in batch.columns[1:]:
         if column.null_count < len(column):
             offsets = np.frombuffer(column.buffers()[1] or b"", np.int32, len(column) + 1, column.offset * 4)
-            # A null has no bytes in the arrays that Arrow makes itself, but need not be so in others.
+            # Nulls have no bytes in arrays that Arrow creates, but may have in others.
             lengths = np.diff(offsets)
             sizes += lengths if not column.null_count else np.where(null_mask(column), 0, lengths)
     return int(sizes.max())
 
 
 def facts(data: bytes) -> Facts:
-    """Returns what the first bytes of a block say. They are not checked: `decode` does that."""
+    """Returns the facts in the first bytes of a block. They are not verified: `decode` does that."""
     if len(data) < _START_SIZE:
         raise CorruptLogError(f"a block has at least {_START_SIZE} bytes, not {len(data)}")
     return Facts(bool(data[1] & _NULL_KEY), _FACTS.unpack_from(data, _START.size)[1])
@@ -230,7 +230,7 @@ def decode(data: bytes) -> pa.RecordBatch:
     """Returns the records of a block. They share the memory of `data`, unless it is compressed.
 
     Raises:
-        CorruptLogError: The bytes are not those of a block, or of a later format.
+        CorruptLogError: The bytes are not a block, or have another format version.
     """
     if len(data) < _START_SIZE:
         raise CorruptLogError(f"a block has at least {_START_SIZE} bytes, not {len(data)}")
@@ -240,7 +240,7 @@ def decode(data: bytes) -> pa.RecordBatch:
         raise CorruptLogError(f"a block has format version {version}, not {_VERSION}", hint=hint)
     content = pa.py_buffer(data)[_START_SIZE:]
     if zero or zlib.crc32(content, zlib.crc32(data[_START.size : _START_SIZE], flags)) != checksum:
-        raise CorruptLogError("the checksum of a block is not that of its bytes")
+        raise CorruptLogError("the checksum of a block does not match its bytes")
     size, _ = _FACTS.unpack_from(data, _START.size)
     try:
         message = _CODEC.decompress(content, size) if flags & _COMPRESSED else content
@@ -250,27 +250,27 @@ def decode(data: bytes) -> pa.RecordBatch:
 
 
 def encode_headers(headers: Headers) -> bytes | None:
-    """Returns the bytes that stand for headers; None if there are none.
+    """Returns headers encoded as bytes; None if there are none.
 
     >>> decode_headers(encode_headers((("trace", b"1"), ("empty", None))))
     (('trace', b'1'), ('empty', None))
 
     Raises:
-        RecordRefusedError: A name is no text that can be written.
+        RecordRefusedError: A name cannot be encoded as UTF-8.
     """
     try:
         return _headers_encoder.encode(headers) if headers else None
     except UnicodeEncodeError as error:
-        raise RecordRefusedError("the name of a header has half of a surrogate pair, which is no text") from error
+        raise RecordRefusedError("the name of a header contains half of a surrogate pair") from error
 
 
 def encode_unreadable(reason: str) -> bytes:
-    """Returns the bytes that stand for headers that could not be read; `decode_headers` gives the reason back."""
+    """Returns bytes for headers that could not be read, from which `decode_headers` returns the reason."""
     return _headers_encoder.encode(reason)
 
 
 def decode_headers(data: bytes | None) -> Headers:
-    """Returns the headers that `encode_headers` was given; `UnreadableHeaders` if the bytes do not stand for headers.
+    """Returns the headers that `encode_headers` has encoded; `UnreadableHeaders` if the bytes are not headers.
 
     >>> decode_headers(encode_unreadable("a name is not UTF-8")).reason
     'a name is not UTF-8'

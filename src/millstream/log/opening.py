@@ -1,4 +1,4 @@
-"""Where a log is, and how it is opened: a file in the data directory, or a Kafka cluster."""
+"""Locates and opens a log: a file in the data directory, or a Kafka cluster."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from millstream.log.embedded.directory import FILE_NAME, check_directory, data_d
 _OF_ALL_CLIENTS = ("security.", "ssl.", "sasl.", "enable.ssl.", "client.")
 _MS = 1000
 _LARGEST = 1_000_000
-"""Of a producer that is told nothing else."""
+"""The default of `message.max.bytes` of a producer."""
 
-_OF_A_RECORD = 64
-"""What a producer counts besides."""
+_RECORD_OVERHEAD = 64
+"""The bytes that a producer adds to the size of a record."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Cluster:
     """A Kafka cluster.
 
     Attributes:
-        clients: The settings of all clients.
-        producer: More of producers.
-        consumer: More of consumers.
-        topics: Those of the topics that belong to applications.
-        timeout: Seconds after which a request is given up.
-        patience: Seconds for which a broker that does not answer is waited for.
+        clients: Settings of all clients.
+        producer: Additional settings of producers.
+        consumer: Additional settings of consumers.
+        topics: The configuration of internal topics.
+        timeout: Seconds until a request times out.
+        patience: Seconds to wait for an unavailable broker.
     """
 
     clients: Mapping[str, Any]
@@ -46,17 +46,17 @@ class Cluster:
 
     @property
     def servers(self) -> str:
-        """Where it is."""
+        """The bootstrap servers."""
         return str(self.clients["bootstrap.servers"])
 
 
 @dataclass(frozen=True)
 class LogLocation:
-    """Where a log is.
+    """The location of a log.
 
     Attributes:
-        directory: The data directory: the log itself, or what belongs to a cluster's applications on this machine.
-        cluster: The cluster, if it is one.
+        directory: The data directory: of the embedded log, or of the files of a cluster's applications on this machine.
+        cluster: The Kafka cluster; None for the embedded log.
     """
 
     directory: Path
@@ -69,44 +69,44 @@ class LogLocation:
 
     @property
     def patience(self) -> float:
-        """Seconds for which a broker that does not answer is waited for."""
+        """Seconds to wait for an unavailable broker."""
         return 0.0 if self.cluster is None else self.cluster.patience
 
     @property
     def largest(self) -> int | None:
-        """How many bytes key, value and headers of a record may have; None if there is no limit."""
+        """The maximum size of key, value and headers of a record; None if there is no limit."""
         if self.cluster is None:
             return None
-        return int(self.cluster.producer.get("message.max.bytes", _LARGEST)) - _OF_A_RECORD
+        return int(self.cluster.producer.get("message.max.bytes", _LARGEST)) - _RECORD_OVERHEAD
 
     def __str__(self) -> str:
         return str(self.directory) if self.cluster is None else self.cluster.servers
 
 
 def log_location(config: Mapping[str, Any], directory: str | os.PathLike[str] | None = None) -> LogLocation:
-    """Where the log of a configuration is.
+    """Returns the location of the log of a configuration.
 
     Args:
-        config: A configuration. What it does not say of a cluster, the environment may: see `profiles`.
-        directory: The data directory, if not the one of the configuration.
+        config: A configuration. The environment may supply the settings of a cluster: see `profiles`.
+        directory: The data directory; by default that of the configuration.
     """
-    known = {**Config(from_environment()).explicit, **Config(config).explicit}
-    data = data_directory(directory or known.get("state.dir"))
-    if known.get("bootstrap.servers") is None:
+    given = {**Config(from_environment()).explicit, **Config(config).explicit}
+    data = data_directory(directory or given.get("state.dir"))
+    if given.get("bootstrap.servers") is None:
         return LogLocation(data)
-    complete = Config(known)
-    topics = {key: str(value) for key, value in _below("topic.", known).items()}
+    complete = Config(given)
+    topics = {key: str(value) for key, value in _below("topic.", given).items()}
     if complete["replication.factor"] > 0:
         topics["replication.factor"] = str(complete["replication.factor"])
     return LogLocation(
         data,
         Cluster(
             {
-                "bootstrap.servers": known["bootstrap.servers"],
-                **{key: value for key, value in known.items() if key.startswith(_OF_ALL_CLIENTS) and value is not None},
+                "bootstrap.servers": given["bootstrap.servers"],
+                **{key: value for key, value in given.items() if key.startswith(_OF_ALL_CLIENTS) and value is not None},
             },
-            _below("producer.", known),
-            _below("consumer.", known),
+            _below("producer.", given),
+            _below("consumer.", given),
             topics,
             complete["request.timeout.ms"] / _MS,
             complete["default.api.timeout.ms"] / _MS,
@@ -114,33 +114,33 @@ def log_location(config: Mapping[str, Any], directory: str | os.PathLike[str] | 
     )
 
 
-def open_location(place: LogLocation, *, create: bool = True) -> Log:
-    """Opens the log at a place.
+def open_location(location: LogLocation, *, create: bool = True) -> Log:
+    """Opens the log at a location.
 
     Args:
-        place: Where it is.
-        create: Whether the data directory is made if it is not there, and the embedded log in it.
+        location: The location.
+        create: Whether to create the data directory, and the embedded log in it, if they do not exist.
 
     Raises:
         LogError: It cannot be opened.
         SetupError: The client for Kafka is not installed.
     """
-    if place.cluster is None:
-        return embedded.open_log(place.directory, create=create)
+    if location.cluster is None:
+        return embedded.open_log(location.directory, create=create)
     try:
-        from millstream.log.kafka import KafkaLog  # noqa: PLC0415  (its client need not be installed)
+        from millstream.log.kafka import KafkaLog  # noqa: PLC0415  (the client may not be installed)
     except ImportError:
         hint = 'pip install "millstream[kafka]"'
-        raise SetupError("for a Kafka cluster, the package confluent-kafka is needed", hint=hint) from None
-    if create or place.directory.exists():
-        check_directory(place.directory, create=create)
-    return KafkaLog(place.cluster, place.directory)
+        raise SetupError("a Kafka cluster requires the package confluent-kafka", hint=hint) from None
+    if create or location.directory.exists():
+        check_directory(location.directory, create=create)
+    return KafkaLog(location.cluster, location.directory)
 
 
 def open_log(
     directory: str | os.PathLike[str] | None = None, *, create: bool = True, config: Mapping[str, Any] | None = None
 ) -> Log:
-    """Opens a log: the embedded one in a data directory, or that of a Kafka cluster.
+    """Opens the embedded log in a data directory, or the log of a Kafka cluster.
 
     >>> import tempfile
     >>> directory = tempfile.mkdtemp()
@@ -150,9 +150,9 @@ def open_log(
     ['lines']
 
     Args:
-        directory: The data directory; by default ``$MILLSTREAM_DATA``, else ``.millstream`` where the program runs.
-        create: Whether the embedded log is made if it is not there.
-        config: As that of an application: ``bootstrap.servers`` for a cluster, and what else its clients need.
+        directory: The data directory; by default ``$MILLSTREAM_DATA``, else ``.millstream`` in the working directory.
+        create: Whether to create the embedded log if it does not exist.
+        config: As for an application: ``bootstrap.servers`` of a cluster, and other settings of its clients.
 
     Raises:
         LogError: There is no log, or it cannot be used.

@@ -1,4 +1,4 @@
-"""A batch that was published and comes again must be the same batch."""
+"""Compares a replay with the published batch."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from millstream.errors import NonDeterministicError
 from millstream.log.api import Fingerprints, Publication
 
 FORM = "form of digests"
-"""Among fingerprints, this is no topic and no store: its number says in what way the digests were made."""
+"""An entry of fingerprints that is no topic and no store: its number identifies the digest algorithm."""
 
 
 def check_replay(publication: Publication, before: Fingerprints) -> None:
-    """Raises a `NonDeterministicError` if a batch that was published comes again with other results.
+    """Raises a `NonDeterministicError` if the replay of a published batch has other results.
 
-    If another version has published it, which made digests in another way, only numbers of results can be compared.
+    If a version with another digest algorithm has published it, only the counts of results are compared.
     """
     now = publication.fingerprints
     if now.get(FORM) != before.get(FORM):

@@ -1,4 +1,4 @@
-"""Topics whose retention deletes records that an application has still to read."""
+"""Finds topics whose retention may delete records before an application has read them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _LISTED = 3
 
 
 def check_retention(log: Log, configs: Mapping[str, Mapping[str, str]], now: int) -> Iterator[Check]:
-    """Gives a warning for each topic that may lose records before they are read; if there is none, says so.
+    """Yields a warning for each topic that may lose records before they are read, or one check without a warning.
 
-    Retention goes by the timestamps of records, so a topic with old data may lose it as soon as it is written.
+    Retention goes by the timestamps of records, so old data may be deleted as soon as it is written.
 
     Args:
         log: The log.
-        configs: The configuration of topics with what holds by default, by topic.
+        configs: The configurations of topics including defaults, by topic.
         now: The time, in milliseconds since the epoch.
     """
     limited = {topic.name: topic for topic in log.topics() if not topic.internal and _limits(configs, topic.name)}
@@ -32,40 +32,40 @@ def check_retention(log: Log, configs: Mapping[str, Mapping[str, str]], now: int
     for name, topic in limited.items():
         limit = _limits(configs, name)
         readers = {group: read for group, read in positions.items() if any(place[0] == name for place in read)}
-        for found in _endangered(log, topic, settings(configs[name]), readers, now):
+        for risk in _endangered(log, topic, settings(configs[name]), readers, now):
             warned = True
-            yield Check("retention", "warn", f"{name}: {found}; it keeps {limit}, read or not", _fix(name))
+            yield Check("retention", "warn", f"{name}: {risk}; it keeps {limit}, read or not", _fix(name))
     if not warned:
         listed = _listed(f"{name} keeps {_limits(configs, name)}" for name in limited)
-        yield Check("retention", "ok", f"no application is far behind; one that begins anew finds less: {listed}")
+        yield Check("retention", "ok", f"no application is far behind; a new one reads only what is kept: {listed}")
 
 
 def _limits(configs: Mapping[str, Mapping[str, str]], topic: str) -> str:
-    """What a topic keeps, if it does not keep everything."""
+    """Describes the retention limits of a topic; empty if it has none."""
     if topic not in configs:
         return ""
-    known = settings(configs[topic])
+    limits = settings(configs[topic])
     parts = []
-    if known.delete and known.retention_ms is not None:
-        parts.append(f"records for {show_ms(known.retention_ms)} by their timestamps")
-    if known.delete and known.retention_bytes is not None:
-        parts.append(f"{show_bytes(known.retention_bytes)} of each partition")
+    if limits.delete and limits.retention_ms is not None:
+        parts.append(f"records for {show_ms(limits.retention_ms)} by their timestamps")
+    if limits.delete and limits.retention_bytes is not None:
+        parts.append(f"{show_bytes(limits.retention_bytes)} of each partition")
     return " and ".join(parts)
 
 
 def _endangered(
-    log: Log, topic: Topic, known: TopicSettings, readers: Mapping[str, Mapping[tuple[str, int], int]], now: int
+    log: Log, topic: Topic, limits: TopicSettings, readers: Mapping[str, Mapping[tuple[str, int], int]], now: int
 ) -> Iterator[str]:
-    """Tells which groups have not read what is deleted soon: what lies beyond half of what the topic keeps."""
+    """Yields the groups whose unread records are beyond half of the retention limit of a topic."""
     starts, ends = log.starts([topic.name])[topic.name], log.ends([topic.name])[topic.name]
     if not readers:
-        expired = _older_than(log, topic, known.retention_ms, now)
+        expired = _older_than(log, topic, limits.retention_ms, now)
         count = sum(max(0, bound - start) for bound, start in zip(expired, starts, strict=True))
         if count:
             yield f"{_records(count)} can be deleted at any moment, and no application has read them"
         return
-    bounds = _older_than(log, topic, None if known.retention_ms is None else known.retention_ms // 2, now)
-    if known.retention_bytes is not None:
+    bounds = _older_than(log, topic, None if limits.retention_ms is None else limits.retention_ms // 2, now)
+    if limits.retention_bytes is not None:
         bounds = [max(bound, (start + end) // 2) for bound, start, end in zip(bounds, starts, ends, strict=True)]
     for group, read in readers.items():
         positions = [max(start, read.get((topic.name, number), start)) for number, start in enumerate(starts)]
@@ -76,7 +76,7 @@ def _endangered(
 
 
 def _older_than(log: Records, topic: Topic, age_ms: int | None, now: int) -> list[int]:
-    """By partition, the offset of the first record that is not older; 0 if no age is said."""
+    """Returns the offset of the first record that is not older, by partition; 0 if no age is given."""
     if age_ms is None:
         return [0] * topic.partitions
     places = [(topic.name, number) for number in range(topic.partitions)]
@@ -93,6 +93,6 @@ def _fix(topic: str) -> str:
 
 
 def _listed(texts: Iterable[str]) -> str:
-    known = sorted(texts)
-    more = len(known) - _LISTED
-    return "; ".join(known[:_LISTED]) + (f"; and {more} more" if more > 0 else "")
+    ordered = sorted(texts)
+    more = len(ordered) - _LISTED
+    return "; ".join(ordered[:_LISTED]) + (f"; and {more} more" if more > 0 else "")

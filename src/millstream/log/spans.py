@@ -1,4 +1,4 @@
-"""Sets of offsets, kept as the spans that they make."""
+"""Sets of offsets, stored as ranges."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 
 
 class Spans:
-    """A set of offsets. It takes as much room as it has gaps.
+    """A set of offsets. Its size in memory is proportional to its number of gaps.
 
     Args:
-        spans: The first offset and the one after the last, of each span.
+        spans: The first offset of each range and the one after its last.
 
     >>> spans = Spans([(0, 3), (5, 6)])
     >>> spans.add(3, 5)
@@ -26,10 +26,10 @@ class Spans:
             self.add(start, stop)
 
     def add(self, start: int, stop: int) -> None:
-        """Takes in the offsets from `start` on, without `stop`."""
+        """Adds the offsets from `start` to `stop`, without `stop`."""
         if start >= stop:
             return
-        first = bisect_left(self._stops, start)  # those that touch become one
+        first = bisect_left(self._stops, start)  # adjacent ranges are merged
         after = bisect_right(self._starts, stop)
         if first < after:
             start, stop = min(start, self._starts[first]), max(stop, self._stops[after - 1])
@@ -37,14 +37,14 @@ class Spans:
         self._stops[first:after] = [stop]
 
     def remove(self, offset: int) -> None:
-        """Takes out an offset."""
+        """Removes an offset."""
         place = self._place(offset)
         if place is None:
             return
         start, stop = self._starts[place], self._stops[place]
-        left = [(low, high) for low, high in ((start, offset), (offset + 1, stop)) if low < high]
-        self._starts[place : place + 1] = [low for low, _ in left]
-        self._stops[place : place + 1] = [high for _, high in left]
+        remaining = [(low, high) for low, high in ((start, offset), (offset + 1, stop)) if low < high]
+        self._starts[place : place + 1] = [low for low, _ in remaining]
+        self._stops[place : place + 1] = [high for _, high in remaining]
 
     def gap(self, offset: int) -> int:
         """Returns the first offset, from the given one on, that is not in the set."""

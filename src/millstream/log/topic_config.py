@@ -1,4 +1,4 @@
-"""The configuration of a topic: Kafka's keys, those of them that mean something here."""
+"""The configuration of a topic: the keys of Kafka that the embedded log supports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_PARTITIONS = 10_000
 
 
 class TopicSettings(NamedTuple):
-    """A topic's configuration, read. None means: without limit."""
+    """A parsed configuration. None means no limit."""
 
     delete: bool
     compact: bool
@@ -27,7 +27,7 @@ def _one_of(*allowed: str) -> Callable[[str, str], None]:
     def check(key: str, value: str) -> None:
         if value not in allowed:
             hint = suggestion(value, allowed) or f"use one of: {', '.join(allowed)}"
-            raise ConfigError(f"{key}: {value!r} is not a value it can have", hint=hint)
+            raise ConfigError(f"{key}: {value!r} is not an allowed value", hint=hint)
 
     return check
 
@@ -41,10 +41,10 @@ def _number(least: int) -> Callable[[str, str], None]:
     return check
 
 
-# By key: the default and the check.
+# The default and the check of each key.
 _KEYS: dict[str, tuple[str, Callable[[str, str], None]]] = {
     "cleanup.policy": ("delete", _one_of("delete", "compact", "compact,delete", "delete,compact")),
-    # Kafka's is a week. It goes by the time in the records, and whoever tries something out has old ones.
+    # The default of Kafka is a week. Retention goes by record timestamps, and sample data is often older.
     "retention.ms": ("-1", _number(-1)),
     "retention.bytes": ("-1", _number(-1)),
     "message.timestamp.type": ("CreateTime", _one_of("CreateTime", "LogAppendTime")),
@@ -55,7 +55,7 @@ _KEYS: dict[str, tuple[str, Callable[[str, str], None]]] = {
 
 
 def check_config(config: Mapping[str, str]) -> dict[str, str]:
-    """Returns the configuration of a topic if it is allowed.
+    """Returns the configuration of a topic if it is valid.
 
     >>> check_config({"cleanup.policy": "compact"})
     {'cleanup.policy': 'compact'}
@@ -65,7 +65,7 @@ def check_config(config: Mapping[str, str]) -> dict[str, str]:
       hint: did you mean 'cleanup.policy'?
 
     Raises:
-        ConfigError: A key is unknown, or has a value that it cannot have.
+        ConfigError: A key is unknown, or its value is not allowed.
     """
     for key, value in config.items():
         if key not in _KEYS:
@@ -85,7 +85,7 @@ def check_partitions(count: int) -> int:
 
 
 def settings(config: Mapping[str, str]) -> TopicSettings:
-    """Reads a configuration that was checked."""
+    """Parses a configuration that `check_config` has accepted."""
     value = {key: config.get(key, default) for key, (default, _) in _KEYS.items()}
     policy = value["cleanup.policy"].split(",")
     return TopicSettings(

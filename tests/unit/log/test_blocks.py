@@ -101,7 +101,7 @@ def test_a_single_record_is_small() -> None:
         (([0.5], [b"k"], [b"v"]), "the timestamp of a record is float, not int"),
         (([None], [b"k"], [b"v"]), "the timestamp of a record is NoneType, not int"),
         (([2**63], [b"k"], [b"v"]), "the timestamp of a record has more than 64 bits"),
-        (([0, 1], [b"k"], [b"v"]), "the columns do not make records"),
+        (([0, 1], [b"k"], [b"v"]), "the columns are not valid records"),
         ((pa.array([0, None]), [b"k", b"k"], [b"v", b"v"]), "a record has no timestamp"),
     ],
 )

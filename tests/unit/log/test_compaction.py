@@ -138,7 +138,7 @@ def test_large_blocks_that_lose_nothing_are_left_alone(log: EmbeddedLog) -> None
 
 def test_only_compacted_topics_are_compacted(log: EmbeddedLog) -> None:
     log.create_topic("t")
-    with pytest.raises(ConfigError, match="topic 't' is not a compacted one"):
+    with pytest.raises(ConfigError, match="topic 't' is not compacted"):
         log.cleanup.compact("t")
 
 

@@ -83,7 +83,7 @@ def test_without_create_nothing_is_made(directory: Path) -> None:
 def test_a_directory_that_everybody_can_write_to_is_refused(directory: Path) -> None:
     directory.mkdir()
     directory.chmod(0o777)
-    with pytest.raises(LogError, match="everybody may write to it"):
+    with pytest.raises(LogError, match="it is writable by all users"):
         open_log(directory)
     assert list(directory.iterdir()) == []
 
@@ -105,7 +105,7 @@ def test_a_directory_that_cannot_be_written_is_an_error() -> None:
             os.setuid(65_534)
         else:
             directory.chmod(0o555)
-        with pytest.raises(LogError, match="cannot be made: Permission denied"):
+        with pytest.raises(LogError, match="cannot be created: Permission denied"):
             open_log(directory)
         with pytest.raises(LogError, match="cannot be the data directory: Permission denied"):
             open_log(directory / "below")

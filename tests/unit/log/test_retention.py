@@ -90,7 +90,7 @@ def test_reading_what_is_gone_says_so(log: EmbeddedLog) -> None:
     with pytest.raises(OffsetOutOfRangeError) as caught:
         log.read("t", 0, 2, 8)
     assert caught.value.message == "topic 't', partition 0: the records of offsets 2 to 4 are deleted"
-    assert caught.value.hint == "the first record that is there now has offset 5"
+    assert caught.value.hint == "the first remaining record has offset 5"
     assert log.read("t", 0, 5, 8)["offset"].to_pylist() == [5, 6, 7]
 
 

@@ -33,7 +33,7 @@ def test_a_new_topic_is_empty(log: EmbeddedLog) -> None:
 
 def test_a_topic_is_made_once(log: EmbeddedLog) -> None:
     first = log.create_topic("orders", 2)
-    with pytest.raises(TopicExistsError, match="there is a topic 'orders' already"):
+    with pytest.raises(TopicExistsError, match="topic 'orders' exists already"):
         log.create_topic("orders", 2)
     assert log.create_topic("orders", 5, exist_ok=True) == first
 

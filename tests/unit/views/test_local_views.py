@@ -31,16 +31,16 @@ def test_a_damaged_view_is_forgotten_and_made_anew(tmp_path: Path, damage: str) 
     path = tmp_path / "views.db"
     local = views.LocalViews(path)
     local.apply(Publication(Scope("app"), 1, 4, views=ROWS))
-    local.give_up_damaged("app")
+    local.discard_damaged("app")
     assert local.batch("app") == 4
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(damage)
     reader = ViewDatabase(path)
     with pytest.raises(CorruptViewError, match="the view of store 'counts' is damaged"):
         open_(reader, key_value()).get("key 7")
-    local.give_up_damaged("app")
+    local.discard_damaged("app")
     assert local.batch("app") is None
-    local.make("app", ROWS, 4)
+    local.rebuild("app", ROWS, 4)
     assert local.batch("app") == 4
     assert open_(ViewDatabase(path), key_value()).get("key 7") == "value"
     reader.close()
@@ -59,6 +59,6 @@ def test_a_damaged_batch_is_as_good_as_none(tmp_path: Path) -> None:
 def test_a_file_of_an_older_format_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "views.db", isolation_level=None)) as connection:
         connection.execute("CREATE TABLE view_rows (store INTEGER)")
-    with pytest.raises(LogFormatError, match="has format version 0, but this is for 2") as refused:
+    with pytest.raises(LogFormatError, match="has format version 0; this version reads 2") as refused:
         views.LocalViews(tmp_path / "views.db").batch("app")
     assert "delete it" in (refused.value.hint or "")

@@ -1,13 +1,13 @@
-"""The number of the last commit, in the database and in a file beside it: so that commits that are lost are missed.
+"""The number of the last commit, in the database and in a file beside it, to detect lost commits.
 
 A process that is killed leaves its last commits in SQLite's write-ahead log. If that file is damaged before the next
-process opens the database, SQLite takes the commits before the damage, and none after it, without a word. So each
-commit has a number. It is part of the transaction, and is written to the file ``log.db-commit`` when the transaction is
-on the disk. A database whose number is below that of the file has lost commits.
+process opens the database, SQLite silently drops the commits after the damage. So each commit has a number. It is part
+of the transaction, and is written to the file ``log.db-commit`` when the transaction is on the disk. A database whose
+number is below that of the file has lost commits.
 
 The file may be behind the database, never ahead: after a crash between the two writes, after a power failure (it is not
-synchronized with the disk, which would double the cost of a commit), or if another process was quicker. As many commits
-as it is behind could be lost unnoticed.
+synchronized with the disk, which would double the cost of a commit), or if another process was quicker. The loss of
+the commits that the file lacks is not detected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAGIC = b"MLCN"
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Makes the one row of the table: a number that tells this log from others, and that of the last commit."""
+    """Inserts the only row of the table: a random id of the log, and the number of the last commit."""
     row = (secrets.randbits(62), 0)
     connection.execute("INSERT INTO commits VALUES (?, ?, ?)", (*row, checksum(*row)))
 
@@ -52,7 +52,7 @@ def _read(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def advance(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Gives the transaction its number, as its last step. Returns the numbers of log and commit."""
+    """Assigns the transaction its number, as its last step. Returns the id of the log and the number."""
     log, before = _read(connection)
     number = before + 1
     connection.execute("UPDATE commits SET number = ?, checksum = ?", (number, checksum(log, number)))
@@ -60,7 +60,7 @@ def advance(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 class CommitNote:
-    """The file that has the number of the last commit.
+    """The file with the number of the last commit.
 
     Args:
         path: The database.
@@ -71,19 +71,19 @@ class CommitNote:
         self._descriptor: int | None = None
 
     def write(self, log: int, number: int) -> None:
-        """Notes that a commit is on the disk. A failure is no error: the file is then behind, as it may be."""
+        """Writes the number of a commit that is on the disk. A failure is ignored: the file may be behind."""
         with contextlib.suppress(OSError):
             if self._descriptor is None:
                 self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            known = _decode(os.pread(self._descriptor, _NOTE.size, 0))
-            if known is None or known[0] != log or known[1] < number:
+            noted = _decode(os.pread(self._descriptor, _NOTE.size, 0))
+            if noted is None or noted[0] != log or noted[1] < number:
                 body = _NOTE.pack(_MAGIC, 0, log, number)
                 os.pwrite(self._descriptor, _NOTE.pack(_MAGIC, zlib.crc32(body), log, number), 0)
 
     def check(self, connection: sqlite3.Connection) -> None:
-        """Raises a `CorruptLogError` if the database lacks commits that the file knows of.
+        """Raises a `CorruptLogError` if the database lacks commits that the file has noted.
 
-        A file that is missing, damaged, or of another log says nothing.
+        A file that is missing, damaged, or of another log is ignored.
         """
         try:
             noted = _decode(self._path.read_bytes())  # before the database: others may commit meanwhile
@@ -96,14 +96,14 @@ class CommitNote:
         lost = "the last commit was" if count == 1 else f"the last {count} commits were"
         database = self._path.with_name(self._path.name.removesuffix(FILE_SUFFIX))
         raise CorruptLogError(
-            f"{database} has lost data: {lost} acknowledged, and {'is' if count == 1 else 'are'} not there. Its "
-            "write-ahead log was damaged or deleted, or an older copy of the file was put in its place",
+            f"{database} has lost data: {lost} acknowledged, and {'is' if count == 1 else 'are'} missing. Its "
+            "write-ahead log was damaged or deleted, or the file was replaced by an older copy",
             hint=f"restore {database.name}, {database.name}-wal and {self._path.name} from one copy; "
             f"to go on without these commits, delete {self._path.name}",
         )
 
     def close(self) -> None:
-        """Closes the file; it is opened again when it is needed."""
+        """Closes the file until it is needed again."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

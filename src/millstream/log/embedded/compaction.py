@@ -1,8 +1,8 @@
 """Compaction: keeping the last record of each key.
 
-A partition is looked at from its start to the first record that must stay as it is. Blocks that lose records are
-written anew, small ones together, each run of them in a transaction of its own. The runs go from old to new, so
-whatever a crash leaves behind, no tombstone is gone while a record that it deletes is still there.
+A partition is compacted from its start to the first record that an application may still read. Blocks that lose
+records are rewritten, small ones together, each run of them in one transaction. Runs are processed from old to new. So
+after a crash, no tombstone is gone while a record that it deletes still exists.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ BEFORE_SWAP = declare("log.compaction.before-swap")
 AFTER_SWAP = declare("log.compaction.after-swap")
 BEFORE_COMMIT = declare("log.compaction.before-commit")
 
-# Blocks below this size are written together with their neighbours, up to about the other.
+# Blocks below the first size are merged with their neighbours, up to about the second.
 _SMALL = 64 * 1024
 _LARGE = 1024 * 1024
-# The offsets of a block count from its base in 32 bits.
+# The offsets of a block are stored relative to its base, in 32 bits.
 _MAX_SPAN = 2**32 - 1
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class _Part(NamedTuple):
-    """A block, which of its records stay, and until when its tombstones do."""
+    """A block, a mask of the records to keep, and the time until which tombstones are kept."""
 
     row: BlockRow
     kept: Mask
@@ -51,7 +51,7 @@ def compact(database: Database, name: str, now: int) -> Removed:
         topic = find(connection, name)
     if not topic.settings.compact:
         hint = "compaction deletes records: it needs cleanup.policy=compact"
-        raise ConfigError(f"topic {name!r} is not a compacted one", hint=hint)
+        raise ConfigError(f"topic {name!r} is not compacted", hint=hint)
     records = size = 0
     for partition in range(topic.topic.partitions):
         with database.read() as connection:
@@ -76,22 +76,22 @@ def _end(connection: sqlite3.Connection, topic: StoredTopic, partition: int) -> 
 
 
 def _parts(connection: sqlite3.Connection, topic: StoredTopic, partition: int, now: int) -> list[_Part]:
-    """Looks at the blocks that can be compacted and decides what stays of each."""
+    """Determines which records of each block are kept."""
     start = head(connection, topic, partition).start
     end = _end(connection, topic, partition)
     lag = topic.settings.min_compaction_lag_ms
-    known: list[BlockRow] = []
+    blocks: list[BlockRow] = []
     keys: list[pa.DictionaryArray] = []
     tombstones: list[Mask] = []
     for row in rows(connection, topic, partition, start, end):
         if row.next > end or (lag and row.max_timestamp > now - lag):
             break
         batch = load(connection, topic, partition, row)
-        known.append(row)
+        blocks.append(row)
         keys.append(batch.column("key").dictionary_encode())
         tombstones.append(null_mask(batch.column("value")))
     parts = []
-    for row, last, dead in zip(known, _last_of_each_key(keys), tombstones, strict=True):
+    for row, last, dead in zip(blocks, _last_of_each_key(keys), tombstones, strict=True):
         until = row.tombstones_until
         kept = last & ~dead if until is not None and until <= now else last
         if until is None and (kept & dead).any():
@@ -108,14 +108,14 @@ def _last_of_each_key(keys: list[pa.DictionaryArray]) -> list[Mask]:
     indices = np.concatenate([to_numbers(chunk.indices) for chunk in unified.chunks])
     places = np.arange(len(indices))
     last = np.empty(len(unified.chunk(0).dictionary), np.int64)
-    # Where an index comes more than once, the last assignment stands.
+    # Where an index occurs more than once, the last assignment remains.
     last[indices] = places
     edges = np.cumsum([len(chunk) for chunk in keys])[:-1]
     return list(np.split(last[indices] == places, edges))
 
 
 def _runs(parts: list[_Part]) -> list[list[_Part]]:
-    """Returns the blocks that are to be written anew, as runs of neighbours that become one block each."""
+    """Returns the blocks to rewrite, as runs of neighbours that become one block each."""
     runs: list[list[_Part]] = [[]]
     size = 0
     for part in parts:
@@ -136,10 +136,10 @@ def _changes(part: _Part) -> bool:
 
 
 def _swap(connection: sqlite3.Connection, topic: StoredTopic, partition: int, run: list[_Part]) -> int | None:
-    """Puts one block in the place of a run. Returns how many bytes that saves, or None if the run has changed."""
+    """Replaces a run by one block. Returns the number of bytes saved, or None if the run has changed."""
     first, last = run[0].row, run[-1].row
-    known = list(rows(connection, topic, partition, first.base, last.next))
-    if known != [part.row for part in run] or last.next > _end(connection, topic, partition):
+    stored = list(rows(connection, topic, partition, first.base, last.next))
+    if stored != [part.row for part in run] or last.next > _end(connection, topic, partition):
         return None
     batches = [
         load(connection, topic, partition, part.row).take(from_integers(np.flatnonzero(part.kept))) for part in run
@@ -161,7 +161,7 @@ def _swap(connection: sqlite3.Connection, topic: StoredTopic, partition: int, ru
         offsets=None if dense else places.astype("<u4").tobytes(),
     )
     reach(BEFORE_SWAP)
-    delete(connection, topic, partition, known)
+    delete(connection, topic, partition, stored)
     insert(connection, topic, partition, row, block.data)
     reach(AFTER_SWAP)
     return sum(part.row.size for part in run) - row.size

@@ -28,7 +28,7 @@ class Counters(NamedTuple):
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Makes the one row of counters."""
+    """Inserts the only row of counters."""
     connection.execute("INSERT INTO counters VALUES (?, ?, ?, ?, ?, ?)", (*Counters(), checksum(*Counters())))
 
 
@@ -41,7 +41,7 @@ def _read(connection: sqlite3.Connection) -> Counters:
 
 
 def add(connection: sqlite3.Connection, added: Counters) -> Counters:
-    """Adds to the counters and returns what they are now."""
+    """Adds to the counters and returns the new values."""
     after = Counters(*(old + new for old, new in zip(_read(connection), added, strict=True)))
     connection.execute(_STATEMENT, (*after, checksum(*after)))
     return after

@@ -1,9 +1,8 @@
-"""The connections to the database, one for each thread of each process, and transactions over them.
+"""Connections to the database, one for each thread of each process, and transactions on them.
 
-A process that forks must not have the database open while it does. SQLite keeps the locks of a process in its memory,
-and a child inherits that memory without the locks: what it then opens, it believes to be locked, and once its parent
-has closed the database, what the child commits is lost. So all connections are closed before a fork, and opened again
-on both sides when they are needed.
+The database must not be open during a fork. SQLite keeps the locks of a process in its memory, and a child inherits
+that memory without the locks: it would treat the database as locked, and once its parent has closed the database, the
+commits of the child are lost. So all connections are closed before a fork, and opened again on both sides on demand.
 """
 
 from __future__ import annotations
@@ -33,34 +32,34 @@ _databases: weakref.WeakSet[Database] = weakref.WeakSet()
 
 
 class _Gate:
-    """Lets threads use databases, and a thread that forks wait until none does."""
+    """Counts the threads that use databases, so that a fork can wait until there are none."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._active = 0
 
     def enter(self) -> None:
-        """Begins to use a database."""
+        """Starts the use of a database."""
         with self._condition:
             self._active += 1
 
     def leave(self) -> None:
-        """Ends it."""
+        """Ends the use of a database."""
         with self._condition:
             self._active -= 1
             self._condition.notify_all()
 
     def shut(self) -> None:
-        """Waits until nobody uses a database, and lets nobody in."""
+        """Waits until no thread uses a database, and blocks threads that want to."""
         self._condition.acquire()
         self._condition.wait_for(lambda: not self._active)
 
     def open(self) -> None:
-        """Lets all in again."""
+        """Ends the block."""
         self._condition.release()
 
     def renew(self) -> None:
-        """Forgets, in a child process, the threads of its parent: the child does not have them."""
+        """Resets the gate in a child process, which has none of the threads of its parent."""
         self._condition = threading.Condition()
 
 
@@ -68,7 +67,7 @@ _gate = _Gate()
 
 
 class _Opened:
-    """A connection in the local storage of its thread; when the thread is gone, so is this."""
+    """A connection in the local storage of its thread. It is collected when the thread ends."""
 
     __slots__ = ("__weakref__", "connection", "generation")
 
@@ -102,7 +101,7 @@ class Database:
 
     @contextlib.contextmanager
     def use(self) -> Iterator[sqlite3.Connection]:
-        """The connection of this thread, in autocommit mode. SQLite's errors become ours."""
+        """Yields the connection of this thread, in autocommit mode. Raises SQLite's errors as a `LogError`."""
         _gate.enter()
         connection: sqlite3.Connection | None = None
         try:
@@ -111,7 +110,7 @@ class Database:
         except sqlite3.Error as error:
             raise translate(error, self.path) from error
         except UnicodeDecodeError as error:
-            # A message of SQLite's that quotes damaged bytes.
+            # A message of SQLite that quotes damaged bytes.
             raise CorruptLogError(f"{self.path} is damaged: {error}", hint="restore it from a copy") from error
         except CorruptLogError as error:
             if str(self.path) in error.message:
@@ -142,7 +141,7 @@ class Database:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that sees one state of the database, whatever others write meanwhile."""
+        """A read transaction: it sees one snapshot of the database."""
         with self.use() as connection:
             connection.execute("BEGIN")
             try:
@@ -152,13 +151,13 @@ class Database:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that may write, and is the only one that does. What raises in it is rolled back.
+        """A write transaction: the only one at a time. An exception rolls it back.
 
-        After the disk has failed there are no more of them: what it holds then is known only to the next process that
-        opens the database.
+        After an I/O error no more write transactions are allowed: the content of the disk is unknown until the next
+        process opens the database.
         """
         if self._broken is not None:
-            hint = "mend the disk, then open the log anew"
+            hint = "repair the disk, then open the log again"
             raise LogError(f"{self.path} was not written: the disk failed before ({self._broken})", hint=hint)
         with self.use() as connection:
             self._check_identity()
@@ -183,7 +182,7 @@ class Database:
             try:
                 connection.execute("ROLLBACK")
             except sqlite3.Error:
-                # The transaction ends with its connection, if not otherwise.
+                # Closing the connection ends the transaction.
                 self._local.opened = None
                 with self._lock:
                     if connection in self._connections:
@@ -195,10 +194,10 @@ class Database:
         self.close_connections()
 
     def close_connections(self) -> None:
-        """Closes the connections of all threads for now. They are opened again when they are needed.
+        """Closes the connections of all threads until they are needed again.
 
-        One that another thread is using must not be closed, or the process ends with it. What that thread does is
-        interrupted, and it closes the connection itself.
+        To close a connection that another thread uses would crash the process. So that thread is interrupted, and
+        closes the connection itself.
         """
         with self._lock:
             self.note.close()
@@ -225,9 +224,9 @@ class Database:
         return connection
 
     def _check_identity(self) -> None:
-        """Raises a `LogError` if the file is gone: SQLite would go on writing to what nobody can find any longer."""
+        """Raises a `LogError` if the file was deleted or replaced: SQLite would go on writing to the deleted file."""
         if _identity(self.path) != self._identity:
-            hint = "open the log anew; what was in it is lost with the file"
+            hint = "open the log again; the records of the deleted file are lost"
             raise LogError(f"{self.path} was deleted or replaced while it was in use", hint=hint)
 
     def _forget(self, connection: sqlite3.Connection) -> None:
@@ -238,7 +237,7 @@ class Database:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Returns what tells a file from one that takes its place."""
+    """Returns the device and inode of a file, which differ for a replacement of the file."""
     try:
         status = path.stat()
     except OSError:
@@ -266,13 +265,13 @@ os.register_at_fork(before=_before_fork, after_in_parent=_gate.open, after_in_ch
 def connect(path: Path) -> sqlite3.Connection:
     """Opens a database that exists."""
     address = f"file:{urllib.parse.quote(str(path))}?mode=rw"
-    # A connection serves one thread, but whichever thread closes the log closes them all.
+    # A connection serves one thread, but the thread that closes the log closes all connections.
     connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=0)
     try:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = OFF")
-        connection.execute("PRAGMA cache_size = -65536")  # 64 MB at most: views are upserts at random places
+        connection.execute("PRAGMA cache_size = -65536")  # at most 64 MB: views are upserts of random keys
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_SIZE_LIMIT}")
     except BaseException:

@@ -1,4 +1,4 @@
-"""The data directory: where it is, and who may look into it."""
+"""The data directory: its path and permissions."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ FILE_NAME = "log.db"
 
 
 def data_directory(path: str | os.PathLike[str] | None) -> Path:
-    """Returns the directory that was given, else ``$MILLSTREAM_DATA``, else ``.millstream`` where we are."""
+    """Returns the given path, else ``$MILLSTREAM_DATA``, else ``.millstream`` in the working directory."""
     return Path(path or os.environ.get("MILLSTREAM_DATA") or ".millstream").absolute()
 
 
 def check_directory(directory: Path, *, create: bool) -> None:
-    """Makes the directory if it is not there, and refuses one that anybody can write to.
+    """Creates the directory if it does not exist, and refuses one that is writable by all users.
 
     Raises:
-        LogError: It is not there and must not be made, or cannot be made or used.
+        LogError: It does not exist and `create` is false, or it cannot be created or used.
     """
     try:
         if create:
@@ -34,10 +34,10 @@ def check_directory(directory: Path, *, create: bool) -> None:
         raise LogError(f"{directory} cannot be the data directory: it is a file")
     if mode & stat.S_IWOTH:
         hint = f"chmod 700 {directory}, or choose another one with MILLSTREAM_DATA"
-        raise LogError(f"{directory} cannot be the data directory: everybody may write to it", hint=hint)
+        raise LogError(f"{directory} cannot be the data directory: it is writable by all users", hint=hint)
 
 
 def missing(directory: Path) -> LogError:
-    """Returns the error that says that there is no log in a directory."""
-    hint = "the data directory is given by MILLSTREAM_DATA, or is .millstream where the program was started"
+    """Returns the error for a directory without a log."""
+    hint = "the data directory is set by MILLSTREAM_DATA; the default is .millstream in the working directory"
     return LogError(f"there is no log in {directory}", hint=hint)

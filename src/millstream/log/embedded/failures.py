@@ -1,4 +1,4 @@
-"""What SQLite's errors mean to somebody who uses the log."""
+"""Translates errors of SQLite to those of the log."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from millstream.errors import CorruptLogError, LogBusyError, LogError, LogFullError
 
-_RESTORE = "restore it from a copy; its records may also be in the topics or files that they came from"
+_RESTORE = "restore it from a copy; its records may also be in the topics or files of their origin"
 _DAMAGED = {
     sqlite3.SQLITE_CORRUPT: "is damaged",
-    sqlite3.SQLITE_NOTADB: "is damaged at its beginning, or is not a database",
-    # Rows that must be unique are not: the tables contradict each other.
+    sqlite3.SQLITE_NOTADB: "is damaged at its start, or is not a database",
+    # Rows that must be unique are not: the tables are inconsistent.
     sqlite3.SQLITE_CONSTRAINT: "contradicts itself",
 }
 
@@ -22,26 +22,26 @@ def is_input_output(error: sqlite3.Error) -> bool:
 
 
 def translate(error: sqlite3.Error, path: Path) -> LogError:
-    """Returns the error of ours that stands for one of SQLite's."""
+    """Returns the `LogError` for an error of SQLite."""
     code = _code(error)
     primary = code & 0xFF
     if primary in _DAMAGED:
         return CorruptLogError(f"{path} {_DAMAGED[primary]}: {error}", hint=_RESTORE)
-    # The statements fit the tables, so if they do not, the description of a table is damaged.
+    # The statements match the tables, so otherwise the schema is damaged.
     if code == sqlite3.SQLITE_IOERR_SHORT_READ or "no such " in str(error) or "Could not decode to UTF-8" in str(error):
         return CorruptLogError(f"{path} is damaged: {error}", hint=_RESTORE)
     if primary == sqlite3.SQLITE_FULL:
-        hint = "free some space, or let topics keep less (retention.ms, retention.bytes)"
+        hint = "free some space, or reduce the retention of topics (retention.ms, retention.bytes)"
         return LogFullError(f"there is no room left for {path}; nothing was written", hint=hint)
     if primary in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        hint = "another process writes for very long, or was stopped while it wrote"
+        hint = "another process holds the write lock for long, or was stopped while it wrote"
         return LogBusyError(f"{path} is locked by another process", hint=hint)
     if primary in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
         hint = "this user must be able to read and write the file and its directory"
         return LogError(f"{path} cannot be opened for writing: {error}", hint=hint)
     if primary == sqlite3.SQLITE_IOERR:
         name = getattr(error, "sqlite_errorname", "SQLITE_IOERR")
-        hint = "the disk, a quota or a limit on the size of files refuses it; look at the system's messages"
+        hint = "check the disk, quotas, limits on file sizes and the system log"
         return LogError(f"{path} cannot be read or written: {error} ({name})", hint=hint)
     return LogError(f"{path}: {error}")
 

@@ -1,4 +1,4 @@
-"""Consumer groups: how far each has read."""
+"""Consumer groups and their committed offsets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _find(connection: sqlite3.Connection, group: str) -> Positions | None:
 
 
 def commit(connection: sqlite3.Connection, group: str, resolved: list[tuple[StoredTopic, int, int]]) -> None:
-    """Writes how far a group has read."""
+    """Commits offsets of a group."""
     check_name(group, "consumer group")
     if not resolved:
         return
@@ -38,7 +38,7 @@ def commit(connection: sqlite3.Connection, group: str, resolved: list[tuple[Stor
 
 
 def committed(connection: sqlite3.Connection, group: str) -> dict[tuple[str, int], int]:
-    """Returns how far a group has read."""
+    """Returns the committed offsets of a group."""
     return named(connection, _find(connection, group) or {})
 
 
@@ -49,7 +49,7 @@ def names(connection: sqlite3.Connection) -> list[str]:
 
 
 def delete(connection: sqlite3.Connection, group: str, *, missing_ok: bool = False) -> None:
-    """Forgets a group."""
+    """Deletes a group."""
     if connection.execute("DELETE FROM consumer_groups WHERE name = ?", (group,)).rowcount:
         add(connection, Counters(consumer_groups=-1))
     elif not missing_ok:

@@ -1,4 +1,4 @@
-"""The embedded log: the protocol of `millstream.log.api` over one SQLite database."""
+"""The embedded log: the protocols of `millstream.log.api` on one SQLite database."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from millstream.log.embedded.database import Database, now_ms
 from millstream.log.embedded.directory import data_directory
 from millstream.log.embedded.parts import EmbeddedApplications, EmbeddedCleanup, EmbeddedViews
 from millstream.log.embedded.schema import open_database
-from millstream.log.producing import deal
+from millstream.log.producing import route
 
 APPEND_BEFORE_BEGIN = declare("log.append.before-begin")
 APPEND_BEFORE_COMMIT = declare("log.append.before-commit")
@@ -49,11 +49,11 @@ def open_log(
 
     Args:
         path: The data directory. Without it, ``$MILLSTREAM_DATA``, or ``.millstream`` in the working directory.
-        create: Whether to make the directory and the log if they are not there.
-        max_size: Bytes above which the log must not grow through this object.
+        create: Whether to create the directory and the log if they do not exist.
+        max_size: Limit of the file size in bytes for writes through this object.
 
     Raises:
-        LogError: There is no log, or it cannot be opened. Subclasses say more.
+        LogError: There is no log, or it cannot be opened.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory, open_log(directory) as log:
@@ -84,7 +84,7 @@ class EmbeddedLog:
         self._calls = itertools.count()
 
     def connect(self, seconds: float, tell: Callable[[str], None]) -> None:
-        """Does nothing: there is no server."""
+        """Returns at once: there is no server."""
 
     def create_topic(
         self,
@@ -95,7 +95,7 @@ class EmbeddedLog:
         internal: bool = False,
         exist_ok: bool = False,
     ) -> Topic:
-        """Makes a topic, or returns the one that exists if that is allowed."""
+        """Creates a topic, or returns the existing one with `exist_ok`."""
         with self._database.write() as connection:
             if exist_ok and stored_topics.exists(connection, name):
                 return stored_topics.find(connection, name).topic
@@ -107,34 +107,34 @@ class EmbeddedLog:
             return stored_topics.find(connection, name).topic
 
     def topics(self) -> list[Topic]:
-        """Returns all topics, by name."""
+        """Returns all topics, ordered by name."""
         with self._database.read() as connection:
             return [stored.topic for stored in stored_topics.find_all(connection)]
 
     def delete_topic(self, name: str) -> None:
-        """Deletes a topic and all that belongs to it."""
+        """Deletes a topic and its records."""
         with self._database.write() as connection:
             stored_topics.delete(connection, name)
 
     def add_partitions(self, name: str, total: int) -> Topic:
-        """Gives a topic more partitions."""
+        """Increases the number of partitions."""
         with self._database.write() as connection:
             return stored_topics.add_partitions(connection, name, total).topic
 
     def alter_topic(self, name: str, config: Mapping[str, str | None]) -> Topic:
-        """Changes some keys of a topic's configuration."""
+        """Changes keys of a topic's configuration."""
         with self._database.write() as connection:
             return stored_topics.alter(connection, name, config).topic
 
     def produce(self, topic: str, records: Iterable[ProducerRecord], *, partition: int | None = None) -> list[Produced]:
-        """Writes records, all of them at once."""
+        """Writes records in one transaction."""
         with self._database.read() as connection:
-            found = stored_topics.find(connection, topic).topic
-        sticky = next(self._calls) % found.partitions
-        dealt = deal(found, records, partition, sticky, now_ms())
-        bases = self.append([Append(topic, number, block) for number, block in dealt]) if dealt else []
+            target = stored_topics.find(connection, topic).topic
+        sticky = next(self._calls) % target.partitions
+        blocks = route(target, records, partition, sticky, now_ms())
+        bases = self.append([Append(topic, number, block) for number, block in blocks]) if blocks else []
         result: list[Produced] = []
-        for (number, block), base in zip(dealt, bases, strict=True):
+        for (number, block), base in zip(blocks, bases, strict=True):
             if result and result[-1].partition == number:
                 result[-1] = result[-1]._replace(count=result[-1].count + block.count)
             else:
@@ -142,7 +142,7 @@ class EmbeddedLog:
         return result
 
     def append(self, appends: Sequence[Append]) -> list[int]:
-        """Writes blocks as they are, all of them at once."""
+        """Writes blocks unchanged, in one transaction."""
         reach(APPEND_BEFORE_BEGIN)
         with self._database.write() as connection:
             bases = stored_records.append_all(connection, appends, now_ms())
@@ -163,7 +163,7 @@ class EmbeddedLog:
             return {name: stored_topics.heads(connection, stored_topics.find(connection, name)) for name in topics}
 
     def sizes(self, topic: str) -> list[Stored]:
-        """Returns how much each partition of a topic holds."""
+        """Returns the size of each partition of a topic."""
         with self._database.read() as connection:
             return stored_records.sizes(connection, stored_topics.find(connection, topic))
 
@@ -183,7 +183,7 @@ class EmbeddedLog:
             }
 
     def latest_times(self, ranges: Ranges) -> dict[tuple[str, int], int]:
-        """Returns about the greatest timestamp of ranges of offsets, by partition."""
+        """Returns approximately the greatest timestamp of ranges of offsets, by partition."""
         times: dict[tuple[str, int], int] = {}
         with self._database.read() as connection:
             topics = {name: stored_topics.find(connection, name) for name in dict.fromkeys(name for name, _ in ranges)}
@@ -194,16 +194,16 @@ class EmbeddedLog:
         return times
 
     def wait(self, positions: Offsets, timeout: float) -> bool:
-        """Waits until some partition has records at its position or beyond."""
+        """Waits until a partition has records at or beyond its position."""
         return waiting.wait(self._database, positions, timeout)
 
     def commit_offsets(self, group: str, offsets: Offsets) -> None:
-        """Remembers how far a consumer group has read."""
+        """Commits offsets of a consumer group."""
         with self._database.write() as connection:
             groups.commit(connection, group, positions.resolve(connection, offsets))
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """Returns how far a consumer group has read."""
+        """Returns the committed offsets of a consumer group."""
         with self._database.read() as connection:
             return groups.committed(connection, group)
 
@@ -213,12 +213,12 @@ class EmbeddedLog:
             return groups.names(connection)
 
     def delete_group(self, group: str) -> None:
-        """Forgets a consumer group."""
+        """Deletes a consumer group."""
         with self._database.write() as connection:
             groups.delete(connection, group)
 
     def delete_records(self, offsets: Offsets) -> None:
-        """Deletes the blocks before some offsets, if no application holds them."""
+        """Deletes the blocks before these offsets, unless an application holds them."""
         retention.delete_before(self._database, offsets)
 
     def close(self) -> None:

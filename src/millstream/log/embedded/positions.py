@@ -1,4 +1,4 @@
-"""Offsets by topic and partition, as they are given, as they are stored, and back."""
+"""Converts offsets between names of topics and their stored ids."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from millstream.log.api import Offsets
 from millstream.log.embedded.topics import StoredTopic, find, find_all
 
 Positions: TypeAlias = dict[int, dict[int, int]]
-"""Offsets by number of topic, then by partition."""
+"""Offsets by id of topic, then by partition."""
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Positions).decode
 
 
 def resolve(connection: sqlite3.Connection, offsets: Offsets) -> list[tuple[StoredTopic, int, int]]:
-    """Returns offsets as (topic, partition, offset), checked."""
+    """Checks offsets and returns them as (topic, partition, offset)."""
     topics: dict[str, StoredTopic] = {}
     result = []
     for (name, partition), offset in offsets.items():
@@ -33,7 +33,7 @@ def resolve(connection: sqlite3.Connection, offsets: Offsets) -> list[tuple[Stor
 
 
 def merge(positions: Positions, resolved: list[tuple[StoredTopic, int, int]]) -> Positions:
-    """Returns positions with some of them replaced."""
+    """Returns the positions, updated with the resolved ones."""
     result = {topic: dict(partitions) for topic, partitions in positions.items()}
     for topic, partition, offset in resolved:
         result.setdefault(topic.id, {})[partition] = offset
@@ -41,7 +41,7 @@ def merge(positions: Positions, resolved: list[tuple[StoredTopic, int, int]]) ->
 
 
 def named(connection: sqlite3.Connection, positions: Positions) -> dict[tuple[str, int], int]:
-    """Returns positions by the names of topics. Those of topics that were deleted are left out."""
+    """Returns positions by the names of topics. Those of deleted topics are left out."""
     return {
         (topic.name, partition): offset
         for topic in find_all(connection)

@@ -1,4 +1,4 @@
-"""Publishing a batch: all that it changes, in one transaction, once."""
+"""Publishing a batch: all its changes in one transaction, once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AFTER_PROGRESS = declare("log.publish.after-progress")
 
 
 def publish(connection: sqlite3.Connection, publication: Publication, now: int) -> bool:
-    """Writes a batch, unless it is there already. Returns whether it was written."""
+    """Writes a batch, unless it was published before. Returns whether it was written."""
     reach(BEGIN)
     application = publication.scope.application
     stored = applications.check_epoch(connection, publication.scope, publication.epoch)

@@ -1,7 +1,7 @@
-"""The records of partitions: writing blocks behind one another, and reading ranges of offsets.
+"""Records of partitions: appending blocks and reading ranges of offsets.
 
-The rows of a partition lie edge to edge from its start to its end: where one ends, the next one begins. Compaction
-leaves holes within rows, never between them, so a row that is lost is noticed.
+The rows of a partition cover its offsets from start to end without gaps. Compaction leaves gaps within rows, never
+between them, so a lost row is detected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from millstream.log.embedded.topics import Head, StoredTopic, find, head, set_he
 
 AFTER_INSERT = declare("log.append.after-insert")
 
-# Tables of many small chunks are slow to work with: below so many records a chunk, copying them together pays.
+# Tables of many small chunks are slow. Below this number of records per chunk, combining them is worth the copy.
 _SMALL_CHUNK = 512
 
 _COLUMNS = (
@@ -32,7 +32,7 @@ _COLUMNS = (
     "offsets, checksum"
 )
 _INSERT = "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-# From the block that holds the first offset on.
+# Starts with the block that contains the first offset.
 _RANGE = """
     FROM blocks WHERE topic = :topic AND partition = :partition AND base < :end AND base >= coalesce((
         SELECT max(base) FROM blocks WHERE topic = :topic AND partition = :partition AND base <= :start), :start)
@@ -43,26 +43,26 @@ Places: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class BlockRow(NamedTuple):
-    """What the database knows of a block.
+    """The row of a block.
 
     Attributes:
-        base: The first offset that it stands for.
+        base: The first offset that it covers.
         next: The offset after the last one.
-        count: How many records it has: fewer than offsets, once compaction has removed some.
+        count: The number of records: less than that of offsets, once compaction has removed some.
         min_timestamp: The least timestamp of its records.
         max_timestamp: The greatest one.
         append_timestamp: The timestamp of all its records if the topic had log-append time, else None.
-        tombstones_until: When the tombstones that compaction has met in it can go; None if it has met none.
+        tombstones_until: When compaction may delete the tombstones that it has seen; None if it has seen none.
         size: The size of the block.
-        data: Where the block is.
+        data: The id of the block in `block_data`.
         data_checksum: The block's own checksum.
-        offsets: What to add to `base` for each record, as 32-bit numbers; None if there are no holes.
-        checksum: That of this row.
+        offsets: The offset of each record relative to `base`, as 32-bit numbers; None if there are no gaps.
+        checksum: The checksum of this row.
     """
 
     base: int
     next: int
-    count: int  # type: ignore[assignment]  # hides a method of tuple that nobody needs
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
     min_timestamp: int
     max_timestamp: int
     append_timestamp: int | None = None
@@ -94,7 +94,7 @@ class Appender:
         return self._topics[name]
 
     def append(self, append: Append) -> int:
-        """Appends a block and returns its base offset. A block without records leaves no trace."""
+        """Appends a block and returns its base offset. A block without records is not stored."""
         topic, (_, partition, block) = self._topic(append.topic), append
         at = append.topic, partition
         if at not in self._heads:
@@ -121,7 +121,7 @@ class Appender:
         return base
 
     def finish(self) -> None:
-        """Moves the ends of the partitions. Without this call nothing that was appended can be read."""
+        """Moves the ends of the partitions. Appended blocks can be read only after this call."""
         reach(AFTER_INSERT)
         for (name, partition), moved in self._heads.items():
             set_head(self._connection, self._topics[name], partition, moved)
@@ -149,7 +149,7 @@ def _check(topic: StoredTopic, block: Block) -> None:
 
 
 def insert(connection: sqlite3.Connection, topic: StoredTopic, partition: int, row: BlockRow, data: bytes) -> None:
-    """Writes a block and its row, which need not say yet where the block is nor have a checksum."""
+    """Writes a block and its row, whose `data` and checksums are set here."""
     number = connection.execute("INSERT INTO block_data (data) VALUES (?)", (data,)).lastrowid
     assert number is not None
     row = row._replace(data=number, data_checksum=int.from_bytes(data[4:8], "little"))
@@ -168,7 +168,7 @@ def delete(connection: sqlite3.Connection, topic: StoredTopic, partition: int, r
 def rows(
     connection: sqlite3.Connection, topic: StoredTopic, partition: int, start: int, end: int
 ) -> Generator[BlockRow]:
-    """Yields the rows that stand for a range of offsets, in order, without their blocks."""
+    """Yields the rows that cover a range of offsets, in order, without their blocks."""
     if start >= end:
         return
     values = {"topic": topic.id, "partition": partition, "start": start, "end": end}
@@ -185,12 +185,12 @@ def rows(
 
 
 def sizes(connection: sqlite3.Connection, topic: StoredTopic) -> list[Stored]:
-    """Returns how much each partition of a topic holds."""
+    """Returns the size of each partition of a topic."""
     return [size(connection, topic, partition) for partition in range(topic.topic.partitions)]
 
 
 def size(connection: sqlite3.Connection, topic: StoredTopic, partition: int) -> Stored:
-    """Returns how much a partition holds.
+    """Returns the size of a partition.
 
     Raises:
         CorruptLogError: A row is damaged or lost.
@@ -213,18 +213,18 @@ def load(connection: sqlite3.Connection, topic: StoredTopic, partition: int, row
     """Returns the records of a row, with the columns of a block.
 
     Raises:
-        CorruptLogError: The block is damaged, or is not the one that belongs to the row.
+        CorruptLogError: The block is damaged, or does not belong to the row.
     """
-    found = connection.execute("SELECT data FROM block_data WHERE id = ?", (row.data,)).fetchone()
+    stored = connection.execute("SELECT data FROM block_data WHERE id = ?", (row.data,)).fetchone()
     place = f"topic {topic.name!r}, partition {partition}, offsets {row.base} to {row.next - 1}"
-    if found is None or not isinstance(found[0], bytes):
+    if stored is None or not isinstance(stored[0], bytes):
         raise CorruptLogError(f"the records of {place} are missing", hint="restore the log from a copy")
     try:
-        batch = decode(found[0])
+        batch = decode(stored[0])
     except CorruptLogError as error:
         message = f"the records of {place} are damaged: {error.message}"
         raise CorruptLogError(message, hint=error.hint or "restore the log from a copy") from error
-    if len(batch) != row.count or int.from_bytes(found[0][4:8], "little") != row.data_checksum:
+    if len(batch) != row.count or int.from_bytes(stored[0][4:8], "little") != row.data_checksum:
         raise CorruptLogError(f"the records of {place} are not those that were written there")
     if row.append_timestamp is not None:
         timestamps = from_integers(np.full(row.count, row.append_timestamp, np.int64))
@@ -249,15 +249,15 @@ def read(
     if 0 <= start < edges.start and start < end:
         gone = f"{start} to {min(end, edges.start) - 1}"
         message = f"topic {topic.name!r}, partition {partition}: the records of offsets {gone} are deleted"
-        raise OffsetOutOfRangeError(message, hint=f"the first record that is there now has offset {edges.start}")
+        raise OffsetOutOfRangeError(message, hint=f"the first remaining record has offset {edges.start}")
     if start < 0:
         raise OffsetOutOfRangeError(f"topic {topic.name!r}, partition {partition}: there is no offset {start}")
     end = min(end, edges.next)
     batches: list[pa.RecordBatch] = []
     places: list[Places] = []
     size, edge = 0, start
-    with contextlib.closing(rows(connection, topic, partition, start, end)) as found:
-        for row in found:
+    with contextlib.closing(rows(connection, topic, partition, start, end)) as stored:
+        for row in stored:
             if row.base > edge:
                 raise _gap(topic, partition, edge)
             edge = row.next
@@ -276,7 +276,7 @@ def read(
 
 
 def _within(batch: pa.RecordBatch, row: BlockRow, start: int, end: int) -> tuple[pa.RecordBatch, Places]:
-    """Returns the records of a row that lie in a range of offsets, and their offsets."""
+    """Returns the records of a row within a range of offsets, and their offsets."""
     place = offsets(row)
     if start <= row.base and row.next <= end:
         return batch, place

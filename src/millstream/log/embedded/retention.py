@@ -1,4 +1,4 @@
-"""Retention: deleting what is older, or more, than a topic keeps."""
+"""Retention: deleting records that exceed the age or size limit of a topic."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from millstream.log.embedded.topics import Head, StoredTopic, find, find_all, he
 AFTER_DELETE = declare("log.retention.after-delete")
 BEFORE_COMMIT = declare("log.retention.before-commit")
 
-# The file shrinks when more than a quarter of it is unused, and by so many pages at a time, so that nobody waits long.
+# The file shrinks when more than a quarter of it is unused, by a limited number of pages: writers wait meanwhile.
 _UNUSED_PART = 4
 _SHRINK_PAGES = 4096
 
 
 def apply(database: Database, now: int) -> Removed:
-    """Deletes what no topic keeps any longer, partition by partition."""
+    """Deletes expired blocks, partition by partition."""
     records = size = 0
     with database.read() as connection:
         topics = [topic for topic in find_all(connection) if topic.settings.delete]
@@ -35,8 +35,8 @@ def apply(database: Database, now: int) -> Removed:
         ]
     for topic, partition in due:
         with database.write() as connection:
-            # Others may have written since, or deleted the topic: what is deleted is decided here.
-            if not any(known.id == topic.id for known in find_all(connection)):
+            # The partition may have changed since, or the topic was deleted: so the blocks are determined again.
+            if not any(existing.id == topic.id for existing in find_all(connection)):
                 continue
             expired = _expired(connection, topic, partition, now, applications.floors(connection))
             _delete(connection, topic, partition, expired)
@@ -49,7 +49,7 @@ def apply(database: Database, now: int) -> Removed:
 
 
 def delete_before(database: Database, offsets: Offsets) -> None:
-    """Deletes the blocks that end at or before some offsets and that no application holds."""
+    """Deletes the blocks that end at or before these offsets and that no application holds."""
     with database.write() as connection:
         floors = applications.floors(connection)
         for (name, partition), offset in offsets.items():
@@ -57,8 +57,8 @@ def delete_before(database: Database, offsets: Offsets) -> None:
             topic.topic.check_partition(partition)
             edges = head(connection, topic, partition)
             end = min(offset, edges.next, floors.get((topic.id, partition), edges.next))
-            with contextlib.closing(rows(connection, topic, partition, edges.start, end)) as known:
-                ended = [row for row in known if row.next <= end]
+            with contextlib.closing(rows(connection, topic, partition, edges.start, end)) as stored:
+                ended = [row for row in stored if row.next <= end]
             _delete(connection, topic, partition, ended)
         reach(BEFORE_COMMIT)
 
@@ -70,14 +70,14 @@ def _expired(
     now: int,
     floors: Mapping[tuple[int, int], int],
 ) -> list[BlockRow]:
-    """Returns the blocks at the beginning of a partition that can go: not those that an application may still read."""
+    """Returns the expired blocks at the start of a partition, up to the first that an application may still read."""
     edges = head(connection, topic, partition)
     floor = floors.get((topic.id, partition), edges.next)
     retention_ms, retention_bytes = topic.settings.retention_ms, topic.settings.retention_bytes
     size = 0 if retention_bytes is None else stored_size(connection, topic, partition).size or 0
     result = []
-    with contextlib.closing(rows(connection, topic, partition, edges.start, edges.next)) as known:
-        for row in known:
+    with contextlib.closing(rows(connection, topic, partition, edges.start, edges.next)) as stored:
+        for row in stored:
             too_old = retention_ms is not None and row.max_timestamp < now - retention_ms
             too_much = retention_bytes is not None and size - row.size >= retention_bytes
             if row.next > floor or not (too_old or too_much or not row.count):
@@ -100,5 +100,5 @@ def _shrink(database: Database) -> None:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         (unused,) = connection.execute("PRAGMA freelist_count").fetchone()
         if unused * _UNUSED_PART > pages:
-            # `execute` would free a single page: the pragma does one at each step, and returns rows for none.
+            # `execute` would free a single page: each step of the pragma frees one, and returns no row.
             connection.executescript(f"PRAGMA incremental_vacuum({_SHRINK_PAGES})")

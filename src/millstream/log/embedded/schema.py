@@ -1,6 +1,6 @@
-"""The tables of the log, and how the database that holds them is made and recognized.
+"""The tables of the log, and the creation and recognition of its database.
 
-A row has a checksum in its last column, unless it is a blob whose checksum is kept elsewhere.
+A row has a checksum in its last column, unless it is a blob whose checksum is stored elsewhere.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from millstream.views.tables import create_tables as create_view_tables
 APPLICATION_ID = 0x4D4C4C47
 VERSION = 3
 
-# Larger pages write blocks faster, smaller ones single records and views: twice either way costs a fifth.
+# Larger pages speed up blocks, smaller ones single records and views: a factor of two either way costs a fifth.
 PAGE_SIZE = 8192
 
 BEFORE_LINK = declare("log.create.before-link")
 AFTER_LINK = declare("log.create.after-link")
 
-# What is asked of blocks without their bytes, as retention and latest_time do, must not walk over the bytes: so those
-# have a table of their own. It was as quick as one table, and quicker than one ordered by offset.
-# No table has an index beside it: one that lacks a row would hide the row, and nobody would notice.
+# Retention and latest_time read the rows of blocks and must not scan their bytes, which are in a table of their own.
+# It was as fast as one table, and faster than one ordered by offset.
+# No table has a separate index: an index that lacks an entry would hide a row without notice.
 _TABLES = """
 CREATE TABLE topics (
     name TEXT PRIMARY KEY,
@@ -105,11 +105,11 @@ CREATE TABLE counters (
 
 
 def open_database(directory: Path, *, create: bool, max_size: int | None) -> Database:
-    """Opens the database in a data directory, and makes it first if it is not there.
+    """Opens the database in a data directory, and creates it if it does not exist.
 
     Raises:
-        LogError: It is not there, or cannot be made or opened.
-        LogFormatError: The file is something else, or of a later version.
+        LogError: It does not exist, or cannot be created or opened.
+        LogFormatError: The file is not a log, or has another format version.
         CorruptLogError: The file is damaged, or has lost commits.
     """
     check_directory(directory, create=create)
@@ -130,13 +130,13 @@ def open_database(directory: Path, *, create: bool, max_size: int | None) -> Dat
 
 
 def _create(path: Path) -> None:
-    """Makes the database under another name and then links it to its own.
+    """Creates the database under a temporary name and then links it to its own.
 
-    So it is never seen half made, and of two processes that make it at the same time one wins.
+    So no process opens an incomplete one, and of two processes that create it at the same time one succeeds.
     """
     draft = path.with_name(f".{FILE_NAME}-{secrets.token_hex(8)}")
     try:
-        # SQLite gives the mode of this file to those that it puts beside it.
+        # SQLite creates the files beside it with the same mode.
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         try:
             _fill(draft)
@@ -149,7 +149,7 @@ def _create(path: Path) -> None:
         _synchronize(path.parent)
     except OSError as error:
         hint = "this user must be able to write to the data directory"
-        raise LogError(f"{path} cannot be made: {error.strerror}", hint=hint) from error
+        raise LogError(f"{path} cannot be created: {error.strerror}", hint=hint) from error
     except sqlite3.Error as error:
         raise translate(error, path) from error
 

@@ -1,4 +1,4 @@
-"""Records by time: which offsets belong to a timestamp, and which timestamps to offsets."""
+"""Offsets for timestamps, and timestamps for offsets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millstream.log.embedded.topics import StoredTopic, head
 
 
 def offset_for_time(connection: sqlite3.Connection, topic: StoredTopic, partition: int, timestamp: int) -> int:
-    """Returns the offset of the first record that is not before a timestamp; the partition's end if there is none."""
+    """Returns the offset of the first record at or after a timestamp; the partition's end if there is none."""
     topic.topic.check_partition(partition)
     edges = head(connection, topic, partition)
     for row in rows(connection, topic, partition, edges.start, edges.next):
@@ -23,6 +23,6 @@ def offset_for_time(connection: sqlite3.Connection, topic: StoredTopic, partitio
 
 
 def latest_time(connection: sqlite3.Connection, topic: StoredTopic, partition: int, start: int, end: int) -> int | None:
-    """Returns the greatest timestamp of the blocks that hold a range of offsets."""
+    """Returns the greatest timestamp of the blocks that cover a range of offsets."""
     topic.topic.check_partition(partition)
     return max((row.max_timestamp for row in rows(connection, topic, partition, start, end) if row.count), default=None)

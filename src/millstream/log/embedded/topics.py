@@ -21,7 +21,7 @@ DELETE_BEFORE_COMMIT = declare("log.topic-delete.before-commit")
 
 
 class StoredTopic(NamedTuple):
-    """A topic with what only the database knows of it."""
+    """A topic with its id and its parsed configuration."""
 
     id: int
     topic: Topic
@@ -34,7 +34,7 @@ class StoredTopic(NamedTuple):
 
 
 class Head(NamedTuple):
-    """Where a partition begins and where its next record goes."""
+    """The first offset of a partition, and that of its next record."""
 
     start: int
     next: int
@@ -46,7 +46,7 @@ def find(connection: sqlite3.Connection, name: str) -> StoredTopic:
     if row is not None:
         return _read(row)
     check(connection, "topics", name)
-    names = [known for (known,) in connection.execute("SELECT name FROM topics ORDER BY name")]
+    names = [existing for (existing,) in connection.execute("SELECT name FROM topics ORDER BY name")]
     hint = suggestion(str(name), names) or (
         "create it first" if len(names) > 20 else f"the topics are: {', '.join(names)}" if names else "there are none"
     )
@@ -67,18 +67,18 @@ def _read(row: tuple[str, int, int, str, int, int]) -> StoredTopic:
 
 @functools.lru_cache
 def _settings(config: str) -> TopicSettings:
-    """Reads a configuration. Topics are many and asked for often, configurations few."""
+    """Parses a configuration. Topics are many and read often, distinct configurations are few."""
     return settings(json.loads(config))
 
 
 def create(
     connection: sqlite3.Connection, name: str, partitions: int, config: Mapping[str, str], *, internal: bool
 ) -> StoredTopic:
-    """Makes a topic that does not exist."""
+    """Creates a topic."""
     check_partitions(partitions)
     checked = check_config(config)
     if exists(connection, name):
-        raise TopicExistsError(f"there is a topic {name!r} already", hint="exist_ok=True takes it as it is")
+        raise TopicExistsError(f"topic {name!r} exists already", hint="exist_ok=True returns it unchanged")
     number = add(connection, Counters(topic_number=1, topics=1)).topic_number
     for partition in range(partitions):
         _add_head(connection, number, partition)
@@ -88,7 +88,7 @@ def create(
 
 
 def exists(connection: sqlite3.Connection, name: str) -> bool:
-    """Returns whether there is a topic of that name, which must be one that a topic may have."""
+    """Returns whether there is a topic of that name, which must be valid."""
     check_name(name, "topic")
     if connection.execute("SELECT 1 FROM topics WHERE name = ?", (name,)).fetchone() is not None:
         return True
@@ -102,11 +102,11 @@ def _add_head(connection: sqlite3.Connection, topic: int, partition: int) -> Non
 
 
 def add_partitions(connection: sqlite3.Connection, name: str, total: int) -> StoredTopic:
-    """Gives a topic more partitions."""
+    """Adds partitions to a topic."""
     stored = find(connection, name)
     check_partitions(total)
     if total <= stored.topic.partitions:
-        hint = "partitions can be added, never taken away"
+        hint = "partitions can be added, never removed"
         raise ConfigError(f"topic {name!r} has {stored.topic.partitions} partitions already", hint=hint)
     for partition in range(stored.topic.partitions, total):
         _add_head(connection, stored.id, partition)
@@ -114,7 +114,7 @@ def add_partitions(connection: sqlite3.Connection, name: str, total: int) -> Sto
 
 
 def alter(connection: sqlite3.Connection, name: str, config: Mapping[str, str | None]) -> StoredTopic:
-    """Changes some keys of a topic's configuration."""
+    """Changes keys of a topic's configuration."""
     stored = find(connection, name)
     merged = {**stored.topic.config, **config}
     kept = check_config({key: value for key, value in merged.items() if value is not None})
@@ -128,7 +128,7 @@ def _store(connection: sqlite3.Connection, number: int, topic: Topic) -> StoredT
 
 
 def delete(connection: sqlite3.Connection, name: str) -> None:
-    """Deletes a topic and its records. What others say about it means nothing then: its number does not come again."""
+    """Deletes a topic and its records. Stored offsets for it become void, because its id is not reused."""
     number = find(connection, name).id
     connection.execute("DELETE FROM block_data WHERE id IN (SELECT data FROM blocks WHERE topic = ?)", (number,))
     connection.execute("DELETE FROM blocks WHERE topic = ?", (number,))
@@ -139,16 +139,16 @@ def delete(connection: sqlite3.Connection, name: str) -> None:
 
 
 def head(connection: sqlite3.Connection, topic: StoredTopic, partition: int) -> Head:
-    """Returns where a partition begins and ends."""
+    """Returns the bounds of a partition."""
     statement = "SELECT start, next, checksum FROM partitions WHERE topic = ? AND partition = ?"
     return _head(topic, partition, connection.execute(statement, (topic.id, partition)).fetchone())
 
 
 def heads(connection: sqlite3.Connection, topic: StoredTopic) -> list[Head]:
-    """Returns where each partition of a topic begins and ends."""
+    """Returns the bounds of each partition of a topic."""
     statement = "SELECT partition, start, next, checksum FROM partitions WHERE topic = ?"
-    found = {partition: row for partition, *row in connection.execute(statement, (topic.id,))}
-    return [_head(topic, partition, found.get(partition)) for partition in range(topic.topic.partitions)]
+    stored = {partition: row for partition, *row in connection.execute(statement, (topic.id,))}
+    return [_head(topic, partition, stored.get(partition)) for partition in range(topic.topic.partitions)]
 
 
 def _head(topic: StoredTopic, partition: int, row: Sequence[int] | None) -> Head:
@@ -158,7 +158,7 @@ def _head(topic: StoredTopic, partition: int, row: Sequence[int] | None) -> Head
 
 
 def set_head(connection: sqlite3.Connection, topic: StoredTopic, partition: int, moved: Head) -> None:
-    """Moves the beginning or the end of a partition."""
+    """Moves the start or the end of a partition."""
     statement = "UPDATE partitions SET start = ?, next = ?, checksum = ? WHERE topic = ? AND partition = ?"
     check = checksum(topic.id, partition, *moved)
     connection.execute(statement, (*moved, check, topic.id, partition))

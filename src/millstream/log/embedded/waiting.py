@@ -1,4 +1,4 @@
-"""Waiting for records that another thread or process writes."""
+"""Waits for records that another thread or process writes."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from millstream.log.api import Offsets
 from millstream.log.embedded.database import Database
 from millstream.log.embedded.topics import find, heads
 
-# How long to sleep between two looks: short at first, then longer while nothing comes.
+# Seconds between two polls: short at first, then longer while there are no records.
 _FIRST_PAUSE = 0.0005
 _LAST_PAUSE = 0.02
 _GROWTH = 1.3
 
 
 def wait(database: Database, positions: Offsets, timeout: float) -> bool:
-    """Returns True as soon as some partition ends beyond its position, False when the time is over.
+    """Returns True as soon as a partition ends beyond its position, False after the timeout.
 
-    A look is one pragma, which says whether anything at all was committed: a few microseconds.
+    A poll is one pragma of a few microseconds, whose result changes with each commit of another connection.
     """
     deadline = time.monotonic() + timeout
     pause = _FIRST_PAUSE
-    seen = None
+    polled = None
     while True:
-        # In this order, so that a commit between the two is seen at the next look.
+        # In this order, so that a commit between the two is seen by the next poll.
         version = _version(database)
-        if version != seen:
-            seen = version
-            if _has_news(database, positions):
+        if version != polled:
+            polled = version
+            if _has_records(database, positions):
                 return True
             pause = _FIRST_PAUSE
         left = deadline - time.monotonic()
@@ -40,18 +40,18 @@ def wait(database: Database, positions: Offsets, timeout: float) -> bool:
 
 
 def _version(database: Database) -> tuple[sqlite3.Connection, int]:
-    """Returns something that is another when anybody else has committed. The number counts for its connection only."""
+    """Returns a value that changes when another connection commits. It is valid for its connection only."""
     with database.use() as connection:
         return connection, connection.execute("PRAGMA data_version").fetchone()[0]
 
 
-def _has_news(database: Database, positions: Offsets) -> bool:
-    """Asks for the ends of all partitions of a topic at once: it may have thousands."""
-    wanted: dict[str, dict[int, int]] = {}
+def _has_records(database: Database, positions: Offsets) -> bool:
+    """Reads the ends of all partitions of a topic at once: it may have thousands."""
+    by_topic: dict[str, dict[int, int]] = {}
     for (topic, partition), offset in positions.items():
-        wanted.setdefault(topic, {})[partition] = offset
+        by_topic.setdefault(topic, {})[partition] = offset
     with database.read() as connection:
-        return any(_has_more(connection, topic, offsets) for topic, offsets in wanted.items())
+        return any(_has_more(connection, topic, offsets) for topic, offsets in by_topic.items())
 
 
 def _has_more(connection: sqlite3.Connection, name: str, offsets: Mapping[int, int]) -> bool:

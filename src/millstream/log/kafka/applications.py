@@ -136,7 +136,7 @@ class KafkaViews:
 
     def repair(self, application: str, changes: ChangesOf, *, again: bool) -> None:
         """Rebuilds the views if the application ran on another machine, or they were lost or damaged."""
-        self._local.give_up_damaged(application)
+        self._local.discard_damaged(application)
         last, batch = self._applications.published(Scope(application)), self._local.batch(application)
         if last is not None and (batch is None or batch < last.batch - again):
-            self._local.make(application, changes(None), last.batch - again)
+            self._local.rebuild(application, changes(None), last.batch - again)

@@ -1,4 +1,4 @@
-"""The clients of a cluster: made when they are needed, in each process anew, with one set of settings."""
+"""The clients of a cluster: created on demand, in each process, with common settings."""
 
 from __future__ import annotations
 
@@ -15,56 +15,56 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from millstream.errors import AuthorizationError, BrokerError, LogError
-from millstream.log.kafka.connection_errors import Troubles
+from millstream.log.kafka.connection_errors import ConnectionErrors
 from millstream.log.kafka.settings import check_names, refused, without_secrets
 
 T = TypeVar("T")
 
 _POLL = 0.05
-_QUIET = {"log_level": 0}  # what matters comes as an error, where it can be told as one
-_ALL = 7
-"""The log level of a client that tells everything."""
+_QUIET = {"log_level": 0}  # errors are raised or reported by the error callback
+_DEBUG = 7
+"""The log level of a client that logs everything."""
 
 _LOGGER = logging.getLogger("millstream.kafka")
-_LOGGER.addHandler(logging.NullHandler())  # else a client would write to stderr what we tell anyway
+_LOGGER.addHandler(logging.NullHandler())  # else a client would write errors to stderr that are raised anyway
 _SILENT = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}
 _RIGHTS = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "Describe and DescribeConfigs on the topic; Read to read, Write to write, "
-    "and Create to make it",
+    "and Create to create it",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "Read on the consumer group, whose name is the application's",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Write on the transactional id, which is the application's name, "
-    "or begins with millstream- where there is no application",
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Create on the cluster, to make topics",
+    "or starts with millstream- outside of applications",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Create on the cluster, to create topics",
 }
-"""What a user lacks, by the code of the refusal."""
+"""The missing rights, by error code."""
 
 
 class Counts:
-    """How many partitions topics had when they were last listed."""
+    """The numbers of partitions of topics, as last listed."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
         self._when = -math.inf
 
     def set(self, counts: dict[str, int]) -> dict[str, int]:
-        """Takes note of them."""
+        """Stores the counts."""
         self._counts, self._when = counts, time.monotonic()
         return counts
 
     def get(self, age: float) -> dict[str, int]:
-        """Returns them, if that was less than so many seconds ago; else nothing."""
+        """Returns the counts if they are less than `age` seconds old, else nothing."""
         return self._counts if time.monotonic() - self._when < age else {}
 
 
 class Clients:
-    """Makes clients of one cluster.
+    """Creates clients of one cluster.
 
     Args:
-        settings: What all of them need: ``bootstrap.servers``, and ``security.*``, ``ssl.*`` and ``sasl.*``.
-        timeout: Seconds after which a request is given up.
+        settings: The settings of all clients: ``bootstrap.servers``, and ``security.*``, ``ssl.*`` and ``sasl.*``.
+        timeout: Seconds until a request times out.
 
     Raises:
-        ConfigError: A setting has a name of Java's clients, which ours do not know.
+        ConfigError: A setting has a name of Java's clients, which librdkafka does not have.
     """
 
     def __init__(self, settings: Mapping[str, Any], timeout: float = 30.0) -> None:
@@ -73,48 +73,48 @@ class Clients:
         self.timeout = timeout
         self._lock = threading.Lock()
         self._admin: tuple[int, AdminClient] | None = None
-        self._troubles = Troubles(self._settings)
+        self._errors = ConnectionErrors(self._settings)
         self.counts = Counts()
 
     @property
     def servers(self) -> str:
-        """Where the cluster is."""
+        """The bootstrap servers."""
         return str(self._settings["bootstrap.servers"])
 
     @property
     def admin(self) -> AdminClient:
-        """The client for topics and groups. The first use of it finds out whether the cluster lets us in.
+        """The client for topics and groups. The first use connects to the cluster.
 
         Raises:
-            BrokerError: It does not, or does not answer.
+            BrokerError: The cluster refuses the connection, or does not answer.
         """
         return self.connect(self.timeout)
 
     def connect(self, seconds: float) -> AdminClient:
-        """The same, if the cluster answers in so many seconds."""
+        """Returns the client for topics and groups, if the cluster answers within so many seconds."""
         with self._lock:
-            if self._admin is None or self._admin[0] != os.getpid():  # threads do not outlive a fork
-                self._troubles.forget()
-                made = self._made(AdminClient, {})
-                self._connect(made, seconds)
-                self._admin = os.getpid(), made
-            self._admin[1].poll(0)  # it tells its troubles only if it is asked
+            if self._admin is None or self._admin[0] != os.getpid():  # threads do not survive a fork
+                self._errors.forget()
+                admin = self._create(AdminClient, {})
+                self._connect(admin, seconds)
+                self._admin = os.getpid(), admin
+            self._admin[1].poll(0)  # the client reports errors only when it is polled
             return self._admin[1]
 
-    def admin_that_tells(self, logger: logging.Logger) -> AdminClient:
-        """A client for a moment, whose logger is told what it finds out about the brokers."""
-        return self._made(AdminClient, {"debug": "feature", "log_level": _ALL}, logger)
+    def admin_with_debug_log(self, logger: logging.Logger) -> AdminClient:
+        """Returns a client for topics and groups whose debug log goes to a logger."""
+        return self._create(AdminClient, {"debug": "feature", "log_level": _DEBUG}, logger)
 
     def producer(self, transactional_id: str, settings: Mapping[str, Any]) -> Producer:
-        """A producer whose transactions have this name. Each with the same name shuts those before it out."""
-        return self._made(Producer, {**settings, "transactional.id": transactional_id})
+        """Returns a transactional producer. It fences earlier ones with the same id."""
+        return self._create(Producer, {**settings, "transactional.id": transactional_id})
 
     def plain_producer(self) -> Producer:
-        """A producer without transactions."""
-        return self._made(Producer, {})
+        """Returns a producer without transactions."""
+        return self._create(Producer, {})
 
     def consumer(self, group: str, settings: Mapping[str, Any]) -> Consumer:
-        """A consumer that sees what is committed only, commits nothing itself, and says where a partition ends."""
+        """Returns a consumer that reads committed records only, commits no offsets, and reports ends of partitions."""
         own = {
             "group.id": group,
             "enable.auto.commit": False,
@@ -123,13 +123,13 @@ class Clients:
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
         }
-        return self._made(Consumer, {**own, **settings})
+        return self._create(Consumer, {**own, **settings})
 
     def result(self, future: Future[T], what: str) -> T:
-        """The result of a request.
+        """Returns the result of a request.
 
         Raises:
-            LogError: The request failed; the message says what it was for.
+            LogError: The request failed; the message starts with `what`.
         """
         try:
             return future.result(self.timeout)
@@ -139,7 +139,7 @@ class Clients:
             raise self.silence(what) from None
 
     def failure(self, error: KafkaException, what: str) -> LogError:
-        """What a failed request means."""
+        """Returns the error for a failed request."""
         cause = code_of(error)
         if cause.code() in _SILENT:
             return self.silence(what)
@@ -152,20 +152,20 @@ class Clients:
         return BrokerError(text)
 
     def silence(self, what: str) -> BrokerError:
-        """What it means that a request had no answer: the last trouble of a connection, if there was one."""
+        """Returns the error for a request without a response, with the last connection error if there is one."""
         if self._admin is not None and self._admin[0] == os.getpid():
             self._admin[1].poll(0)
-        return self._troubles.explain(what)
+        return self._errors.explain(what)
 
-    def _made(self, kind: Callable[..., T], settings: Mapping[str, Any], logger: logging.Logger = _LOGGER) -> T:
-        given = {**self._settings, **settings}
+    def _create(self, kind: Callable[..., T], settings: Mapping[str, Any], logger: logging.Logger = _LOGGER) -> T:
+        merged = {**self._settings, **settings}
         try:
-            return kind({**given, "error_cb": self._troubles.note}, logger=logger)
+            return kind({**merged, "error_cb": self._errors.note}, logger=logger)
         except (KafkaException, ValueError, TypeError) as error:
-            raise refused(error, given) from None
+            raise refused(error, merged) from None
 
     def _connect(self, admin: AdminClient, seconds: float) -> None:
-        """Waits until the cluster has answered. Without this, a wrong password would be a request without an answer."""
+        """Waits until the cluster has answered. Otherwise, a wrong password would become a timeout of a request."""
         answer = admin.describe_cluster(request_timeout=seconds)
         deadline = time.monotonic() + seconds
         while True:
@@ -178,16 +178,16 @@ class Clients:
                 admin.poll(0)
                 raise self.failure(error, "the cluster cannot be reached") from error
             admin.poll(0)
-            known = self._troubles.final()
-            if known is not None:
-                raise known
+            refusal = self._errors.final()
+            if refusal is not None:
+                raise refusal
             if time.monotonic() > deadline:
-                raise self._troubles.explain("the cluster cannot be reached")
+                raise self._errors.explain("the cluster cannot be reached")
         admin.poll(0)
-        self._troubles.forget()
+        self._errors.forget()
 
 
 def code_of(error: KafkaException) -> KafkaError:
-    """The error that an exception is about."""
+    """Returns the error of an exception."""
     cause: KafkaError = error.args[0]
     return cause

@@ -1,4 +1,4 @@
-"""Why connections fail. Clients try again for ever, and say why only beside the request that is waiting."""
+"""Explains failed connections. Clients retry forever, and report causes only by a callback."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from confluent_kafka import KafkaError
 from millstream.errors import AuthenticationError, BrokerError
 from millstream.log.kafka.settings import one_line, without_secrets
 
-_TELLING = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._TRANSPORT, KafkaError._RESOLVE}
+_CAUSES = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._TRANSPORT, KafkaError._RESOLVE}
 _REFUSING = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 _ALERT = "SSL alert"
-"""What a broker says that does not like our certificate; it may say so after the handshake."""
+"""Sent by a broker that rejects the client certificate, possibly after the handshake."""
 _PATIENCE = 2.0
 _RECENT = 60.0
 _AROUND = re.compile(r"^(?:\S+/(?:bootstrap|\d+): )?(.*?)(?: \(after \d+ms in state \w+\))?(?: \(\+\d+ .*\))?$")
 _NO_ANSWER = "is it running, and is that its address?"
 
 
-class Troubles:
-    """What the clients of a cluster have said about their connections.
+class ConnectionErrors:
+    """The connection errors that the clients of a cluster have reported.
 
     Args:
-        settings: Theirs; secrets among them are never told.
+        settings: The settings of the clients. Secrets among them are hidden in messages.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -36,20 +36,20 @@ class Troubles:
         self._down: float | None = None
 
     def note(self, error: KafkaError) -> None:
-        """Takes what a client says. It is called from whichever thread serves the client."""
-        if error.code() in _TELLING:
+        """Records an error of a client. Called by any thread that polls the client."""
+        if error.code() in _CAUSES:
             self._last, self._when = error, time.monotonic()
         elif error.code() == KafkaError._ALL_BROKERS_DOWN and self._down is None:
             self._down = time.monotonic()
 
     def forget(self) -> None:
-        """The cluster has answered: what was before is over."""
+        """Discards earlier errors, because the cluster has answered."""
         self._last = self._down = None
 
     def final(self) -> BrokerError | None:
-        """An error, if it is known of a first connection that waiting does not help: no broker lets us in.
+        """Returns an error if all brokers refuse the first connection, so that waiting does not help.
 
-        A connection that is closed without a word may be that of a broker which is going; then the next one is refused.
+        A silently closed connection may be that of a broker that is stopping; then the next one is refused.
         """
         if self._down is None:
             return None
@@ -60,11 +60,11 @@ class Troubles:
         return None
 
     def explain(self, what: str) -> BrokerError:
-        """An error for a request without an answer. What was long ago is over: who is let in again does not say so."""
+        """Returns the error for a request without a response. Old errors are ignored: clients report no success."""
         last = self._last if time.monotonic() - self._when < _RECENT else None
         if last is not None and _is_refusal(last):
             return self._refusal(last)
-        reason = f" ({self._told(last)})" if last is not None else ""
+        reason = f" ({self._text(last)})" if last is not None else ""
         return BrokerError(f"{what}: the broker at {self._servers} does not answer{reason}", hint=_NO_ANSWER)
 
     @property
@@ -72,36 +72,36 @@ class Troubles:
         return str(self._settings["bootstrap.servers"])
 
     def _refusal(self, error: KafkaError) -> BrokerError:
-        told = self._told(error)
+        text = self._text(error)
         if error.code() != KafkaError._AUTHENTICATION:
-            if "certificate verify failed" in told:
+            if "certificate verify failed" in text:
                 return AuthenticationError(
                     f"the certificate of the broker at {self._servers} is not trusted",
-                    hint="ssl.ca.location names a PEM file with its CA; and it must be made out to that host",
+                    hint="ssl.ca.location names a PEM file with its CA; the certificate must be issued for that host",
                 )
             return AuthenticationError(
-                f"there is no TLS with the broker at {self._servers}: {told.rpartition('SSL routines::')[2]}",
-                hint="does it want a certificate of ours (ssl.certificate.location and ssl.key.location)?",
+                f"TLS with the broker at {self._servers} failed: {text.rpartition('SSL routines::')[2]}",
+                hint="does it require a client certificate (ssl.certificate.location and ssl.key.location)?",
             )
-        if "current SASL state" in told:
-            return AuthenticationError(f"the broker at {self._servers} does not want SASL there", hint=self._protocol())
+        if "current SASL state" in text:
+            return AuthenticationError(f"the broker at {self._servers} does not use SASL", hint=self._protocol())
         user = self._settings.get("sasl.username")
-        who = f"user {user!r}" if user else "us"
-        hint = "see sasl.mechanism" if "mechanism handshake" in told else "see sasl.username and sasl.password"
-        return AuthenticationError(f"the broker at {self._servers} does not let {who} in: {told}", hint=hint)
+        who = f"user {user!r}" if user else "this client"
+        hint = "see sasl.mechanism" if "mechanism handshake" in text else "see sasl.username and sasl.password"
+        return AuthenticationError(f"the broker at {self._servers} rejects {who}: {text}", hint=hint)
 
     def _mismatch(self) -> BrokerError:
-        wanted = "it seems to have no TLS there" if self._last is not None else "it may want TLS or SASL there"
-        return BrokerError(f"the broker at {self._servers} closes each connection: {wanted}", hint=self._protocol())
+        cause = "it seems not to use TLS" if self._last is not None else "it may require TLS or SASL"
+        return BrokerError(f"the broker at {self._servers} closes each connection: {cause}", hint=self._protocol())
 
     def _protocol(self) -> str:
-        given = self._settings.get("security.protocol", "plaintext")
-        return f"see security.protocol, which is {str(given).upper()}"
+        protocol = self._settings.get("security.protocol", "plaintext")
+        return f"see security.protocol, which is {str(protocol).upper()}"
 
-    def _told(self, error: KafkaError) -> str:
-        """What an error says, without the place and the time that are put around it."""
-        found = _AROUND.match(one_line(error.str()))
-        text = found.group(1) if found is not None else one_line(error.str())
+    def _text(self, error: KafkaError) -> str:
+        """Returns the message of an error without the address and time that the client adds."""
+        match = _AROUND.match(one_line(error.str()))
+        text = match.group(1) if match is not None else one_line(error.str())
         return without_secrets(text.removeprefix("SASL authentication error: "), self._settings)
 
 

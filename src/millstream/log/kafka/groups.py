@@ -1,4 +1,4 @@
-"""Consumer groups of a cluster: how far they have read."""
+"""Consumer groups of a cluster and their committed offsets."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ _NOT_YET = {
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 }
-"""While a broker starts, or a group is new: ask again."""
+"""Retried: a broker is starting, or a group is new."""
 
 
 def names(clients: Clients) -> list[str]:
-    """The names of all groups."""
-    found = clients.result(
+    """Returns the names of all groups."""
+    groups = clients.result(
         clients.admin.list_consumer_groups(request_timeout=clients.timeout), "groups cannot be listed"
     )
-    return sorted(group.group_id for group in found.valid)
+    return sorted(group.group_id for group in groups.valid)
 
 
 def committed(clients: Clients, group: str) -> dict[tuple[str, int], int]:
-    """How far a group has read; nothing if there is none. Other clients name theirs as they like."""
+    """Returns the committed offsets of a group; none if there is no such group. Names of other clients are accepted."""
     places = [TopicPartition(name, number) for name, count in all_counts(clients).items() for number in range(count)]
     what = f"the offsets of group {group!r} cannot be read"
-    found = _ask(clients, group, what, lambda consumer: consumer.committed(places, clients.timeout))
-    return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
+    offsets = _request(clients, group, what, lambda consumer: consumer.committed(places, clients.timeout))
+    return {(place.topic, place.partition): place.offset for place in offsets if place.offset >= 0}
 
 
 def commit(clients: Clients, group: str, offsets: Offsets) -> None:
-    """Says how far a group has read. Its members, if it has any, would not learn of it: then it is refused."""
+    """Commits offsets of a group. Refused if the group has members, which would not see the change."""
     check_name(group, "consumer group")
     places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
     if places:
         what = f"the offsets of group {group!r} cannot be set"
-        _ask(clients, group, what, lambda consumer: consumer.commit(offsets=places, asynchronous=False))
+        _request(clients, group, what, lambda consumer: consumer.commit(offsets=places, asynchronous=False))
 
 
-def _ask(clients: Clients, group: str, what: str, ask: Callable[[Consumer], Any]) -> Any:
-    """Asks by a consumer: the administrative requests for it crash while the group's coordinator is not known.
+def _request(clients: Clients, group: str, what: str, request: Callable[[Consumer], Any]) -> Any:
+    """Sends a request by a consumer: the administrative client crashes while the group's coordinator is unknown.
 
-    A consumer that has no right to its group is not told so. Who looks at the group is.
+    A consumer without a right to its group gets no error, so the group is described first.
     """
     answer = clients.admin.describe_consumer_groups([group], request_timeout=clients.timeout)[group]
     try:
@@ -65,7 +65,7 @@ def _ask(clients: Clients, group: str, what: str, ask: Callable[[Consumer], Any]
     try:
         while True:
             try:
-                return ask(consumer)
+                return request(consumer)
             except KafkaException as error:
                 if code_of(error).code() not in _NOT_YET or time.monotonic() > deadline:
                     raise clients.failure(error, what) from error
@@ -75,7 +75,7 @@ def _ask(clients: Clients, group: str, what: str, ask: Callable[[Consumer], Any]
 
 
 def delete(clients: Clients, group: str) -> None:
-    """Forgets a group, or raises an `UnknownGroupError`."""
+    """Deletes a group, or raises an `UnknownGroupError`."""
     try:
         clients.admin.delete_consumer_groups([group])[group].result(clients.timeout)
     except KafkaException as error:

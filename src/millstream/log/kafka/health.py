@@ -1,6 +1,6 @@
-"""Is a cluster as it should be? What can be found out without writing anything; and, if asked to, by writing a record.
+"""Checks of a cluster: read-only, and on request one that writes a record.
 
-Brokers tell nobody what time they have, except in a record that they stamp.
+Brokers report their clock only in records with log-append time.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ Configs = Mapping[str, Mapping[str, str]]
 
 
 def client() -> Check:
-    """The client, and the library that it is made of."""
+    """Reports the versions of the client and of its library."""
     return Check("confluent-kafka", "ok", f"{confluent_kafka.version()}, with librdkafka {_library()}")
 
 
 def examine(cluster: Cluster, *, probe: bool = False) -> Iterator[Check]:
-    """Gives what each look at a cluster finds, one after the other; the last one, if there is no going on after it.
+    """Yields checks of a cluster. A check that fails may be the last one.
 
     Args:
-        cluster: Which one.
-        probe: Make a topic for a moment, and write a record to it, to see the brokers' clock.
+        cluster: The cluster.
+        probe: Create a temporary topic, and write a record to it, to check the brokers' clock.
     """
     try:
         clients = Clients({key: reveal(value) for key, value in cluster.clients.items()}, _PATIENCE)
         clients.connect(_PATIENCE)
         answer = clients.admin.describe_cluster(include_authorized_operations=True, request_timeout=_PATIENCE)
-        found = clients.result(answer, "the cluster cannot be looked at")
+        description = clients.result(answer, "the cluster cannot be described")
     except MillstreamError as error:
         name = "authentication" if isinstance(error, AuthenticationError) else "cluster"
         yield Check(name, "fail", error.message, error.hint)
         return
-    nodes = sorted(found.nodes, key=lambda node: node.id)
-    controller = f", controller {found.controller.id}" if found.controller is not None else ""
+    nodes = sorted(description.nodes, key=lambda node: node.id)
+    controller = f", controller {description.controller.id}" if description.controller is not None else ""
     count = f"{len(nodes)} broker{'s' if len(nodes) > 1 else ''}"
-    yield Check("cluster", "ok", f"{count}{controller}, cluster id {found.cluster_id}")
+    yield Check("cluster", "ok", f"{count}{controller}, cluster id {description.cluster_id}")
     yield _reach((node.id, node.host, node.port) for node in nodes)
     yield _release(clients)
     yield _authentication(cluster)
@@ -68,7 +68,7 @@ def examine(cluster: Cluster, *, probe: bool = False) -> Iterator[Check]:
         told = clients.failure(error, "topics cannot be listed") if isinstance(error, KafkaException) else error
         yield Check("authorisation", "fail", told.message, told.hint)
         return
-    yield _authorisation(topics, refused, found.authorized_operations)
+    yield _authorisation(topics, refused, description.authorized_operations)
     yield from _topics(topics, configs, len(nodes))
     if probe:
         yield _clock(clients)
@@ -78,24 +78,24 @@ def _release(clients: Clients) -> Check:
     try:
         requests = requests_of(clients)
     except KafkaException as error:
-        told = clients.failure(error, "the brokers cannot be asked what they are")
+        told = clients.failure(error, "the brokers do not report their release")
         return Check("release", "fail", told.message, told.hint)
     release = release_of(requests)
     if not requests:
-        return Check("release", "warn", "the brokers do not tell", "Millstream is tried with Kafka 4")
+        return Check("release", "warn", "the brokers do not report it", "Millstream is tested with Kafka 4")
     if not all(request in requests for request in TRANSACTIONS):
-        return Check("release", "fail", "the brokers have no transactions", "exactly once needs Kafka 2.8 or later")
+        return Check("release", "fail", "the brokers have no transactions", "exactly-once requires Kafka 2.8 or later")
     if release is None:
-        return Check("release", "warn", "older than Kafka 2.8", "Millstream is tried with Kafka 4")
+        return Check("release", "warn", "older than Kafka 2.8", "Millstream is tested with Kafka 4")
     return Check("release", "ok", f"Kafka {release} or later")
 
 
 def _clock(clients: Clients) -> Check:
-    """How far the clock of a broker is from ours, as a record tells that it has stamped."""
+    """Compares the clock of a broker with the local one, by the timestamp of a record."""
     topic = f"millstream-doctor-{uuid.uuid4().hex[:8]}"
     new = NewTopic(topic, 1, config={"message.timestamp.type": "LogAppendTime"})
     try:
-        clients.result(clients.admin.create_topics([new])[topic], f"topic {topic!r} cannot be made")
+        clients.result(clients.admin.create_topics([new])[topic], f"topic {topic!r} cannot be created")
         try:
             before, stamp, after = time.time(), _stamp(clients, topic), time.time()
         finally:
@@ -104,22 +104,22 @@ def _clock(clients: Clients) -> Check:
         told = clients.failure(error, "a record cannot be written") if isinstance(error, KafkaException) else error
         return Check("clock", "fail", told.message, told.hint)
     if stamp is None:
-        return Check("clock", "fail", f"no broker has stamped a record within {_PATIENCE:g} s", "are they busy?")
+        return Check("clock", "fail", f"no broker has acknowledged a record within {_PATIENCE:g} s", "are they busy?")
     apart = max(0.0, before - stamp, stamp - after)
     if apart > _APART:
-        found = f"that of the brokers is {apart:.1f} s {'behind' if stamp < before else 'ahead of'} ours"
-        fix = "let both follow a time server: windows, retention and the ticks of an application go by these clocks"
-        return Check("clock", "warn", found, fix)
+        difference = f"that of the brokers is {apart:.1f} s {'behind' if stamp < before else 'ahead of'} the local one"
+        fix = "synchronize both with a time server: windows, retention and punctuation depend on these clocks"
+        return Check("clock", "warn", difference, fix)
     return Check("clock", "ok", f"less than {max(_APART, after - before):.1f} s from that of the brokers")
 
 
 def _stamp(clients: Clients, topic: str) -> float | None:
-    """The time that a broker gives to a record, in seconds; None if it takes too long."""
-    told: list[tuple[KafkaError | None, Message]] = []
+    """Returns the log-append time of a record, in seconds; None after a timeout."""
+    deliveries: list[tuple[KafkaError | None, Message]] = []
     producer = clients.plain_producer()
-    producer.produce(topic, b"", on_delivery=lambda error, record: told.append((error, record)))
+    producer.produce(topic, b"", on_delivery=lambda error, record: deliveries.append((error, record)))
     producer.flush(_PATIENCE)
-    for error, record in told:
+    for error, record in deliveries:
         if error is not None:
             raise KafkaException(error)
         return record.timestamp()[1] / 1000
@@ -131,17 +131,17 @@ def _library() -> str:
 
 
 def _reach(nodes: Iterable[tuple[int, str, int]]) -> Check:
-    """The first connection goes where we say; all others go where the brokers say that they are."""
+    """Checks the advertised addresses: clients use the bootstrap servers for the first connection only."""
     away = []
     for number, host, port in nodes:
         try:
             with socket.create_connection((host, port), timeout=_REACH_SECONDS):
                 pass
         except OSError as error:
-            away.append(f"broker {number} says that it is at {host}:{port}: {error.strerror or error}")
+            away.append(f"broker {number} advertises {host}:{port}: {error.strerror or error}")
     if not away:
-        return Check("brokers", "ok", "each can be reached where it says that it is")
-    fix = "its advertised.listeners must have an address that this machine reaches"
+        return Check("brokers", "ok", "each can be reached at its advertised address")
+    fix = "its advertised.listeners must have an address that this machine can reach"
     return Check("brokers", "fail", "; ".join(away), fix)
 
 
@@ -152,8 +152,8 @@ def _authentication(cluster: Cluster) -> Check:
     who = f", {mechanism} as {user!r}" if protocol.startswith("SASL") and user else ""
     local = all(server.strip().startswith(_LOCAL) for server in cluster.servers.split(","))
     if protocol == "SASL_PLAINTEXT" and mechanism == "PLAIN" and not local:
-        found = f"{protocol}{who}: whoever listens on the network reads the password"
-        return Check("authentication", "warn", found, "security.protocol=SASL_SSL, if the cluster has it")
+        risk = f"{protocol}{who}: the password is readable on the network"
+        return Check("authentication", "warn", risk, "security.protocol=SASL_SSL, if the cluster has it")
     return Check("authentication", "ok", f"{protocol}{who}")
 
 
@@ -162,16 +162,16 @@ def _authorisation(
 ) -> Check:
     name = "authorisation"
     if refused:
-        found = f"the configuration of {_listed(refused)} cannot be read"
-        return Check(name, "fail", found, "the user needs the right DescribeConfigs on its topics")
-    seen = sum(not topic.startswith(_BROKERS_OWN) for topic in topics)
-    anywhere = {AclOperation.CREATE, AclOperation.ALL} & set(operations or ())  # of no rights, the client makes None
-    more = "" if anywhere else "; topics can be made only under names to which the user has the right Create"
-    return Check(name, "ok", f"topics that the user may see: {seen}{more}")
+        problem = f"the configuration of {_listed(refused)} cannot be read"
+        return Check(name, "fail", problem, "the user needs the right DescribeConfigs on its topics")
+    visible = sum(not topic.startswith(_BROKERS_OWN) for topic in topics)
+    anywhere = {AclOperation.CREATE, AclOperation.ALL} & set(operations or ())  # None if there are none
+    more = "" if anywhere else "; topics can be created only under names for which the user has the right Create"
+    return Check(name, "ok", f"topics that are visible to the user: {visible}{more}")
 
 
 def topic_configs(cluster: Cluster) -> Configs:
-    """The whole configuration of the topics of a cluster that may be looked at, with what holds by default."""
+    """Returns the configurations of the visible topics of a cluster, including defaults."""
     clients = Clients({key: reveal(value) for key, value in cluster.clients.items()}, _PATIENCE)
     try:
         return _configs(clients, clients.admin.list_topics(timeout=_PATIENCE).topics)[0]
@@ -180,23 +180,23 @@ def topic_configs(cluster: Cluster) -> Configs:
 
 
 def _configs(clients: Clients, topics: Iterable[str]) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """The whole configuration of topics, with what holds by default; and those of which it is not told."""
-    found: dict[str, dict[str, str]] = {}
+    """Returns the configurations of topics, including defaults, and the topics that the user may not describe."""
+    configs: dict[str, dict[str, str]] = {}
     refused = []
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics if not name.startswith(_BROKERS_OWN)]
     answers = clients.admin.describe_configs(resources, request_timeout=_PATIENCE) if resources else {}
     for resource, answer in answers.items():
         try:
-            entries: Mapping[str, Any] = clients.result(answer, f"topic {resource.name!r} cannot be looked at")
+            entries: Mapping[str, Any] = clients.result(answer, f"topic {resource.name!r} cannot be described")
         except AuthorizationError:
             refused.append(resource.name)
         else:
-            found[resource.name] = {key: entry.value for key, entry in entries.items()}
-    return found, sorted(refused)
+            configs[resource.name] = {key: entry.value for key, entry in entries.items()}
+    return configs, sorted(refused)
 
 
 def _topics(topics: Mapping[str, TopicMetadata], configs: Configs, brokers: int) -> Iterator[Check]:
-    """Only what bites, each with the topics that it is about."""
+    """Yields a warning for each problem, with the affected topics."""
     replicas = {
         name: min((len(part.replicas) for part in topic.partitions.values()), default=0)
         for name, topic in topics.items()
@@ -206,29 +206,29 @@ def _topics(topics: Mapping[str, TopicMetadata], configs: Configs, brokers: int)
     bad = {
         "a partition has no leader: it can be neither read nor written": (
             [name for name in topics if any(part.leader < 0 for part in parts[name])],
-            "start the brokers that are away",
+            "start the brokers that are down",
         ),
-        "a replica is behind or away": (
+        "a replica is behind or offline": (
             [name for name in topics if any(len(part.isrs) < len(part.replicas) for part in parts[name])],
-            "start the brokers that are away, or wait until they have caught up",
+            "start the brokers that are down, or wait until they have caught up",
         ),
         "min.insync.replicas is above the number of replicas: nothing can be written": (
             [name for name in least if least[name] > replicas[name]],
             "lower min.insync.replicas of the topic, or give it more replicas",
         ),
-        "min.insync.replicas is the number of replicas: nothing can be written while one broker is away": (
+        "min.insync.replicas is the number of replicas: nothing can be written while one broker is down": (
             [name for name in least if 1 < least[name] == replicas[name]],
-            "min.insync.replicas one below the number of replicas",
+            "set min.insync.replicas to one less than the number of replicas",
         ),
-        "min.insync.replicas is 1: what was acknowledged can be lost with one broker": (
+        "min.insync.replicas is 1: acknowledged records can be lost with one broker": (
             [name for name in least if replicas[name] > 1 and least[name] == 1],
             "min.insync.replicas=2, with three replicas",
         ),
-        f"there is one replica, though there are {brokers} brokers: what is in it is lost with one of them": (
+        f"there is one replica, though there are {brokers} brokers: records are lost with one of them": (
             [name for name in topics if brokers > 1 and replicas[name] == 1],
             "three replicas; for the topics of an application, replication.factor=3 before it first runs",
         ),
-        "it holds state, and is not compacted: the state is deleted with time": (
+        "it holds state, and is not compacted: retention deletes the state": (
             [
                 name
                 for name, config in configs.items()
@@ -238,30 +238,30 @@ def _topics(topics: Mapping[str, TopicMetadata], configs: Configs, brokers: int)
             ],
             "cleanup.policy=compact",
         ),
-        "records are deleted though they may not have been read": (
+        "records may be deleted before they are read": (
             [
                 name
                 for name, config in configs.items()
                 if name.endswith("-repartition") and config.get("retention.ms", "-1") != "-1"
             ],
-            "retention.ms=-1; what has been read, the application deletes",
+            "retention.ms=-1; the application deletes records that it has read",
         ),
     }
     warned = False
-    for what, (names, fix) in bad.items():
+    for problem, (names, fix) in bad.items():
         if names:
             warned = True
-            yield Check("topics", "warn", f"{_listed(names)}: {what}", fix)
+            yield Check("topics", "warn", f"{_listed(names)}: {problem}", fix)
     if not warned:
-        yield Check("topics", "ok", "nothing in their settings bites")
+        yield Check("topics", "ok", "no problem in their settings")
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Some names, and how many more there are.
+    """Returns the first names, and the number of the others.
 
     >>> _listed(["e", "d", "c", "b", "a"])
     'a, b, c and 2 more'
     """
-    known = sorted(names)
-    more = len(known) - _LISTED
-    return ", ".join(known[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+    ordered = sorted(names)
+    more = len(ordered) - _LISTED
+    return ", ".join(ordered[:_LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -15,7 +15,7 @@ from millstream.log.kafka import journal, topics
 from millstream.log.kafka.clients import Clients
 from millstream.log.kafka.journal import MARKERS, MEMORY
 from millstream.log.kafka.reading import Readers
-from millstream.log.kafka.transactions import IndefiniteError, JournalRecord, ShutOutError, Transactions
+from millstream.log.kafka.transactions import FencedProducerError, JournalRecord, Transactions, UnknownResultError
 from millstream.log.replays import check_replay
 
 _ATTEMPTS = 5
@@ -154,7 +154,7 @@ class Instance:
         try:
             topic = journal.name_of(self._scope)
             self._transactions.write(appends, (topic, records), offsets, self._owns)
-        except (IndefiniteError, ShutOutError):
+        except (UnknownResultError, FencedProducerError):
             return False
         self._is_sure = True
         return True
@@ -173,6 +173,8 @@ class Instance:
         so the journal then shows whether it was committed. The former producer is discarded with its queue: a commit
         that was given up may still be sent, and must not be sent without its records.
         """
+        for scope in (self._scope, Scope(self._scope.application)):
+            self._readers.forget(journal.name_of(scope))  # prefetched records may be those of a deleted journal
         current = journal.memory(self._clients, self._readers, self._scope)
         if current.instance != self._name and (self._acquired or current.epoch >= self.epoch):
             raise FencedError(

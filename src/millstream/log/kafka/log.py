@@ -33,12 +33,12 @@ from millstream.log.kafka.reading import SAMPLING, Readers
 from millstream.log.kafka.transactions import Transactions
 from millstream.log.kafka.views import LocalViews
 from millstream.log.opening import Cluster, LogLocation
-from millstream.log.producing import deal
+from millstream.log.producing import route
 
 _POLL = 0.02
 _PATIENCE = 3.0
-_OF_INTERNAL = {"message.timestamp.type": "CreateTime"}
-"""Applications need the times that they have given to their records."""
+_INTERNAL_CONFIG = {"message.timestamp.type": "CreateTime"}
+"""Applications need the timestamps that they have assigned to their records."""
 
 _SAMPLED = 16
 _TIMES_KEPT = 10_000
@@ -75,7 +75,7 @@ class KafkaLog:
         self._plain: Transactions | None = None
 
     def connect(self, seconds: float, tell: Callable[[str], None]) -> None:
-        """Waits until a broker answers, and says so."""
+        """Waits until a broker answers."""
         deadline = time.monotonic() + seconds
         told = False
         while True:
@@ -102,16 +102,16 @@ class KafkaLog:
         internal: bool = False,
         exist_ok: bool = False,
     ) -> Topic:
-        """Makes a topic, or returns the one that exists if that is allowed.
+        """Creates a topic, or returns the existing one with `exist_ok`.
 
-        An internal one gets what the configuration says about such topics.
+        An internal topic gets the configured settings of internal topics.
         """
         if exist_ok:
             try:
                 return topics.find(self._clients, name)
             except UnknownTopicError:
                 pass
-        own = {**_OF_INTERNAL, **self._cluster.topics} if internal else {}
+        own = {**_INTERNAL_CONFIG, **self._cluster.topics} if internal else {}
         return topics.create(self._clients, name, partitions, {**(config or {}), **own})
 
     def topic(self, name: str) -> Topic:
@@ -119,7 +119,7 @@ class KafkaLog:
         return topics.find(self._clients, name)
 
     def topics(self) -> list[Topic]:
-        """Returns all topics, by name."""
+        """Returns all topics, ordered by name."""
         return list(topics.find_all(self._clients).values())
 
     def delete_topic(self, name: str) -> None:
@@ -130,31 +130,31 @@ class KafkaLog:
         self._times = {place: latest for place, latest in self._times.items() if place[0] != name}
 
     def add_partitions(self, name: str, total: int) -> Topic:
-        """Gives a topic more partitions."""
+        """Increases the number of partitions."""
         return topics.add_partitions(self._clients, name, total)
 
     def alter_topic(self, name: str, config: Mapping[str, str | None]) -> Topic:
-        """Changes some keys of a topic's configuration."""
+        """Changes keys of a topic's configuration."""
         return topics.alter(self._clients, name, config)
 
     # ----- records -----------------------------------------------------------------------------------------------
 
     def produce(self, topic: str, records: Iterable[ProducerRecord], *, partition: int | None = None) -> list[Produced]:
-        """Writes records, all of them at once."""
-        found = topics.find(self._clients, topic)
-        sticky = next(self._calls) % found.partitions
-        dealt = deal(found, records, partition, sticky, int(time.time() * 1000))
-        if not dealt:
+        """Writes records in one transaction."""
+        target = topics.find(self._clients, topic)
+        sticky = next(self._calls) % target.partitions
+        blocks = route(target, records, partition, sticky, int(time.time() * 1000))
+        if not blocks:
             return []
-        bases = self.append([Append(topic, number, block) for number, block in dealt])
+        bases = self.append([Append(topic, number, block) for number, block in blocks])
         written: dict[int, Produced] = {}
-        for (number, block), base in zip(dealt, bases, strict=True):
+        for (number, block), base in zip(blocks, bases, strict=True):
             before = written.get(number, Produced(number, base, 0))
             written[number] = before._replace(count=before.count + block.count)
         return list(written.values())
 
     def append(self, appends: Sequence[Append]) -> list[int]:
-        """Writes blocks as they are, all of them at once."""
+        """Writes blocks unchanged, in one transaction."""
         with self._lock:
             if self._plain is None:
                 self._plain = Transactions(self._clients, f"millstream-{uuid.uuid4()}", self._producer)
@@ -164,7 +164,7 @@ class KafkaLog:
                 check_partition(append.topic, len(ends[append.topic]), append.partition)
             try:
                 self._plain.write(appends)
-            except LogError:  # it may not be of use any longer
+            except LogError:  # the producer may be unusable
                 self._plain = None
                 raise
         bases = []
@@ -178,11 +178,11 @@ class KafkaLog:
         return positions.starts(self._clients, topics)
 
     def ends(self, topics: Iterable[str]) -> dict[str, list[int]]:
-        """Returns the offset behind the last committed record of each partition, by topic."""
+        """Returns the offset after the last committed record of each partition, by topic."""
         return positions.ends(self._clients, topics)
 
     def sizes(self, topic: str) -> list[Stored]:
-        """Returns about how many records each partition of a topic holds. Brokers do not tell us the bytes."""
+        """Returns approximate numbers of records. Brokers do not report the bytes."""
         starts, ends = self.starts([topic])[topic], self.ends([topic])[topic]
         return [Stored(end - start, None) for start, end in zip(starts, ends, strict=True)]
 
@@ -195,10 +195,10 @@ class KafkaLog:
         return positions.for_times(self._clients, times)
 
     def latest_times(self, ranges: Ranges) -> dict[tuple[str, int], int]:
-        """Returns about the greatest timestamp of ranges: that of their last records."""
-        with ThreadPoolExecutor(_AT_ONCE) as pool:  # each waits for a broker most of the time
-            found = pool.map(lambda item: self._latest_time(*item[0], *item[1]), ranges.items())
-            return {place: latest for place, latest in zip(ranges, found, strict=True) if latest is not None}
+        """Returns approximately the greatest timestamp of ranges: that of their last records."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:  # each mostly waits for a broker
+            times = pool.map(lambda item: self._latest_time(*item[0], *item[1]), ranges.items())
+            return {place: latest for place, latest in zip(ranges, times, strict=True) if latest is not None}
 
     def _latest_time(self, topic: str, partition: int, start: int, end: int) -> int | None:
         latest = self._times.get((topic, partition, end))
@@ -213,11 +213,11 @@ class KafkaLog:
         return latest
 
     def wait(self, positions_: Offsets, timeout: float) -> bool:
-        """Waits until some partition has records at its position or beyond."""
+        """Waits until a partition has records at or beyond its position."""
         deadline = time.monotonic() + timeout
-        wanted = dict.fromkeys(positions_, positions.LATEST)
+        specs = dict.fromkeys(positions_, positions.LATEST)
         while True:
-            ends = positions.ask(self._clients, wanted)
+            ends = positions.list_offsets(self._clients, specs)
             if any(ends[place] > offset for place, offset in positions_.items()):
                 return True
             left = deadline - time.monotonic()
@@ -232,11 +232,11 @@ class KafkaLog:
     # ----- groups ------------------------------------------------------------------------------------------------
 
     def commit_offsets(self, group: str, offsets: Offsets) -> None:
-        """Remembers how far a consumer group has read."""
+        """Commits offsets of a consumer group."""
         groups.commit(self._clients, group, offsets)
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """Returns how far a consumer group has read."""
+        """Returns the committed offsets of a consumer group."""
         return groups.committed(self._clients, group)
 
     def groups(self) -> list[str]:
@@ -244,7 +244,7 @@ class KafkaLog:
         return groups.names(self._clients)
 
     def delete_group(self, group: str) -> None:
-        """Forgets a consumer group."""
+        """Deletes a consumer group."""
         groups.delete(self._clients, group)
 
     def close(self) -> None:

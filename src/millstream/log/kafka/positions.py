@@ -1,4 +1,4 @@
-"""Where partitions begin and end, and which offset a time has."""
+"""Offsets of a cluster: the bounds of partitions, and offsets for timestamps."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from millstream.log.kafka.clients import Clients, code_of
 
 LATEST = OffsetSpec.latest()
 _NO_SUCH_RECORD = -1
-_COUNTED = 1.0
-"""Partitions that others add are noticed after so many seconds: to list topics is much to ask of a large cluster."""
+_MAX_AGE = 1.0
+"""Seconds until partitions that others add are noticed: listing the topics of a large cluster is expensive."""
 
 _POLL = 0.05
 _PASSING = {
@@ -29,7 +29,7 @@ _PASSING = {
     KafkaError._TRANSPORT,
     KafkaError._TIMED_OUT,
 }
-"""Right after a topic is made, or while a broker is away: ask again."""
+"""Retried: a topic has just been created, or a broker is down."""
 
 
 def starts(clients: Clients, names: Iterable[str]) -> dict[str, list[int]]:
@@ -38,25 +38,25 @@ def starts(clients: Clients, names: Iterable[str]) -> dict[str, list[int]]:
 
 
 def ends(clients: Clients, names: Iterable[str], *, committed: bool = True) -> dict[str, list[int]]:
-    """The offset behind the last record that is committed, or written at all, by topic."""
+    """Returns the offset after the last committed record, or after the last one written, by topic."""
     return _of_topics(clients, names, LATEST, committed=committed)
 
 
 def for_times(clients: Clients, times: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-    """The offset of the first record from a time on; the end of the partition if there is none."""
-    found = ask(
+    """Returns the offset of the first record at or after a timestamp; the end of the partition if there is none."""
+    offsets = list_offsets(
         clients, {place: OffsetSpec.for_timestamp(time) for place, time in times.items()}, least=_NO_SUCH_RECORD
     )
-    late = [place for place, offset in found.items() if offset == _NO_SUCH_RECORD]
-    return {**found, **ask(clients, dict.fromkeys(late, LATEST))}
+    late = [place for place, offset in offsets.items() if offset == _NO_SUCH_RECORD]
+    return {**offsets, **list_offsets(clients, dict.fromkeys(late, LATEST))}
 
 
-def ask(
+def list_offsets(
     clients: Clients, places: Mapping[tuple[str, int], OffsetSpec], *, committed: bool = True, least: int = 0
 ) -> dict[tuple[str, int], int]:
-    """Asks the cluster for offsets, by topic and partition.
+    """Returns offsets of the cluster, by topic and partition.
 
-    A broker that has just started may answer without one: what is below the least that can be is asked for again.
+    A broker that has just started may return none: a result below `least` is requested again.
     """
     if not places:
         return {}
@@ -66,9 +66,11 @@ def ask(
     while True:
         answers = clients.admin.list_offsets(wanted, isolation_level=level, request_timeout=clients.timeout)
         try:
-            found = {(at.topic, at.partition): answer.result(clients.timeout).offset for at, answer in answers.items()}
-            if min(found.values()) >= least:
-                return found
+            offsets = {
+                (at.topic, at.partition): answer.result(clients.timeout).offset for at, answer in answers.items()
+            }
+            if min(offsets.values()) >= least:
+                return offsets
             if time.monotonic() > deadline:
                 raise clients.silence(f"the offsets of {_listed(places)} cannot be read")
         except KafkaException as error:
@@ -76,7 +78,7 @@ def ask(
                 raise clients.failure(error, f"the offsets of {_listed(places)} cannot be read") from error
         except TimeoutError:
             raise clients.silence(f"the offsets of {_listed(places)} cannot be read") from None
-        counts = topics.counts_of(clients, {topic for topic, _ in places})  # one may be gone
+        counts = topics.counts_of(clients, {topic for topic, _ in places})  # one may have been deleted
         for topic, partition in places:
             check_partition(topic, counts[topic], partition)
         time.sleep(_POLL)
@@ -89,7 +91,7 @@ def _listed(places: Iterable[tuple[str, int]]) -> str:
 def _of_topics(
     clients: Clients, names: Iterable[str], spec: OffsetSpec, *, committed: bool = True
 ) -> dict[str, list[int]]:
-    counts = topics.counts_of(clients, names, age=_COUNTED)
+    counts = topics.counts_of(clients, names, age=_MAX_AGE)
     places = {(name, number): spec for name, count in counts.items() for number in range(count)}
-    found = ask(clients, places, committed=committed)
-    return {name: [found[name, number] for number in range(count)] for name, count in counts.items()}
+    offsets = list_offsets(clients, places, committed=committed)
+    return {name: [offsets[name, number] for number in range(count)] for name, count in counts.items()}

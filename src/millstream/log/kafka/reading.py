@@ -23,31 +23,31 @@ from millstream.log.kafka.clients import Clients
 
 _AT_ONCE = 20_000
 _WAITS = (0.0, 0.001, 0.002, 0.005, 0.01)
-"""A range may end in what transactions leave, so that fewer records come than were asked for: wait for little."""
+"""A range may end in control records of transactions, so fewer records than requested may arrive: waits are short."""
 
 _KEPT = 32
 _SETTINGS = {
     "fetch.wait.max.ms": 20,
     "fetch.message.max.bytes": 1024 * 1024,
-    "queued.max.messages.kbytes": 4 * 1024,  # another process may read on: then what was brought ahead is of no use
+    "queued.max.messages.kbytes": 4 * 1024,  # another process may continue: then prefetched records are wasted
     "fetch.queue.backoff.ms": 10,
     "check.crcs": False,
 }
 SAMPLING = {"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1, "queued.max.messages.kbytes": 256}
-"""For those who read a few records here and there."""
+"""For reads of a few records at different offsets."""
 
 _END = KafkaError._PARTITION_EOF
 _NO_GROUP = KafkaError.GROUP_AUTHORIZATION_FAILED
-"""A client looks for the group that it must name, which we neither need nor may have a right to."""
+"""A client looks up its group, which must be named. It is not used, and the user may have no right to it."""
 _GONE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 
 
 class Readers:
-    """Consumers that stay where they have read to: who reads on there need not ask for the records again.
+    """Consumers that keep their positions, so that a following read of a partition continues without a new fetch.
 
     Args:
-        clients: Makes them.
-        settings: More of their settings.
+        clients: Creates consumers.
+        settings: Additional settings of consumers.
     """
 
     def __init__(self, clients: Clients, settings: Mapping[str, Any]) -> None:
@@ -72,7 +72,7 @@ class Readers:
         return _table(messages)
 
     def forget(self, topic: str) -> None:
-        """Closes the consumers of a topic: what they have brought ahead may be gone."""
+        """Closes the consumers of a topic: their prefetched records may be deleted."""
         with self._lock:
             old = [self._idle.pop(place) for place in list(self._idle) if place[0] == topic]
         for reader in old:
@@ -98,7 +98,7 @@ class Readers:
             reader = self._idle.popitem(last=False)[1] if len(self._idle) >= _KEPT else None
         if reader is None:
             return _Reader(self._clients, self._settings, topic, partition)
-        reader.move(topic, partition)  # a new consumer would connect first: that takes longer than to read some records
+        reader.move(topic, partition)  # a new consumer would have to connect, which takes longer
         return reader
 
     def _give(self, reader: _Reader) -> None:
@@ -110,7 +110,7 @@ class Readers:
 
 
 class _Reader:
-    """A consumer of one partition, and what it has brought beyond what was asked for."""
+    """A consumer of one partition, and its prefetched records."""
 
     def __init__(self, clients: Clients, settings: Mapping[str, Any], topic: str, partition: int) -> None:
         self.topic = topic
@@ -125,16 +125,18 @@ class _Reader:
         self._consumer.close()
 
     def move(self, topic: str, partition: int) -> None:
-        """Reads another partition from now on."""
+        """Assigns another partition."""
         self.topic, self.partition = topic, partition
         self._next, self._ahead = None, []
 
     def read(self, start: int, end: int, max_bytes: int | None) -> list[Message]:
-        """Reads records up to an offset, or until there are so many bytes of them."""
+        """Reads records up to an offset or a number of bytes."""
+        if start >= end:  # an assignment would prefetch records that a recreated topic does not have
+            return []
         if self._next != start:
             self._consumer.assign([TopicPartition(self.topic, self.partition, start)])
             self._next, self._ahead = start, []
-        found: list[Message] = []
+        result: list[Message] = []
         left, deadline, waited = max_bytes, time.monotonic() + self._clients.timeout, 0
         self._is_refused = False
         while self._next < end:
@@ -145,7 +147,7 @@ class _Reader:
             count = next((n for n, message in enumerate(messages) if message.error() is not None), len(messages))
             if count:
                 taken = _fitting(messages[:count], end, left)
-                found += taken
+                result += taken
                 self._next = _offset(taken[-1]) + 1 if taken else end
                 self._ahead = messages[len(taken) :]
                 self._is_refused = False
@@ -159,15 +161,15 @@ class _Reader:
                 if self._ends_at(messages[0], end):
                     break
                 self._ahead = self._ahead[1:]
-        return found
+        return result
 
     def _ends_at(self, event: Message, end: int) -> bool:
-        """What a consumer tells of its partition. Returns whether there is no more to come of what is wanted."""
+        """Handles an event of the partition. Returns whether the range is complete."""
         error, offset = event.error(), _offset(event)
         assert error is not None
         if error.code() == _END and offset >= end:
-            # A range may end in what transactions leave, which never comes. The next one may be all of that, so this
-            # must be found again then: a consumer says it once.
+            # A range may end in control records, which are never delivered. The next range may contain nothing else,
+            # so the event stays in `_ahead`: a consumer reports it once.
             self._next = end
             return True
         if error.code() == _END:
@@ -179,18 +181,18 @@ class _Reader:
         return False
 
     def _ends_before(self, offset: int, end: int) -> bool:
-        """Whether the partition still has no more than it had when the consumer came to its end."""
-        known = positions.ends(self._clients, [self.topic])[self.topic][self.partition]
-        return known < end and offset >= known
+        """Returns whether the partition has not grown since the consumer reached its end."""
+        current = positions.ends(self._clients, [self.topic])[self.topic][self.partition]
+        return current < end and offset >= current
 
     def _begin_at(self, start: int) -> None:
-        """A broker has no such offset. It may speak of an earlier request, or of the topic's earlier life."""
+        """Handles an offset that is out of range: the response to an earlier request, or the topic was recreated."""
         first = positions.starts(self._clients, [self.topic])[self.topic][self.partition]
         if start < first:
             raise OffsetOutOfRangeError(
-                f"partition {self.partition} of topic {self.topic!r} begins at offset {first}: the records from "
-                f"{start} to {first - 1} are gone",
-                hint="they were deleted by retention, or the topic was made anew",
+                f"partition {self.partition} of topic {self.topic!r} starts at offset {first}: the records from "
+                f"{start} to {first - 1} are deleted",
+                hint="they were deleted by retention, or the topic was recreated",
             )
         self._is_refused = True
         time.sleep(_WAITS[-1])
@@ -202,8 +204,8 @@ class _Reader:
         if not self._is_refused:
             return self._clients.silence(f"{place} cannot be read at offset {self._next}")
         return OffsetOutOfRangeError(
-            f"{place} has no offset {self._next}: the topic was made anew, or its records are lost",
-            hint="reset the application, so that it begins again from its input: millstream reset",
+            f"{place} has no offset {self._next}: the topic was recreated, or its records are lost",
+            hint="reset the application, so that it reads its input from the start: millstream reset",
         )
 
 
@@ -216,7 +218,7 @@ def _size(message: Message) -> int:
 
 
 def _fitting(messages: list[Message], end: int, size: int | None) -> list[Message]:
-    """Those in front of an offset; no more than it takes to have so many bytes."""
+    """Returns the messages before an offset, up to the one that reaches the number of bytes."""
     if _offset(messages[-1]) >= end:
         messages = messages[: bisect_left(messages, end, key=_offset)]
     if size is not None:
@@ -226,7 +228,7 @@ def _fitting(messages: list[Message], end: int, size: int | None) -> list[Messag
 
 
 def _table(messages: list[Message]) -> pa.Table:
-    """The columns of `millstream.log.api.SCHEMA`."""
+    """Returns a table with the columns of `millstream.log.api.SCHEMA`."""
     headers = [_headers(message) for message in messages]
     columns = [
         pa.array([message.offset() for message in messages], pa.int64()),
@@ -239,9 +241,9 @@ def _table(messages: list[Message]) -> pa.Table:
 
 
 def _headers(message: Message) -> bytes | None:
-    """The headers of a message as `decode_headers` reads them.
+    """Returns the headers of a message, encoded for `decode_headers`.
 
-    The client fails if a name is not UTF-8, and must not be asked again: it would give a tuple without a name.
+    The client fails if a name is not UTF-8. A second call would return a tuple without the name.
     """
     try:
         headers: Any = message.headers()

@@ -1,6 +1,6 @@
-"""Which release of Kafka a broker is of: it does not say, but which requests it takes.
+"""The release of Kafka of a broker, derived from the request versions that it supports.
 
-The client asks each broker that it connects to for them; the one place where it tells what it hears is its debug log.
+The client queries them on each connection, and reports them in its debug log only.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ _SINCE = (
     (_DESCRIBE_TRANSACTIONS, 0, "3.0"),
     (_DESCRIBE_CLUSTER, 0, "2.8"),
 )
-"""The request, the version of it, and the release that brought it."""
+"""The request, its version, and the release that introduced it."""
 
 Requests = dict[int, int]
-"""The highest version of each request that is taken, by its number."""
+"""The highest supported version of each request, by its API key."""
 
 
-class _Told(logging.Handler):
+class _RequestVersions(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.requests: Requests = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        found = _REQUEST.search(record.getMessage())
-        if found is not None:
-            key, version = int(found["key"]), int(found["version"])
-            self.requests[key] = min(version, self.requests.get(key, version))  # of several brokers, the oldest
+        match = _REQUEST.search(record.getMessage())
+        if match is not None:
+            key, version = int(match["key"]), int(match["version"])
+            self.requests[key] = min(version, self.requests.get(key, version))  # that of the oldest broker
 
 
 def requests_of(clients: Clients) -> Requests:
-    """Asks the brokers which requests they take."""
-    told, logger = _Told(), logging.getLogger("millstream.kafka.release")
+    """Returns the request versions that the brokers support."""
+    versions, logger = _RequestVersions(), logging.getLogger("millstream.kafka.release")
     logger.propagate = False
     logger.setLevel(logging.DEBUG)
-    logger.addHandler(told)
+    logger.addHandler(versions)
     try:
-        admin = clients.admin_that_tells(logger)
+        admin = clients.admin_with_debug_log(logger)
         admin.list_topics(timeout=clients.timeout)
         admin.poll(0)
     finally:
-        logger.removeHandler(told)
-    return told.requests
+        logger.removeHandler(versions)
+    return versions.requests
 
 
 def release_of(requests: Requests) -> str | None:
-    """The release that a broker is at least of; None if it is older than all that are known."""
+    """Returns the least release that supports these requests; None if it is older than all listed ones."""
     return next((release for key, version, release in _SINCE if requests.get(key, -1) >= version), None)

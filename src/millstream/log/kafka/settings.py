@@ -1,4 +1,4 @@
-"""Settings of clients: names that Java has and librdkafka has not, and what must not be shown."""
+"""Settings of clients: names that only Java's clients have, and secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _JAVA = {
     "sasl.login.": "sasl.mechanism, sasl.username and sasl.password",
     "sasl.client.": "sasl.mechanism, sasl.username and sasl.password",
 }
-_KNOWN_KEYSTORE = {"ssl.keystore.location", "ssl.keystore.password"}  # in PKCS#12, which Java has, too
+_KNOWN_KEYSTORE = {"ssl.keystore.location", "ssl.keystore.password"}  # in PKCS#12, which Java also has
 _PEM = "it is the path of a PEM file that can be read"
 _FILES = {
     "ssl.ca.location": _PEM,
@@ -38,10 +38,10 @@ _NO_SUCH = re.compile(r'No such configuration property: "([^"]*)"')
 
 
 def check_names(settings: Mapping[str, Any]) -> None:
-    """Makes sure that no setting has a name that only Java's clients know.
+    """Checks that no setting has a name that only Java's clients have.
 
     Raises:
-        ConfigError: One has; the hint says what takes its place.
+        ConfigError: One has; the hint names the replacement.
     """
     for name in settings:
         instead = next((text for start, text in _JAVA.items() if name.startswith(start)), None)
@@ -60,33 +60,33 @@ _INSTEAD = "read with kafka.source=client, which takes all of these settings"
 
 
 def for_java(settings: Mapping[str, Any], consumer: Mapping[str, Any]) -> dict[str, str]:
-    """The settings of all clients, as Java's have them.
+    """Returns the settings of all clients with the names of Java's clients.
 
     Args:
-        settings: Of all clients.
-        consumer: More of consumers, which only ours know.
+        settings: Settings of all clients.
+        consumer: Additional settings of consumers, which have no counterpart in Java.
 
     Raises:
-        ConfigError: One has no counterpart in Java.
+        ConfigError: A setting has no counterpart in Java.
     """
     if consumer:
         name = next(iter(consumer))
         raise ConfigError(f"consumer.{name} is not a setting of Spark's connector", hint=_INSTEAD)
     left = {name: str(reveal(value)) for name, value in settings.items()}
-    found = {name: left.pop(name) for name in _SAME if name in left}
-    if "ssl.keystore.location" in found:
-        found["ssl.keystore.type"] = "PKCS12"
+    java = {name: left.pop(name) for name in _SAME if name in left}
+    if "ssl.keystore.location" in java:
+        java["ssl.keystore.type"] = "PKCS12"
     if "security.protocol" in left:
-        found["security.protocol"] = left.pop("security.protocol").upper()
-    found |= _java_login(left) | _java_certificates(left)
+        java["security.protocol"] = left.pop("security.protocol").upper()
+    java |= _java_login(left) | _java_certificates(left)
     match left.pop("ssl.endpoint.identification.algorithm", None):
         case "none":
-            found["ssl.endpoint.identification.algorithm"] = ""
+            java["ssl.endpoint.identification.algorithm"] = ""
         case str(algorithm):
-            found["ssl.endpoint.identification.algorithm"] = algorithm
+            java["ssl.endpoint.identification.algorithm"] = algorithm
     if left:
         raise ConfigError(f"{next(iter(left))} has no counterpart in Spark's connector", hint=_INSTEAD)
-    return found
+    return java
 
 
 def _java_login(left: dict[str, str]) -> dict[str, str]:
@@ -95,7 +95,7 @@ def _java_login(left: dict[str, str]) -> dict[str, str]:
         return {}
     module = _MODULES.get(mechanism)
     if module is None:
-        raise ConfigError(f"sasl.mechanism {mechanism} is not known to Spark's connector here", hint=_INSTEAD)
+        raise ConfigError(f"sasl.mechanism {mechanism} is not supported with Spark's connector", hint=_INSTEAD)
     user, password = (_quoted(left.pop(f"sasl.{name}", "")) for name in ("username", "password"))
     login = f"{module} required username={user} password={password};"
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
@@ -107,8 +107,8 @@ def _quoted(text: str) -> str:
 
 
 def _java_certificates(left: dict[str, str]) -> dict[str, str]:
-    """Certificates and keys, which Java takes as text, too."""
-    found = {}
+    """Returns certificates and keys, which Java also accepts as text."""
+    settings = {}
     for ours, java in _TEXTS.items():
         path, text = left.pop(f"ssl.{ours}.location", None), left.pop(f"ssl.{ours}.pem", None)
         if path is not None:
@@ -117,15 +117,15 @@ def _java_certificates(left: dict[str, str]) -> dict[str, str]:
             except OSError as error:
                 raise ConfigError(f"ssl.{ours}.location: {path} cannot be read: {error.strerror}", hint=_PEM) from None
         if text is not None:
-            found[f"ssl.{java}"] = text
-            found[f"ssl.{java.partition('.')[0]}.type"] = "PEM"
-    if "BEGIN RSA PRIVATE KEY" in found.get("ssl.keystore.key", ""):
-        raise ConfigError("Java takes no private key in PKCS#1", hint="openssl pkcs8 -topk8 -in key.pem -out new.pem")
-    return found
+            settings[f"ssl.{java}"] = text
+            settings[f"ssl.{java.partition('.')[0]}.type"] = "PEM"
+    if "BEGIN RSA PRIVATE KEY" in settings.get("ssl.keystore.key", ""):
+        raise ConfigError("Java accepts no private key in PKCS#1", hint="openssl pkcs8 -topk8 -in key.pem -out new.pem")
+    return settings
 
 
 def refused(error: Exception, settings: Mapping[str, Any]) -> ConfigError:
-    """What it means that no client can be made with some settings."""
+    """Returns the error for settings with which no client can be created."""
     text = error.args[0].str() if isinstance(error, KafkaException) else str(error)
     unknown = _NO_SUCH.search(text)
     if unknown is not None:
@@ -135,11 +135,11 @@ def refused(error: Exception, settings: Mapping[str, Any]) -> ConfigError:
     if "mechanism GSSAPI" in text and "sasl.mechanism" not in settings:
         return ConfigError("sasl.mechanism is missing", hint="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
     hint = next((f"{name}: {hint}" for name, hint in _FILES.items() if name in text), None)
-    return ConfigError(f"Kafka's client cannot be made: {text}", hint=hint)
+    return ConfigError(f"Kafka's client cannot be created: {text}", hint=hint)
 
 
 def without_secrets(text: str, settings: Mapping[str, Any]) -> str:
-    """A text in which the values of secret settings are not shown.
+    """Returns a text with the values of secret settings hidden.
 
     >>> without_secrets("'tea' is no password of 'me'", {"sasl.password": "tea", "sasl.username": "me"})
     "'…' is no password of 'me'"
@@ -151,5 +151,5 @@ def without_secrets(text: str, settings: Mapping[str, Any]) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks."""
+    """Returns a text without line breaks."""
     return " ".join(text.split())

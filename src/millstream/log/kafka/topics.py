@@ -1,4 +1,4 @@
-"""Topics of a cluster: made, looked at, changed and deleted."""
+"""Topics of a cluster: created, described, changed and deleted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BROKERS_OWN = "__"
 
 
 def find_all(clients: Clients) -> dict[str, Topic]:
-    """Returns all topics but those of the brokers themselves, by name."""
+    """Returns all topics except those of the brokers, by name."""
     counts = all_counts(clients)
     configs = _configs(clients, list(counts))
     return {name: Topic(name, counts[name], configs[name], is_internal(name)) for name in sorted(configs)}
@@ -44,12 +44,12 @@ def find(clients: Clients, name: str) -> Topic:
 
 
 def count_of(clients: Clients, name: str) -> int:
-    """Returns how many partitions a topic has."""
+    """Returns the number of partitions of a topic."""
     return counts_of(clients, [name])[name]
 
 
 def counts_of(clients: Clients, names: Iterable[str], *, age: float = 0.0) -> dict[str, int]:
-    """Returns how many partitions topics have, or had at most so many seconds ago."""
+    """Returns the numbers of partitions of topics, at most `age` seconds old."""
     wanted = list(names)
     topics = clients.counts.get(age)
     if not all(topics.get(name) for name in wanted):
@@ -61,12 +61,12 @@ def counts_of(clients: Clients, names: Iterable[str], *, age: float = 0.0) -> di
 
 
 def all_counts(clients: Clients) -> dict[str, int]:
-    """Returns how many partitions each topic has, but for those of the brokers themselves."""
+    """Returns the number of partitions of each topic, except those of the brokers."""
     return {name: count for name, count in _listed(clients).items() if not name.startswith(_BROKERS_OWN)}
 
 
 def _listed(clients: Clients) -> dict[str, int]:
-    """How many partitions each topic has. A broker that hangs up may be there again in a moment."""
+    """Returns the number of partitions of each topic. A closed connection is retried."""
     deadline = time.monotonic() + clients.timeout
     while True:
         try:
@@ -81,7 +81,7 @@ def _listed(clients: Clients) -> dict[str, int]:
 def _unknown(clients: Clients, name: str, topics: Iterable[str]) -> UnknownTopicError:
     if name:
         _check_right(clients, name)
-    names = sorted(each for each in topics if not each.startswith(_BROKERS_OWN))
+    names = sorted(topic for topic in topics if not topic.startswith(_BROKERS_OWN))
     hint = suggestion(str(name), names) or (
         "create it first" if len(names) > 20 else f"the topics are: {', '.join(names)}" if names else "there are none"
     )
@@ -89,17 +89,17 @@ def _unknown(clients: Clients, name: str, topics: Iterable[str]) -> UnknownTopic
 
 
 def _check_right(clients: Clients, name: str) -> None:
-    """A list of topics leaves out those that we may not see. Who asks for one by its name is told."""
+    """Describes a topic, because a list of topics silently leaves out those that the user may not see."""
     answer = clients.admin.describe_topics(TopicCollection([str(name)]), request_timeout=clients.timeout)[str(name)]
     try:
         answer.result(clients.timeout)
     except KafkaException as error:
         if code_of(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise clients.failure(error, f"topic {name!r} cannot be looked at") from error
+            raise clients.failure(error, f"topic {name!r} cannot be described") from error
 
 
 def create(clients: Clients, name: str, partitions: int, config: Mapping[str, str]) -> Topic:
-    """Makes a topic, and waits until the cluster knows it."""
+    """Creates a topic, and waits until it is visible."""
     check_name(name, "topic")
     check_partitions(partitions)
     replication = _replication(config.get("replication.factor", "-1"))
@@ -121,7 +121,7 @@ def _replication(text: str) -> int:
 
 
 def delete(clients: Clients, name: str) -> None:
-    """Deletes a topic, and waits until it is gone."""
+    """Deletes a topic, and waits until it has disappeared."""
     find(clients, name)
     clients.result(clients.admin.delete_topics([name])[name], f"topic {name!r} cannot be deleted")
 
@@ -132,11 +132,11 @@ def delete(clients: Clients, name: str) -> None:
             return True
         return False
 
-    _until(clients, is_gone, f"topic {name!r} does not go")
+    _until(clients, is_gone, f"topic {name!r} does not disappear")
 
 
 def delete_records(clients: Clients, offsets: Offsets) -> None:
-    """Deletes the records before some offsets."""
+    """Deletes the records before these offsets."""
     places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
     if places:
         for place, answer in clients.admin.delete_records(places).items():
@@ -144,20 +144,21 @@ def delete_records(clients: Clients, offsets: Offsets) -> None:
 
 
 def add_partitions(clients: Clients, name: str, total: int) -> Topic:
-    """Gives a topic more partitions."""
+    """Adds partitions to a topic."""
     check_partitions(total)
     topic = find(clients, name)
     if total <= topic.partitions:
         raise ConfigError(f"topic {name!r} has {topic.partitions} partitions already, and cannot have {total}")
     clients.result(
-        clients.admin.create_partitions([NewPartitions(name, total)])[name], f"topic {name!r} gets no partitions"
+        clients.admin.create_partitions([NewPartitions(name, total)])[name],
+        f"partitions cannot be added to topic {name!r}",
     )
     _until(clients, lambda: count_of(clients, name) == total, f"the new partitions of topic {name!r} do not appear")
     return find(clients, name)
 
 
 def alter(clients: Clients, name: str, config: Mapping[str, str | None]) -> Topic:
-    """Changes some keys of a topic's configuration; None takes one back to its default."""
+    """Changes keys of a topic's configuration; None restores the default of a key."""
     before = find(clients, name).config
     resource = ConfigResource(ResourceType.TOPIC, name)
     for key, value in config.items():
@@ -175,11 +176,11 @@ def alter(clients: Clients, name: str, config: Mapping[str, str | None]) -> Topi
 
 
 def _configs(clients: Clients, names: list[str]) -> dict[str, dict[str, str]]:
-    """What was said about topics, by topic and key; those that were deleted meanwhile are left out."""
+    """Returns the explicit configuration of topics, by topic and key. Deleted topics are left out."""
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     if not resources:
         return {}
-    found = {}
+    configs = {}
     for resource, future in clients.admin.describe_configs(resources).items():
         try:
             entries = clients.result(future, f"the configuration of topic {resource.name!r} cannot be read")
@@ -190,18 +191,18 @@ def _configs(clients: Clients, names: list[str]) -> dict[str, dict[str, str]]:
             ):
                 continue
             raise
-        found[resource.name] = {
+        configs[resource.name] = {
             key: entry.value
             for key, entry in entries.items()
             if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         }
-    return found
+    return configs
 
 
 def _refused(clients: Clients, error: KafkaException, name: str) -> LogError | ConfigError:
     cause = code_of(error)
     if cause.code() == KafkaError.TOPIC_ALREADY_EXISTS:
-        return TopicExistsError(f"there is a topic {name!r} already")
+        return TopicExistsError(f"topic {name!r} exists already")
     if cause.code() in {KafkaError.INVALID_CONFIG, KafkaError.INVALID_REPLICATION_FACTOR}:
         return ConfigError(f"topic {name!r}: {cause.str()}")
     return clients.failure(error, f"topic {name!r}")
@@ -212,12 +213,12 @@ def is_internal(name: str) -> bool:
     return _INTERNAL.fullmatch(name) is not None
 
 
-def _until(clients: Clients, true: Callable[[], bool], what: str) -> None:
-    """Waits: what one broker has done, others learn a moment later."""
+def _until(clients: Clients, condition: Callable[[], bool], what: str) -> None:
+    """Waits for a condition, because changes by one broker reach the others with a delay."""
     deadline = time.monotonic() + clients.timeout
     while True:
         try:
-            if true():
+            if condition():
                 return
         except UnknownTopicError:
             pass

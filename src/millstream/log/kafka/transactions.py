@@ -1,4 +1,4 @@
-"""Transactions: what is written in one is seen as a whole or not at all."""
+"""Transactions of a producer."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ SETTINGS = {
 _REFUSALS = {
     KafkaError.MSG_SIZE_TOO_LARGE: ("a record is too large", "raise max.message.bytes of the topic"),
     KafkaError.INVALID_TIMESTAMP: (
-        "a record has a timestamp that the topic does not take",
+        "a record has a timestamp that the topic does not accept",
         "see message.timestamp.after.max.ms and message.timestamp.before.max.ms of the topic",
     ),
     KafkaError.INVALID_RECORD: (
         "a record is not valid, such as one without a key in a compacted topic",
-        "look at the cleanup.policy of the topic",
+        "see the cleanup.policy of the topic",
     ),
 }
 _PLACE = re.compile(r"ProduceRequest for (?P<topic>\S+) \[(?P<partition>\d+)\]")
@@ -51,36 +51,36 @@ _PATIENCE = 2.0
 
 
 class JournalRecord(NamedTuple):
-    """A record for the application's own journal: partition, key and value."""
+    """A record for the journal of a scope: partition, key and value."""
 
     partition: int
     key: bytes
     value: bytes
 
 
-def _nobody(_topic: str) -> bool:
+def _none(_topic: str) -> bool:
     return False
 
 
-class IndefiniteError(BrokerError):
-    """Nobody knows whether a transaction was committed: the producer cannot be used any longer."""
+class UnknownResultError(BrokerError):
+    """The result of a transaction is unknown: the producer cannot be used any longer."""
 
-    code = "indefinite"
+    code = "unknown-result"
 
 
-class ShutOutError(LogError):
-    """A later producer of the same name has taken over, or the transaction took too long."""
+class FencedProducerError(LogError):
+    """The producer was fenced by a later one of the same id, or the transaction timed out."""
 
-    code = "shut-out"
+    code = "fenced-producer"
 
 
 class Transactions:
-    """The transactions of one name.
+    """The transactions of one transactional id.
 
     Args:
-        clients: Makes the producer.
+        clients: Creates the producer.
         name: The transactional id. A later producer with the same id fences this one.
-        settings: More settings of the producer.
+        settings: Additional settings of the producer.
         group: The consumer group to which offsets are committed; by default that of the same name.
         patience: Seconds to wait until a commit is visible in topics that others write to.
     """
@@ -103,29 +103,29 @@ class Transactions:
         try:
             self._within(self._producer.init_transactions)
         except KafkaException as error:
-            raise clients.failure(error, f"transactions of {name!r} cannot be begun") from error
+            raise clients.failure(error, f"transactions of {name!r} cannot be initialized") from error
 
     def write(
         self,
         appends: Iterable[Append],
         journal: tuple[str, list[JournalRecord]] | None = None,
         offsets: Offsets | None = None,
-        own: Callable[[str], bool] = _nobody,
+        own: Callable[[str], bool] = _none,
     ) -> None:
-        """Writes blocks, records of a journal, and how far the group of the same name has read, in one transaction.
+        """Writes blocks, records of a journal and offsets of the consumer group in one transaction.
 
-        When it returns, readers see it; unless another's transaction keeps it back, in a topic that is not only ours.
+        When it returns, the records are visible to readers, except behind an open transaction of another producer.
 
         Args:
             appends: The blocks.
             journal: A topic, and records for it.
-            offsets: How far the group has read.
-            own: Tells which topics nobody else writes to.
+            offsets: The offsets to commit.
+            own: Returns whether no other producer writes to a topic.
 
         Raises:
-            RecordRefusedError: A record cannot be written as it is.
-            ShutOutError: Another has taken over.
-            IndefiniteError: It may have been written or not.
+            RecordRefusedError: A record is not accepted.
+            FencedProducerError: The producer was fenced.
+            UnknownResultError: The transaction may have been committed or not.
         """
         reach(BEFORE_PRODUCE)
         touched: set[tuple[str, int]] = set()
@@ -151,13 +151,13 @@ class Transactions:
         except KafkaException as error:
             self._give_up(error, touched)
         reach(AFTER_COMMIT)
-        self._wait_until_seen(touched, own)
+        self._wait_until_visible(touched, own)
 
     def _produce(self, append: Append) -> None:
         columns = decode(append.block.data).to_pydict()
         produce, topic, partition = self._producer.produce, append.topic, append.partition
         for timestamp, key, value, headers in zip(*columns.values(), strict=True):
-            # Names of arguments take as long as a third of the call; and so do headers that are None.
+            # Keyword arguments, or headers that are None, would take a third of the time of the call.
             more: tuple[Any, ...] = ([*decode_headers(headers)],) if headers else ()
             try:
                 produce(topic, value, key, partition, None, None, timestamp, *more)
@@ -166,18 +166,18 @@ class Transactions:
                 self._send(topic, partition, key, value, timestamp=timestamp, **named)
 
     def _send(self, topic: str, partition: int, key: bytes | None, value: bytes | None, **more: Any) -> None:
-        """Hands a record over to the producer, however long that takes."""
-        asked = False
+        """Adds a record to the queue of the producer, and waits while it is full."""
+        refreshed = False
         while True:
             try:
                 self._producer.produce(topic, value, key, partition, **more)
                 return
-            except BufferError:  # the broker is slower than we are
+            except BufferError:  # the broker is slower than this loop
                 self._producer.poll(0.1)
             except KafkaException as error:
-                if code_of(error).code() in _NEW and not asked:  # what was added since, it does not know
+                if code_of(error).code() in _NEW and not refreshed:  # the metadata of the producer is out of date
                     self._producer.list_topics(topic, self._clients.timeout)
-                    asked = True
+                    refreshed = True
                     continue
                 if code_of(error).code() == KafkaError.MSG_SIZE_TOO_LARGE:
                     raise RecordRefusedError(
@@ -188,7 +188,7 @@ class Transactions:
 
     def _send_offsets(self, offsets: Offsets) -> None:
         if self._group is None:
-            # Asked of a consumer that has lost its broker, it may never be told; so it is asked once, and kept.
+            # The call may never return for a consumer without a connection, so its result is kept.
             consumer = self._clients.consumer(self._group_id, {})
             self._group = consumer.consumer_group_metadata()
             consumer.close()
@@ -196,24 +196,24 @@ class Transactions:
         self._within(self._producer.send_offsets_to_transaction, places, self._group)
 
     def _within(self, call: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], None] | None = None) -> None:
-        """Makes a call that has a time limit; some do not keep it, when a broker was away."""
+        """Makes a call with a timeout. Some calls exceed it after a broker was down."""
         limit = self._clients.timeout
         ended: SimpleQueue[Exception | None] = SimpleQueue()
 
-        def make() -> None:
+        def run() -> None:
             try:
                 call(*arguments, limit)
                 ended.put(None)
             except Exception as error:  # noqa: BLE001  (it is raised below)
                 ended.put(error)
 
-        threading.Thread(target=make, name="millstream-kafka-call", daemon=True).start()
+        threading.Thread(target=run, name="millstream-kafka-call", daemon=True).start()
         if meanwhile is not None:
             meanwhile()
         try:
             error = ended.get(timeout=limit + _PATIENCE)
         except Empty:
-            raise IndefiniteError(f"a transaction of {self._name!r} gets no answer") from None
+            raise UnknownResultError(f"a transaction of {self._name!r} gets no response") from None
         if error is not None:
             raise error
 
@@ -233,25 +233,25 @@ class Transactions:
                 raise
             return
 
-    def _wait_until_seen(self, touched: Iterable[tuple[str, int]], own: Callable[[str], bool]) -> None:
-        """A commit is a promise that brokers keep a moment later; one that dies before that may forget it.
+    def _wait_until_visible(self, touched: Iterable[tuple[str, int]], own: Callable[[str], bool]) -> None:
+        """Waits until the commit is visible. A broker that dies before the commit markers are written may lose it.
 
-        Where it can be seen in one partition, they have begun to keep it, and do not forget it any more. So topics in
-        which another's transaction may be open are waited for no longer than a moment.
+        Once it is visible in one partition, it cannot be lost any more. So topics in which another producer may have an
+        open transaction are waited for only for a short time.
         """
-        wanted = dict.fromkeys(touched, positions.LATEST)
-        begun = time.monotonic()
+        specs = dict.fromkeys(touched, positions.LATEST)
+        started = time.monotonic()
         try:
-            written = positions.ask(self._clients, wanted, committed=False)
-            while (waited := time.monotonic() - begun) < self._clients.timeout:
-                seen = positions.ask(self._clients, wanted)
-                hidden = [topic for topic, partition in wanted if seen[topic, partition] < written[topic, partition]]
+            written = positions.list_offsets(self._clients, specs, committed=False)
+            while (waited := time.monotonic() - started) < self._clients.timeout:
+                visible = positions.list_offsets(self._clients, specs)
+                hidden = [topic for topic, partition in specs if visible[topic, partition] < written[topic, partition]]
                 if not hidden or (waited > self._patience and not any(map(own, hidden))):
                     return
                 time.sleep(_POLL)
         except LogError as error:
-            raise IndefiniteError(f"a transaction of {self._name!r} was committed; then {error.message}") from error
-        raise IndefiniteError(f"a transaction of {self._name!r} was committed, and cannot be seen")
+            raise UnknownResultError(f"a transaction of {self._name!r} was committed; then {error.message}") from error
+        raise UnknownResultError(f"a transaction of {self._name!r} was committed, and is not visible")
 
     def _abort(self) -> None:
         try:
@@ -262,23 +262,26 @@ class Transactions:
     def _give_up(self, error: KafkaException, touched: Iterable[tuple[str, int]] = ()) -> None:
         cause = code_of(error)
         if cause.code() in {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}:
-            raise ShutOutError(f"transactions of {self._name!r}: {cause.str()}") from error
+            raise FencedProducerError(f"transactions of {self._name!r}: {cause.str()}") from error
         if cause.txn_requires_abort() and not cause.fatal():
             topics = ", ".join(sorted({topic for topic, _ in touched}))
-            told = self._clients.failure(error, f"a transaction of {self._name!r} ({topics}) was given up")
+            failure = self._clients.failure(error, f"a transaction of {self._name!r} ({topics}) was aborted")
             if cause.code() in _REFUSALS:
-                told = _refusal(cause)
+                failure = _refusal(cause)
             try:
                 self._abort()
-            except (IndefiniteError, ShutOutError):  # of what was not allowed, there may be nothing to end
-                if not isinstance(told, AuthorizationError):
+            except (
+                UnknownResultError,
+                FencedProducerError,
+            ):  # there may be nothing to abort
+                if not isinstance(failure, AuthorizationError):
                     raise
-            raise told from error
-        raise IndefiniteError(f"a transaction of {self._name!r} ended without an answer: {cause.str()}") from error
+            raise failure from error
+        raise UnknownResultError(f"a transaction of {self._name!r} ended without a response: {cause.str()}") from error
 
 
 def _refusal(cause: KafkaError) -> RecordRefusedError:
-    """What a broker has against a record; which partition it was for is in its words alone."""
+    """Returns the error for a refused record. The partition is known from the text of the cause only."""
     what, hint = _REFUSALS[cause.code()]
     place = _PLACE.search(cause.str())
     where = f"topic {place['topic']!r}, partition {place['partition']}: " if place else ""

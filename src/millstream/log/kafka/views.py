@@ -1,4 +1,4 @@
-"""The views of applications on a cluster: in a database of this machine, batch by batch."""
+"""The views of applications on a cluster: a database of this machine, updated batch by batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VERSION = 2
 
 
 class LocalViews:
-    """A database with views; it is made when the first batch has something for it."""
+    """A database with views. It is created by the first batch that changes a view."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -31,18 +31,18 @@ class LocalViews:
         self._connection: sqlite3.Connection | None = None
 
     def apply(self, publication: Publication) -> None:
-        """Writes what a batch changes in views, once. It is called again for a batch that is run again."""
+        """Applies the view changes of a batch, once. It is called again when the batch is replayed."""
         name = publication.scope.application
-        known = self.batch(name)
-        if known is None and not publication.views:
+        applied = self.batch(name)
+        if applied is None and not publication.views:
             return
-        if known is None or known < publication.batch:
+        if applied is None or applied < publication.batch:
             with self._writing() as connection:
                 apply_changes(connection, name, publication.views)
                 connection.execute(_PUT_PROGRESS, (name, publication.batch, checksum(name, publication.batch)))
 
-    def make(self, application: str, changes: Iterable[ViewChange], batch: int) -> None:
-        """Makes views anew, as of a batch, in steps: who writes other views must not wait for all of it."""
+    def rebuild(self, application: str, changes: Iterable[ViewChange], batch: int) -> None:
+        """Rebuilds views as of a batch, one transaction per change: other applications can write in between."""
         self._drop(application)
         for change in changes:
             with self._writing() as connection:
@@ -50,8 +50,8 @@ class LocalViews:
         with self._writing() as connection:
             connection.execute(_PUT_PROGRESS, (application, batch, checksum(application, batch)))
 
-    def give_up_damaged(self, application: str) -> None:
-        """Forgets the views of an application if one of them is damaged: they are made anew."""
+    def discard_damaged(self, application: str) -> None:
+        """Marks the views of an application for a rebuild if one of them is damaged."""
         if not self._path.exists():
             return
         with self._lock:
@@ -67,19 +67,19 @@ class LocalViews:
                 connection.execute("DELETE FROM view_batches WHERE application = ?", (application,))
 
     def begin(self, application: str, last: int | None) -> None:
-        """Deletes what is of an earlier life of an application: batches after the last one that it has published."""
-        known = self.batch(application)
-        if last is None or (known is not None and known > last):
+        """Deletes views from before a reset: those of batches after the last published one."""
+        applied = self.batch(application)
+        if last is None or (applied is not None and applied > last):
             self.drop(application)
 
     def batch(self, application: str) -> int | None:
-        """The batch that the views of an application are of; None if there are none, or not all."""
+        """Returns the batch up to which the views of an application are complete; None if they are not."""
         if not self._path.exists():
             return None
         with self._lock:
             statement = "SELECT application, batch, checksum FROM view_batches WHERE application = ?"
             row = self._open().execute(statement, (application,)).fetchone()
-        # A damaged row is as good as none: the views are made anew.
+        # A damaged row counts as none: the views are rebuilt.
         return None if row is None or checksum(*row[:2]) != row[2] else int(row[1])
 
     def drop(self, application: str) -> None:
@@ -88,7 +88,7 @@ class LocalViews:
             self._drop(application)
 
     def drop_stores(self, application: str, stores: Iterable[str]) -> None:
-        """Deletes the views of some of its stores."""
+        """Deletes the views of stores of an application."""
         if self._path.exists():
             with self._writing() as connection:
                 for name in stores:
@@ -108,7 +108,7 @@ class LocalViews:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction."""
+        """A write transaction."""
         with self._lock:
             connection = self._open()
             connection.execute("BEGIN IMMEDIATE")
@@ -140,5 +140,5 @@ class LocalViews:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         if tables and version != _VERSION:
             connection.close()
-            hint = "delete it: applications make their views anew when they start"
-            raise LogFormatError(f"{self._path} has format version {version}, but this is for {_VERSION}", hint=hint)
+            hint = "delete it: applications rebuild their views when they start"
+            raise LogFormatError(f"{self._path} has format version {version}; this version reads {_VERSION}", hint=hint)

@@ -14,17 +14,17 @@ from millstream.core.records import Headers
 from millstream.errors import FencedError, LogError, OffsetOutOfRangeError, RecordRefusedError, UnknownTopicError
 from millstream.log import (
     Append,
+    DeadLetterFilter,
     DeadLetters,
     ProducerRecord,
     Publication,
     Scope,
-    Selection,
     dead_letter_topics,
     dead_letters as module,
 )
 from millstream.log.blocks import decode_headers, encode
+from millstream.log.dead_letter import REPLAY_HEADER
 from millstream.log.embedded import EmbeddedLog, open_log
-from millstream.log.letters import REPLAY_HEADER
 from millstream.log.spans import Spans
 
 
@@ -101,11 +101,11 @@ def test_a_letter_that_does_not_say_where_it_belongs_has_no_source(log: Embedded
 def test_one_letter_by_its_place(log: EmbeddedLog) -> None:
     write(log, letter("a"), letter("b"))
     letters = DeadLetters(log, "dead")
-    assert letters.letter(0, 1).value == b"b"
+    assert letters.get(0, 1).value == b"b"
     with pytest.raises(OffsetOutOfRangeError, match="no record at offset 2"):
-        letters.letter(0, 2)
+        letters.get(0, 2)
     with pytest.raises(UnknownTopicError, match="has no partition 1"):
-        letters.letter(1, 0)
+        letters.get(1, 0)
     with pytest.raises(UnknownTopicError):
         DeadLetters(log, "none")
 
@@ -115,7 +115,7 @@ def test_records_go_back_to_their_partitions_as_they_were(log: EmbeddedLog) -> N
     own = (("trace", b"1"), ("empty", None))
     write(log, letter("a", 5, own), letter("b", 6, partition=1), letter("c", 7, topic="payments"), letter("d", 8))
     done = DeadLetters(log, "dead").replay()
-    assert (done.letters, done.refused, done.total) == ({"orders": 3, "payments": 1}, {}, 4)
+    assert (done.replayed, done.refused, done.total) == ({"orders": 3, "payments": 1}, {}, 4)
     first, second = everything(log)
     assert first == {
         "offset": 0,
@@ -144,7 +144,7 @@ def test_a_second_replay_puts_back_what_is_new_only(log: EmbeddedLog) -> None:
 def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(log: EmbeddedLog) -> None:
     write(log, letter("a"), record("k", "stray"))
     done = DeadLetters(log, "dead").replay(dry_run=True)
-    assert (done.letters, sum(done.refused.values())) == ({"orders": 1}, 1)
+    assert (done.replayed, sum(done.refused.values())) == ({"orders": 1}, 1)
     assert values(log) == []
     assert log.groups() == []
     assert DeadLetters(log, "dead").replay().total == 1
@@ -161,14 +161,14 @@ def test_letters_that_were_passed_over_can_be_put_back_later(log: EmbeddedLog) -
         letter("e", exception="shop.BadOrder"),
     )
     letters = DeadLetters(log, "dead")
-    assert letters.replay(Selection(exception="BadOrder")).total == 2
+    assert letters.replay(DeadLetterFilter(exception="BadOrder")).total == 2
     assert values(log) == ["b", "e"]
     assert log.committed("dead-replay") == {("dead", 0): 0}
     assert [each.replayed for each in letters.read()] == [False, True, False, False, True]
-    assert letters.replay(Selection(source="payments")).letters == {"payments": 1}
-    assert letters.replay(Selection(places=frozenset({(0, 3), (0, 4)}))).total == 1
+    assert letters.replay(DeadLetterFilter(source="payments")).replayed == {"payments": 1}
+    assert letters.replay(DeadLetterFilter(places=frozenset({(0, 3), (0, 4)}))).total == 1
     assert values(log) == ["b", "e", "d"]
-    assert letters.replay(Selection(exception="builtins.KeyError")).total == 1
+    assert letters.replay(DeadLetterFilter(exception="builtins.KeyError")).total == 1
     assert values(log) == ["b", "e", "d", "a"]
     assert letters.replay().total == 0
     assert log.committed("dead-replay") == {("dead", 0): 5}
@@ -189,7 +189,7 @@ def test_a_limit_takes_the_first_ones(log: EmbeddedLog) -> None:
 def test_what_was_put_back_is_put_back_again_if_asked_for(log: EmbeddedLog) -> None:
     write(log, *(letter(value) for value in "abc"))
     letters = DeadLetters(log, "dead")
-    letters.replay(Selection(places=frozenset({(0, 0), (0, 1)})))
+    letters.replay(DeadLetterFilter(places=frozenset({(0, 0), (0, 1)})))
     assert letters.replay(again=True, limit=1, dry_run=True).total == 1
     assert letters.replay(again=True, limit=1).total == 1
     assert values(log) == list("aba")
@@ -205,16 +205,16 @@ def test_letters_that_cannot_be_put_back_are_counted_and_wait(log: EmbeddedLog) 
     write(log, letter("a", topic="gone"), letter("b", partition=2), keyless, record("k", "stray"), letter("c"))
     letters = DeadLetters(log, "dead")
     done = letters.replay()
-    assert done.letters == {"orders": 1}
+    assert done.replayed == {"orders": 1}
     assert done.refused == {
         "there is no topic 'gone'": 1,
         "topic 'orders' has no partition 2": 1,
-        "topic 'prices' is compacted, and takes no records without a key": 1,
-        "no header says which topic and partition it came from": 1,
+        "topic 'prices' is compacted, and accepts no records without a key": 1,
+        "it has no headers with its source topic and partition": 1,
     }
     log.create_topic("gone")
     log.add_partitions("orders", 3)
-    assert letters.replay().letters == {"gone": 1, "orders": 1}
+    assert letters.replay().replayed == {"gone": 1, "orders": 1}
     assert (values(log, "gone"), values(log, partition=2), values(log)) == (["a"], ["b"], ["c"])
     assert [each.pending for each in letters.read()] == [False, False, True, False, False]
 
@@ -293,7 +293,9 @@ def test_a_replay_that_was_overtaken_stops_and_says_so(log: EmbeddedLog, monkeyp
         return publish(publication)
 
     monkeypatch.setattr(log.applications, "publish", overtaken)
-    with pytest.raises(FencedError, match="another replay of topic 'dead' has taken over; this one had put back 1"):
+    with pytest.raises(
+        FencedError, match="another replay of topic 'dead' has taken over; this one had replayed 1 records"
+    ):
         DeadLetters(log, "dead").replay()
     assert values(log) == ["a", "b", "c"]
 
@@ -350,7 +352,7 @@ def test_what_retention_has_taken_is_neither_put_back_nor_missed(log: EmbeddedLo
 def test_letters_of_which_others_were_put_back_are_kept(log: EmbeddedLog) -> None:
     log.alter_topic("dead", {"retention.ms": "1000"})
     write(log, letter("a", 1_000), letter("b", 1_000, exception="E"))
-    DeadLetters(log, "dead").replay(Selection(exception="E"))
+    DeadLetters(log, "dead").replay(DeadLetterFilter(exception="E"))
     log.cleanup.apply_retention(9_000)
     assert DeadLetters(log, "dead").replay().total == 1
 
