@@ -243,7 +243,7 @@ def test_a_log_that_has_lost_commits_says_how_many_and_how_to_go_on(tmp_path: Pa
     (tmp_path / "log.db-wal").write_bytes((tmp_path / "log.db-wal").read_bytes()[:-1])
     for _ in range(2):  # it does not forget
         with pytest.raises(
-            CorruptLogError, match="has lost data: the last commit was acknowledged, and is not"
+            CorruptLogError, match="has lost data: the last commit was acknowledged, and is missing"
         ) as lost:
             open_log(tmp_path)
     assert "delete log.db-commit" in (lost.value.hint or "")
@@ -297,7 +297,7 @@ def test_an_older_copy_of_the_database_alone_has_lost_commits(tmp_path: Path) ->
         for number in range(3):
             log.produce("t", [record("k", str(number))])
     (tmp_path / "log.db").write_bytes(older)
-    with pytest.raises(CorruptLogError, match="the last 3 commits were acknowledged, and are not there"):
+    with pytest.raises(CorruptLogError, match="the last 3 commits were acknowledged, and are missing"):
         open_log(tmp_path)
 
 

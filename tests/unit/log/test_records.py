@@ -114,8 +114,8 @@ def test_blocks_are_appended_as_they_are_and_all_at_once(log: Log) -> None:
         ({"cleanup.policy": "compact,delete"}, record(None, "v"), "has no key, but the topic is compacted"),
         ({}, record("k", "v", -1), "has a negative timestamp: -1"),
         ({}, ProducerRecord("k", b"v"), "the key of a record is str"),  # type: ignore[arg-type]
-        ({}, (b"k", b"v"), "are not records"),
-        ({}, 5, "are not records"),
+        ({}, (b"k", b"v"), "only instances of ProducerRecord"),
+        ({}, 5, "only instances of ProducerRecord"),
     ],
 )
 def test_a_record_that_is_refused_takes_all_of_its_call_with_it(
