@@ -1,4 +1,4 @@
-"""A run without Spark whose tasks are run by real task hosts: what `TaskProxy` does, with a dict as Spark's state."""
+"""A run without Spark whose tasks run in real task hosts: a `TaskProxy` with a dict as Spark's state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark import cloudpickle as untyped_cloudpickle
 from tests.fault import smoke
 
 from millstream import App
-from millstream.runtime.host.client import ask, connect, stop_all
+from millstream.runtime.host.client import connect, exchange, stop_all
 from millstream.runtime.host.crash_recovery import run_traced
 from millstream.runtime.host.protocol import Done, Fetch, Fetched, HostMessage, ProgramData, Run
 from millstream.runtime.host.wire import HostGone, Wire
@@ -33,18 +33,19 @@ class HostedRun(InProcessRun):
 
     Args:
         app: The application.
-        records: How many records a batch may have.
-        seed: Decides which attempts are thrown away.
-        lost: How many of the attempts lose their connection before the host has answered.
-        repeated: How many of the attempts are made again although the host has computed them.
-        hosts: How many hosts the tasks are dealt to; by default each has one of its own.
+        records: The maximum number of records of a batch.
+        seed: Of the random choice of attempts.
+        lost: The share of attempts that lose their connection before the host answers.
+        repeated: The share of attempts that run again although the host has answered.
+        hosts: The number of hosts; by default one per task.
 
     Attributes:
-        name: Of the run.
-        failures: How many attempts failed because their host was gone.
-        told: What was said of processes that ended after that.
-        places: The host of each task.
-        reloads: How often a host has asked for the manifest, as it does when it has nothing in memory.
+        name: The name of the run.
+        failures: The number of attempts whose host had ended.
+        reported: The messages about processes that ended in a later attempt.
+        hosts: The host of each task.
+        reloads: The number of requests for the manifest, which a host makes when the task is not in memory.
+        repeats: The number of attempts that ran again.
     """
 
     def __init__(
@@ -65,11 +66,11 @@ class HostedRun(InProcessRun):
         self._lost = lost
         self._repeated = repeated
         count = self.application.program.tasks
-        self.places = {task: task % (hosts or count) for task in range(count)}
+        self.hosts = {task: task % (hosts or count) for task in range(count)}
         self.failures = 0
         self.reloads = 0
         self.repeats = 0
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def close(self) -> None:
         stop_all(self.name)
@@ -80,17 +81,17 @@ class HostedRun(InProcessRun):
         super().close()
 
     def connect(self, task: int = 0) -> Wire:
-        return connect(self.name, self.executor.pid, self.places[task])
+        return connect(self.name, self.executor.pid, self.hosts[task])
 
-    def _run_task(self, task: int, given: list[TaskInput], state: State, now: int) -> bytes:
-        deliveries = [pack(delivery) for delivery in given]
+    def _run_task(self, task: int, inputs: list[TaskInput], state: State, now: int) -> bytes:
+        data = [pack(task_input) for task_input in inputs]
         if self._dice.random() < self._lost:
             wire = self.connect(task)
-            wire.send(Run(digest(self._program), task, state.get(TOKEN_KEY, b""), deliveries))
+            wire.send(Run(digest(self._program), task, state.get(TOKEN_KEY, b""), data))
             wire.close()
-        done = self._attempts(task, deliveries, state)
+        done = self._attempt(task, data, state)
         if self._dice.random() < self._repeated:
-            again = self._attempts(task, deliveries, state)
+            again = self._attempt(task, data, state)
             assert comparable(again) == comparable(done)
             self.repeats += 1
             done = again
@@ -99,8 +100,8 @@ class HostedRun(InProcessRun):
         state.update(done.puts)
         return done.results
 
-    def _attempts(self, task: int, deliveries: list[bytes], state: State) -> Done:
-        """Runs a batch in the host of its task, and, if that ends, as `TaskProxy` does then."""
+    def _attempt(self, task: int, data: list[bytes], state: State) -> Done:
+        """Runs a batch in the task's host; if the host ends, in a process with a call trace, as `TaskProxy` does."""
 
         def answer(message: HostMessage) -> HostMessage:
             if isinstance(message, Fetch):
@@ -108,19 +109,19 @@ class HostedRun(InProcessRun):
                 return Fetched([state.get(key) for key in message.keys])
             return ProgramData(self._program)
 
-        request = Run(digest(self._program), task, state.get(TOKEN_KEY, b""), deliveries)
+        request = Run(digest(self._program), task, state.get(TOKEN_KEY, b""), data)
         try:
             with contextlib.closing(self.connect(task)) as wire:
-                outcome = ask(wire, request, answer)
+                outcome = exchange(wire, request, answer)
         except HostGone:
             self.failures += 1
-            outcome = run_traced(f"task {task}", request, answer, self.told.append)
+            outcome = run_traced(f"task {task}", request, answer, self.reported.append)
         assert isinstance(outcome, Done)
         return outcome
 
 
 def packed(program: Any) -> bytes:
-    """A program as hosts get it; the functions of the tests' application go along by value."""
+    """Packs a program for a host, with the functions of the tests' application by value."""
     cloudpickle.register_pickle_by_value(smoke)
     try:
         return pack_program(program)
@@ -129,14 +130,14 @@ def packed(program: Any) -> bytes:
 
 
 def comparable(done: Done) -> Any:
-    """What two attempts of one batch must have in common: what they write to topics and stores, in order."""
-    (written,) = unpack(done.results, list[TaskResult])
-    assert written.failure is None
+    """The results that two attempts of one batch must have in common: topics and stores, in order."""
+    (result,) = unpack(done.results, list[TaskResult])
+    assert result.failure is None
     topics: dict[tuple[str, int], list[bytes]] = {}
-    for block in written.blocks:
+    for block in result.blocks:
         topics.setdefault((block.topic, block.partition), []).append(block.data)
-    stores = {change.store: change for change in written.changes if change.keys}
-    return topics, stores, written.offsets, written.due, written.waiting
+    stores = {change.store: change for change in result.changes if change.keys}
+    return topics, stores, result.offsets, result.due, result.waiting
 
 
 def process_of(wire: Wire) -> int:

@@ -1,8 +1,8 @@
-"""The verifier: what the application of `smoke` must have given, worked out in plain Python from its input alone.
+"""The verifier: computes the expected results of the application of `smoke` in plain Python, from its input alone.
 
-It reads output topics from the log and stores from the views, as a user would, and shares no code with the engine. The
-order in which a task takes its records is the documented one: by the greatest timestamp of the partition so far, then
-topic, then offset.
+It reads output topics from the log and stores from the views, as a user does, and shares no code with the engine. A
+task takes its records in the documented order: by the running maximum of the partition's timestamps, then by topic,
+then by offset.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Read = Callable[[], dict[str, Sequences]]
 
 
 class Findings(NamedTuple):
-    """What is wrong with an output: each finding names the topic or store, the key and what was found there."""
+    """Errors in an output. Each finding names the topic or store, the key and the actual value."""
 
     lost: list[str]
     duplicated: list[str]
@@ -40,12 +40,12 @@ class Findings(NamedTuple):
         return any(self)
 
     def __str__(self) -> str:
-        shown = (f"{kind}: {len(found)}, {found[:5]}" for kind, found in self._asdict().items() if found)
+        shown = (f"{kind}: {len(errors)}, {errors[:5]}" for kind, errors in self._asdict().items() if errors)
         return "; ".join(shown) or "nothing lost, duplicated, reordered or wrong"
 
 
 def verify(directory: Path, seed: int, per_key: int = smoke.PER_KEY, *, read: Read | None = None) -> Findings:
-    """Compares all output topics and views with the model. Topics are read by a function, or from the log."""
+    """Compares all output topics and views with the model. `read` reads the topics, by default from the log."""
     findings = Findings([], [], [], [])
     expected = Expected(smoke.inputs(seed, per_key))
     written = (read or partial(read_log, directory))()
@@ -74,54 +74,54 @@ def read_log(directory: Path) -> dict[str, Sequences]:
 
 def sequences(log: Log, topic: str) -> Sequences:
     """The values of each key of a topic, in order of offset."""
-    found: Sequences = defaultdict(list)
+    values: Sequences = defaultdict(list)
     for partition, end in enumerate(log.ends([topic])[topic]):
         table = log.read(topic, partition, 0, end)
         offsets = table["offset"].to_pylist()
         assert offsets == list(range(end)), f"{topic}: the offsets of partition {partition} have gaps"
         for key, value in zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True):
-            found[key.decode()].append(None if value is None else json.loads(value))
-    return dict(found)
+            values[key.decode()].append(None if value is None else json.loads(value))
+    return dict(values)
 
 
 def read_views(directory: Path, stores: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """All rows of some stores, from their views."""
+    """All rows of stores, from their views."""
     app = smoke.build(directory)
     return {name: dict(app.store(name).all()) for name in stores}
 
 
-def _compare(findings: Findings, where: str, wanted: list[Any], found: list[Any]) -> None:
-    if wanted == found:
+def _compare(findings: Findings, where: str, expected: list[Any], actual: list[Any]) -> None:
+    if expected == actual:
         return
-    if not _compare_bags(findings, where, wanted, found):
+    if not _compare_bags(findings, where, expected, actual):
         return
-    place = next(n for n, (a, b) in enumerate(zip(wanted, found, strict=True)) if a != b)
-    findings.reordered.append(f"{where}: at {place} {found[place]!r}, not {wanted[place]!r}")
+    place = next(n for n, (a, b) in enumerate(zip(expected, actual, strict=True)) if a != b)
+    findings.reordered.append(f"{where}: at {place} {actual[place]!r}, not {expected[place]!r}")
 
 
-def _compare_bags(findings: Findings, where: str, wanted: list[Any], found: list[Any]) -> bool:
-    """Compares without order; returns whether they are the same."""
-    before, now = (Counter(json.dumps(value) for value in values) for values in (wanted, found))
+def _compare_bags(findings: Findings, where: str, expected: list[Any], actual: list[Any]) -> bool:
+    """Compares values without their order; returns whether they are equal."""
+    before, now = (Counter(json.dumps(value) for value in values) for values in (expected, actual))
     findings.lost.extend(f"{where}: {value}" for value in before - now)
     for value in now - before:
         (findings.duplicated if value in before else findings.wrong).append(f"{where}: {value}")
     return before == now
 
 
-def _compare_finals(findings: Findings, topic: str, wanted: dict[str, Any], found: Sequences) -> None:
-    for key in wanted.keys() | found.keys():
-        values = found.get(key, [])
+def _compare_finals(findings: Findings, topic: str, expected: dict[str, Any], actual: Sequences) -> None:
+    for key in expected.keys() | actual.keys():
+        values = actual.get(key, [])
         if not values:
             findings.lost.append(f"{topic} {key}")
-        elif values[-1] != wanted.get(key):
-            findings.wrong.append(f"{topic} {key}: {values[-1]!r}, not {wanted.get(key)!r}")
+        elif values[-1] != expected.get(key):
+            findings.wrong.append(f"{topic} {key}: {values[-1]!r}, not {expected.get(key)!r}")
 
 
 # ----- the model ---------------------------------------------------------------------------------------------------
 
 
 class Expected:
-    """What must come out.
+    """The expected results.
 
     Attributes:
         given: For each task, its records in the order in which it takes them: (topic, record).
@@ -131,7 +131,7 @@ class Expected:
         self.given = [_merged(inputs, partition) for partition in range(PARTITIONS)]
         self.left: dict[str, list[Given]] = defaultdict(list)
         self.by_key: dict[str, list[tuple[str, Given]]] = defaultdict(list)
-        for topic, record in (each for task in self.given for each in task):
+        for topic, record in (item for task in self.given for item in task):
             self.by_key[record.key].append((topic, record))
             if topic == "left":
                 self.left[record.key].append(record)
@@ -141,7 +141,7 @@ class Expected:
         return [record.value for record in self.left[key] if record.value is not None]
 
     def sequences(self) -> dict[str, Sequences]:
-        """By topic, what each key has, in order."""
+        """The values of each key in order, by topic."""
         per_key: dict[str, Callable[[str], Iterable[Any]]] = {
             "even": lambda key: (v for v in self.values(key) if v % 2 == 0),
             "odd": lambda key: (v for v in self.values(key) if v % 2),
@@ -155,29 +155,29 @@ class Expected:
             "cogrouped-out": self._cogrouped,
             "fresh": self._fresh,
         }
-        found = {topic: {key: list(make(key)) for key in self.by_key} for topic, make in per_key.items()}
-        found = {topic: {key: values for key, values in by_key.items() if values} for topic, by_key in found.items()}
-        found["by-value-out"] = {key: list(range(1, count + 1)) for key, count in self._by_value().items()}
-        found["second-out"] = {key: list(range(1, count + 1)) for key, count in self._groups().items()}
-        found["told"] = self._told()
-        found["tumbling-out"] = {key: list(range(1, count + 1)) for key, count in self._windows(TUMBLING).items()}
+        topics = {topic: {key: list(make(key)) for key in self.by_key} for topic, make in per_key.items()}
+        topics = {topic: {key: values for key, values in by_key.items() if values} for topic, by_key in topics.items()}
+        topics["by-value-out"] = {key: list(range(1, count + 1)) for key, count in self._by_value().items()}
+        topics["second-out"] = {key: list(range(1, count + 1)) for key, count in self._groups().items()}
+        topics["told"] = self._told()
+        topics["tumbling-out"] = {key: list(range(1, count + 1)) for key, count in self._windows(TUMBLING).items()}
         for topic, closed in self._closed().items():
-            found[topic] = {key: [count] for key, count in closed.items()}
-        return found
+            topics[topic] = {key: [count] for key, count in closed.items()}
+        return topics
 
     def bags(self) -> dict[str, Sequences]:
-        """By topic, what each key has, in any order."""
+        """The values of each key in any order, by topic."""
         return {"pairs": self._pairs()}
 
     def finals(self) -> dict[str, dict[str, Any]]:
-        """By topic, what each key has in the end, whatever came before."""
+        """The last value of each key, by topic."""
         tables = self.tables()
         finals = {f"{store}-out": tables[store] for store in ("foreign", "regrouped")}
         return {**finals, "sliding-out": self._sliding()}
 
     def tables(self) -> dict[str, dict[str, Any]]:
-        """By store, its rows."""
-        last = {topic: {key: values[-1] for key, values in found.items()} for topic, found in self._tables_of()}
+        """The rows of each store."""
+        last = {topic: {key: values[-1] for key, values in sequences.items()} for topic, sequences in self._tables_of()}
         rows = {key: row for key in KEYS if (row := self._last("rows", key)) is not None}
         latest = {key: value for key in self.left if (value := self._last("right", key)) is not None}
         groups: Counter[str] = Counter()
@@ -195,9 +195,9 @@ class Expected:
         }
 
     def _tables_of(self) -> Iterator[tuple[str, Sequences]]:
-        found = self.sequences()
+        topics = self.sequences()
         for store in ("counts", "sums", "digests", "cogrouped", "by-value", "second"):
-            yield store, found[f"{store}-out"]
+            yield store, topics[f"{store}-out"]
 
     def _last(self, topic: str, key: str) -> Any:
         return next((record.value for name, record in reversed(self.by_key[key]) if name == topic), None)
@@ -225,8 +225,8 @@ class Expected:
                     yield [value, row]
 
     def _pairs(self) -> Sequences:
-        """What is near each other meets; the rest comes alone, at once if it is late, else when its window closes."""
-        found: Sequences = defaultdict(list)
+        """Joins records within the window; an unmatched record is emitted at once if late, else at window close."""
+        pairs: Sequences = defaultdict(list)
         for task in self.given:
             now = 0
             seen: dict[tuple[str, int], list[Given]] = defaultdict(list)
@@ -234,17 +234,17 @@ class Expected:
             for side, record in ((0 if topic == "left" else 1, record) for topic, record in task if topic != "rows"):
                 now = max(now, record.timestamp)
                 near = [o for o in seen[record.key, 1 - side] if abs(o.timestamp - record.timestamp) <= JOIN]
-                found[record.key] += [_pair(side, record.value, other.value) for other in near]
+                pairs[record.key] += [_pair(side, record.value, other.value) for other in near]
                 alone -= {(1 - side, other) for other in near}
                 seen[record.key, side].append(record)
                 if not near and record.timestamp + JOIN < now:
-                    found[record.key].append(_pair(side, record.value, None))
+                    pairs[record.key].append(_pair(side, record.value, None))
                 elif not near:
                     alone.add((side, record))
             for side, record in alone:
-                assert record.key in KEYS, "the last records meet each other, and nothing closes their windows"
-                found[record.key].append(_pair(side, record.value, None))
-        return found
+                assert record.key in KEYS, "the last records match each other, and nothing closes their windows"
+                pairs[record.key].append(_pair(side, record.value, None))
+        return pairs
 
     def _cogrouped(self, key: str) -> Iterator[Any]:
         state = 0
@@ -253,13 +253,13 @@ class Expected:
                 state = smoke.digest(record.value if topic == "left" else -record.value, state)
                 yield state
 
-    # ----- what remembers --------------------------------------------------------------------------------------
+    # ----- deduplication and processors ------------------------------------------------------------------------
 
     def _fresh(self, key: str) -> list[Any]:
-        """Of records that are near an equal one, the first. Its store forgets, by the time of the task."""
+        """The first of several equal records within the interval. The store expires rows by the task's stream time."""
         task = self.given[partition_for(key.encode(), PARTITIONS)]
         seen: dict[int, list[int]] = defaultdict(list)
-        now, found = 0, []
+        now, fresh = 0, []
         for topic, record in task:
             if topic != "left" or record.value is None:
                 continue
@@ -267,15 +267,15 @@ class Expected:
                 oldest = max(record.timestamp - smoke.DEDUPLICATE, now - 2 * smoke.DEDUPLICATE)
                 near = seen[record.value % 3]
                 if not any(oldest <= time <= record.timestamp + smoke.DEDUPLICATE for time in near):
-                    found.append(record.value)
+                    fresh.append(record.value)
             now = max(now, record.timestamp)
             if record.key == key and record.timestamp > now - 2 * smoke.DEDUPLICATE - 1:
                 seen[record.value % 3].append(record.timestamp)
-        return found
+        return fresh
 
     def _told(self) -> Sequences:
-        """The counts at every interval of stream time, first with the first record."""
-        found: Sequences = defaultdict(list)
+        """The counts at every interval of stream time, beginning with the first record."""
+        reported: Sequences = defaultdict(list)
         for task in self.given:
             counts: Counter[str] = Counter()
             now, due = -1, 0
@@ -286,9 +286,9 @@ class Expected:
                 now = max(now, record.timestamp)
                 if now >= due:
                     for key, count in counts.items():
-                        found[key].append([now, count])
+                        reported[key].append([now, count])
                     due = (now // TICK + 1) * TICK
-        return dict(found)
+        return dict(reported)
 
     def _by_value(self) -> Counter[str]:
         return Counter(f"g{value % 5}" for key in self.left for value in self.values(key))
@@ -299,61 +299,61 @@ class Expected:
     # ----- windows ---------------------------------------------------------------------------------------------
 
     def _windows(self, advance: int) -> Counter[str]:
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for key, records in self.left.items():
             for record in records:
                 start = record.timestamp // advance * advance
                 while start > record.timestamp - TUMBLING:
-                    found[f"{key} {start} {start + TUMBLING}"] += 1
+                    counts[f"{key} {start} {start + TUMBLING}"] += 1
                     start -= advance
-        return found
+        return counts
 
     def _closed(self) -> dict[str, dict[str, int]]:
-        """The windows that have closed: all but those of the last records."""
-        found = {
+        """The closed windows: all but those of the last records."""
+        topics = {
             "closed-out": self._windows(TUMBLING),
             "hops-out": self._windows(HOP),
             "sessions-out": self._sessions(),
         }
         return {
             topic: {window: count for window, count in counts.items() if window.split()[0] in KEYS}
-            for topic, counts in found.items()
+            for topic, counts in topics.items()
         }
 
     def _sessions(self) -> Counter[str]:
-        found: Counter[str] = Counter()
+        sessions: Counter[str] = Counter()
         for key, records in self.left.items():
             times = sorted(record.timestamp for record in records)
             start = 0
             for place, time in enumerate(times):
                 if place + 1 == len(times) or times[place + 1] - time > GAP:
-                    found[f"{key} {times[start]} {time}"] = place + 1 - start
+                    sessions[f"{key} {times[start]} {time}"] = place + 1 - start
                     start = place + 1
-        return found
+        return sessions
 
     def _sliding(self) -> dict[str, int]:
-        """A window ends with each record, and one begins just behind it, if there is anything in it."""
-        found: dict[str, int] = {}
+        """A window ends at each record, and one begins just after it, unless it is empty."""
+        windows: dict[str, int] = {}
         for key, records in self.left.items():
             times = sorted(record.timestamp for record in records)
             for start in {start for time in times for start in (time - SLIDING, time + 1)}:
                 end = start + SLIDING
                 count = bisect.bisect_right(times, end) - bisect.bisect_left(times, start)
                 if count:
-                    found[f"{key} {start} {end}"] = count
-        return found
+                    windows[f"{key} {start} {end}"] = count
+        return windows
 
 
 def _merged(inputs: dict[str, list[Given]], partition: int) -> list[tuple[str, Given]]:
     """The records of one partition of all topics, as a task takes them."""
-    found: list[tuple[int, str, int, Given]] = []
+    merged: list[tuple[int, str, int, Given]] = []
     for topic, records in inputs.items():
         latest = 0
         for record in records:
             if partition_for(record.key.encode(), PARTITIONS) == partition:
                 latest = max(latest, record.timestamp)
-                found.append((latest, topic, len(found), record))
-    return [(topic, record) for _latest, topic, _place, record in sorted(found)]
+                merged.append((latest, topic, len(merged), record))
+    return [(topic, record) for _latest, topic, _place, record in sorted(merged)]
 
 
 def _pair(side: int, own: Any, other: Any) -> list[Any]:
@@ -361,7 +361,7 @@ def _pair(side: int, own: Any, other: Any) -> list[Any]:
 
 
 def _running(values: list[int], function: Callable[[int, int], int], skip: int = 0) -> list[int]:
-    found: list[int] = []
+    results: list[int] = []
     for value in values:
-        found.append(function(found[-1], value) if found else value)
-    return found[skip:]
+        results.append(function(results[-1], value) if results else value)
+    return results[skip:]

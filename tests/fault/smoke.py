@@ -1,7 +1,7 @@
-"""An application with every family of operators, and its input: what the fault tests kill and start again.
+"""The application of the fault tests, with every family of operators, and its input.
 
-Run it with ``python tests/fault/smoke.py DATA_DIR``; the input must be there (`fill`). It ends when all of it has been
-processed. Keys and values of the output are text and JSON, so that a verifier needs nothing of the application.
+Run it with ``python tests/fault/smoke.py DATA_DIR`` after `fill` has written the input. It ends when it has processed
+all input. Keys and values of the output are text and JSON, so that a verifier does not depend on the application.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ KEYS = [f"k{number:02d}" for number in range(20)]
 PARTITIONS = 2
 PER_KEY = 1000
 SHUFFLED = 10
-"""Records are shuffled in blocks of so many."""
+"""The number of records of a block, within which records are shuffled."""
 
 BASE = 1_700_000_000_000
 GRACE = 60_000
 LONGEST_PAUSE = 20_000
-"""No record is later than this, which is less than the grace: none is dropped."""
+"""The maximum lateness of a record. It is less than the grace period, so no record is dropped."""
 
 TUMBLING, HOP, SLIDING, GAP, JOIN = 10_000, 5_000, 500, 1_500, 400
 DEDUPLICATE, TICK = 2_000, 10_000
@@ -61,11 +61,11 @@ class Given(NamedTuple):
 
 
 def inputs(seed: int, per_key: int = PER_KEY, *, distinct: bool = False) -> dict[str, list[Given]]:
-    """The records of each topic in the order in which they are written; half go to ``left``, a quarter to the others.
+    """The records of each topic in the order of their offsets: half of them in ``left``, a quarter in each other topic.
 
-    The values of a key count from 0 in this order, while its timestamps do not keep to it. The last records of ``left``
-    and ``right``, one in each partition, are so late that all windows close. If ``distinct``, no two records of one
-    partition number have the same time.
+    The values of a key count from 0 in this order; its timestamps are out of order. The last records of ``left`` and
+    ``right``, one in each partition, have so great a timestamp that all windows close. If ``distinct``, no two records
+    of one partition number have the same timestamp.
     """
     dice = random.Random(seed)
     times: dict[str, list[tuple[str, int]]] = {topic: [] for topic in INPUTS}
@@ -78,14 +78,14 @@ def inputs(seed: int, per_key: int = PER_KEY, *, distinct: bool = False) -> dict
             times[topic].append((key, now))
         if dice.random() < 0.3:
             now += dice.choice([1000, 6000, LONGEST_PAUSE])
-    found = {topic: _numbered(topic, _shuffled(dice, records)) for topic, records in times.items()}
-    for late, topic in enumerate(("left", "right")):
-        found[topic] += [Given(key, 0, now + 100 * GRACE + late) for key in last_keys()]
-    return found
+    topics = {topic: _numbered(topic, _shuffled(dice, records)) for topic, records in times.items()}
+    for delay, topic in enumerate(("left", "right")):
+        topics[topic] += [Given(key, 0, now + 100 * GRACE + delay) for key in last_keys()]
+    return topics
 
 
 def last_keys() -> list[str]:
-    """A key for each partition that is none of `KEYS`."""
+    """A key for each partition, none of them in `KEYS`."""
     return [
         next(key for n in range(100) if partition_for((key := f"end-{n}").encode(), PARTITIONS) == partition)
         for partition in range(PARTITIONS)
@@ -93,23 +93,23 @@ def last_keys() -> list[str]:
 
 
 def _shuffled(dice: random.Random, records: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    found = []
+    shuffled = []
     for start in range(0, len(records), SHUFFLED):
         block = records[start : start + SHUFFLED]
         dice.shuffle(block)
-        found += block
-    return found
+        shuffled += block
+    return shuffled
 
 
 def _numbered(topic: str, records: list[tuple[str, int]]) -> list[Given]:
     counts = dict.fromkeys(KEYS, 0)
-    found = []
+    numbered = []
     for key, time in records:
         number = counts[key]
         counts[key] += 1
         deleted = topic == "rows" and number % 5 == 4
-        found.append(Given(key, None if deleted else number, time))
-    return found
+        numbered.append(Given(key, None if deleted else number, time))
+    return numbered
 
 
 def small() -> list[Given]:
@@ -134,16 +134,16 @@ def _produced(record: Given) -> ProducerRecord:
 
 
 class Totals(Processor[str, int, str, Any]):
-    """Counts the records of each key, and tells all counts at intervals of stream time."""
+    """Counts the records of each key, and forwards all counts at intervals of stream time."""
 
     def init(self) -> None:
         self.totals = self.context.store("totals")
-        self.context.schedule(TICK, "stream", self.tell)
+        self.context.schedule(TICK, "stream", self.report)
 
     def process(self, record: Record[str, int]) -> None:
         self.totals.put(record.key, (self.totals.get(record.key) or 0) + 1)
 
-    def tell(self, now: int) -> None:
+    def report(self, now: int) -> None:
         for key, count in self.totals.all():
             self.context.forward(Record(key, [now, count], now))
 
@@ -157,7 +157,7 @@ def group_of(key: str) -> str:
 
 
 def digest(value: int, agg: int) -> int:
-    """Another one for every order of the values."""
+    """A digest that depends on the order of the values."""
     return (agg * 31 + value + 1) % MODULUS
 
 
@@ -227,7 +227,7 @@ STORES = (
     *("rows", GLOBAL, "counts", "by-value", "sums", "digests", "cogrouped"),
     *("latest", "joined", "foreign", "regrouped", "second", "totals"),
 )
-"""The stores whose rows are all kept to the end."""
+"""The stores that keep all their rows to the end."""
 
 
 def main() -> int:
@@ -236,8 +236,8 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=1000, help="records in a batch")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="configuration")
     options = parser.parse_args()
-    given = dict(pair.split("=", 1) for pair in options.set)
-    config = {"max.batch.records": options.batch, "min.batch.records": options.batch, **given}
+    settings = dict(setting.split("=", 1) for setting in options.set)
+    config = {"max.batch.records": options.batch, "min.batch.records": options.batch, **settings}
     app = build(options.directory, **config)
     app.run(until_caught_up=True)
     return 0

@@ -1,7 +1,8 @@
-"""Many kills: ``python -m tests.fault.soak [KILLS]``. Each round has an input and moments of its own, by its seed.
+"""A soak test with many kills: ``python -m tests.fault.soak [KILLS]``.
 
-It prints the figures, as JSON, and ends with status 1 if anything was lost, duplicated, reordered or wrong, or if so
-few kills were in the middle of a batch that it says nothing. The data of a round that went wrong is kept.
+The seed of a round determines its input and the times of its kills. The test prints its figures as JSON. It ends with
+status 1 if records were lost, duplicated, reordered or wrong, or if too few kills were in the middle of a batch. The
+data of a round with errors is kept.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from tests.fault.points import KAFKA
 
 KILLS_OF_A_ROUND = 12
 EARLY = 0.1
-"""So many of the kills hit an instance that is just starting."""
+"""The share of kills before the first commit of an instance."""
 
 POINTS = 0.2
-"""So many of the lives lose workers or hosts at a failpoint before."""
+"""The share of instances whose workers or hosts crash at a failpoint before the kill."""
 
 LEAST_SHARE = 0.8
 
@@ -38,25 +39,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kills", type=int, nargs="?", default=200)
     parser.add_argument("--seed", type=int, default=1000, help="of the first round")
-    parser.add_argument("--keep", type=Path, default=None, help="where the data of rounds that went wrong is kept")
-    parser.add_argument("--kafka", action="store_true", help="on a Kafka broker, which is killed, too, now and then")
+    parser.add_argument("--keep", type=Path, default=None, help="directory for the data of rounds with errors")
+    parser.add_argument("--kafka", action="store_true", help="use a Kafka broker, which is killed at random times, too")
     options = parser.parse_args()
     base = Path(tempfile.mkdtemp(prefix="millstream-soak-")) if options.keep is None else options.keep
     base.mkdir(parents=True, exist_ok=True)
     tally, started, seed = Tally(), time.monotonic(), options.seed
     while tally.kills < options.kills:
         directory = base / f"seed-{seed}"
-        wrong = len(tally.findings)
+        errors = len(tally.findings)
         kills = min(KILLS_OF_A_ROUND, options.kills - tally.kills)
         try:
             with on_kafka(directory) if options.kafka else contextlib.nullcontext() as read:
                 run_round(directory / "data", seed, kills, tally, read)
         except AssertionError as error:
             tally.findings.append(f"seed {seed}: {error}")
-        if len(tally.findings) == wrong:
+        if len(tally.findings) == errors:
             shutil.rmtree(directory)
-        told = f"seed {seed}: {tally.kills} of {options.kills} kills, {len(tally.findings)} rounds wrong"
-        print(told, json.dumps(tally.figures()), file=sys.stderr, flush=True)
+        line = f"seed {seed}: {tally.kills} of {options.kills} kills, {len(tally.findings)} rounds with errors"
+        print(line, json.dumps(tally.figures()), file=sys.stderr, flush=True)
         seed += 1
     figures = {**tally.figures(), "minutes": round((time.monotonic() - started) / 60, 1), "first seed": options.seed}
     print(json.dumps(figures, indent=2))
@@ -68,7 +69,7 @@ def main() -> int:
 
 
 def run_round(directory: Path, seed: int, kills: int, tally: Tally, read: Read | None) -> None:
-    """Runs one application to its end, with so many kills on the way; on Kafka, some at points of its commit."""
+    """Runs one application to its end, with so many kills; on Kafka, also with crashes at failpoints of its commit."""
     smoke.fill(directory, seed)
     dice = random.Random(seed)
     lives: list[str | None] = [
@@ -82,14 +83,14 @@ def run_round(directory: Path, seed: int, kills: int, tally: Tally, read: Read |
 
 @contextlib.contextmanager
 def on_kafka(directory: Path) -> Iterator[Read]:
-    """A broker of its own for a round, which dies at random moments; gives what reads its topics."""
+    """Starts a broker for a round, and kills it at random times; yields a function that reads its topics."""
     from tests.kafka import independent
 
     from millstream.dev.broker import Broker
 
     broker, ended = Broker(directory / "broker"), threading.Event()
 
-    def kill_now_and_then() -> None:
+    def kill_at_random() -> None:
         dice = random.Random(str(directory))
         while not ended.wait(dice.uniform(30, 120)):
             broker.kill()
@@ -97,7 +98,7 @@ def on_kafka(directory: Path) -> Iterator[Read]:
 
     broker.start()
     os.environ["MILLSTREAM_BOOTSTRAP_SERVERS"] = broker.bootstrap_servers
-    killer = threading.Thread(target=kill_now_and_then, daemon=True)
+    killer = threading.Thread(target=kill_at_random, daemon=True)
     killer.start()
     try:
         yield independent.reader(broker.bootstrap_servers)

@@ -1,4 +1,4 @@
-"""Functions that end the process in which they run are named, with their record; ends that pass are survived."""
+"""A function that ends its process is named in the error, with its record; a transient end is recovered from."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:R
 
 BAD = "bad"
 OFFSET = 3
-"""Of the record that ends its process."""
+"""The offset of the record whose processing ends the process."""
 
 
 def crash() -> None:
@@ -81,8 +81,8 @@ def values(directory: Path, topic: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_a_function_that_ends_its_host_is_named_with_its_record(tmp_path: Path, how: str) -> None:
-    end, said = ENDS[how]
+def test_the_error_names_the_function_and_the_record_that_ended_a_host(tmp_path: Path, how: str) -> None:
+    end, cause = ENDS[how]
 
     def fatal(value: str) -> str:
         if value == BAD:
@@ -92,37 +92,37 @@ def test_a_function_that_ends_its_host_is_named_with_its_record(tmp_path: Path, 
     app = make(tmp_path)
     latest = app.stream("in", value=str).group_by_key().reduce(lambda _old, new: new, store="latest")
     latest.to_stream().map_values(fatal, value=str, name="shout").to("out")
-    with HostedRun(app, records=10) as run, pytest.raises(ProcessingError, match=said) as raised:
+    with HostedRun(app, records=10) as run, pytest.raises(ProcessingError, match=cause) as raised:
         run.run()
     message = raised.value.message
     assert f"operator 'shout' (topic in, partition 0, offset {OFFSET}, function test_crash_recovery.py:" in message
     assert "in fatal)" in message
-    assert len(run.told) == (0 if how in {"sys.exit", "KeyboardInterrupt"} else 2)
+    assert len(run.reported) == (0 if how in {"sys.exit", "KeyboardInterrupt"} else 2)
     assert values(tmp_path, "out") == []
 
 
-def read_stage(app: App, count: int, *, given: bool = False) -> TaskResult:
-    """Runs the read stage as a worker does after another one has ended in it; returns what it gives to the commit.
+def read_stage(app: App, count: int, *, prefetched: bool = False) -> TaskResult:
+    """Runs the read stage as a worker does after another worker has ended in it; returns its result.
 
     Args:
         app: The application.
-        count: How many records are read.
-        given: They have been read already, as by Spark's own connector for Kafka.
+        count: The number of records to read.
+        prefetched: Spark has read the records, as its own connector for Kafka does.
     """
     application = PreparedApplication(app.topology(), app.config)
-    records = stream_of(application.log.read("in", 0, 0, count)) if given else None
+    records = stream_of(application.log.read("in", 0, 0, count)) if prefetched else None
     application.close()
     program = packed(application.program)
     request = ReadRanges(digest(program), 0, [("in", 0, 0, count, False, ())], None, records)
-    outcome = run_traced("the read stage", request, lambda _message: ProgramData(program), told.append)
+    outcome = run_traced("the read stage", request, lambda _message: ProgramData(program), messages.append)
     assert isinstance(outcome, RowsRead)
     return next(unpack(payload, list[TaskResult])[0] for _task, kind, payload in outcome.rows if kind == RESULT)
 
 
-told: list[str] = []
+messages: list[str] = []
 
 
-def test_a_function_that_ends_a_read_stage_is_named_with_its_record(tmp_path: Path) -> None:
+def test_the_error_names_the_function_and_the_record_that_ended_a_read_stage(tmp_path: Path) -> None:
     def fatal(value: str) -> str:
         if value == BAD:
             os._exit(3)
@@ -138,10 +138,10 @@ def test_a_function_that_ends_a_read_stage_is_named_with_its_record(tmp_path: Pa
     )
     assert "exit code 3" in failure.message
     assert read_stage(app, OFFSET).failure is None
-    assert read_stage(app, OFFSET, given=True).blocks == read_stage(app, OFFSET).blocks
+    assert read_stage(app, OFFSET, prefetched=True).blocks == read_stage(app, OFFSET).blocks
 
 
-def test_a_handler_may_go_on_without_the_record_that_ends_its_process(tmp_path: Path) -> None:
+def test_an_error_handler_can_skip_the_record_that_ends_its_process(tmp_path: Path) -> None:
     def fatal(value: str) -> Iterator[str]:
         yield value
         if value == BAD:
@@ -160,7 +160,7 @@ def test_a_handler_may_go_on_without_the_record_that_ends_its_process(tmp_path: 
     assert values(tmp_path, "letters") == [BAD.encode()]
 
 
-def test_an_end_that_passes_is_survived(tmp_path: Path) -> None:
+def test_a_transient_end_of_a_process_is_recovered_from(tmp_path: Path) -> None:
     def once(value: str) -> str:
         if value == BAD and len(list(tmp_path.glob("ended*"))) < 2:
             (tmp_path / f"ended{os.getpid()}").touch()
@@ -173,7 +173,7 @@ def test_an_end_that_passes_is_survived(tmp_path: Path) -> None:
     with HostedRun(app, records=10) as run:
         run.run()
     assert run.failures == 1
-    assert len(run.told) == 1
+    assert len(run.reported) == 1
     assert sorted(values(tmp_path, "out")) == [b"bad", b"four", b"one", b"three", b"two"]
 
 
@@ -189,7 +189,7 @@ class Fatal(Processor[str, str, str, str]):
         self.context.forward(record)
 
 
-def test_a_punctuator_that_ends_its_process_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_punctuator_that_ends_its_process(tmp_path: Path) -> None:
     app = make(tmp_path)
     app.stream("in", value=str).process(Fatal, key=str, value=str, name="ticking").to("out")
     with HostedRun(app, records=10) as run, pytest.raises(ProcessingError, match="exit code 4") as raised:
@@ -210,7 +210,7 @@ class FatalText(Serde[str]):
         return None if data is None else data.decode()
 
 
-def test_the_record_is_named_when_no_function_of_an_operator_ended_the_process(tmp_path: Path) -> None:
+def test_the_error_names_the_record_if_no_function_of_an_operator_ended_the_process(tmp_path: Path) -> None:
     app = make(tmp_path)
     app.stream("in", value=FatalText()).group_by_key().reduce(lambda _old, new: new, store="latest")
     with HostedRun(app, records=10) as run, pytest.raises(RunError, match="exit code 5") as raised:
@@ -218,11 +218,11 @@ def test_the_record_is_named_when_no_function_of_an_operator_ended_the_process(t
     assert f"topic in, partition 0, offset {OFFSET}, twice at this place" in raised.value.message
 
 
-def test_the_process_that_runs_a_batch_again_ends_with_the_worker_that_asked(tmp_path: Path) -> None:
-    begun = tmp_path / "begun"
+def test_the_process_that_runs_a_batch_again_ends_with_its_worker(tmp_path: Path) -> None:
+    started = tmp_path / "started"
 
     def hang(value: str) -> str:
-        begun.touch()
+        started.touch()
         threading.Event().wait()
         return value
 
@@ -242,14 +242,14 @@ def test_the_process_that_runs_a_batch_again_ends_with_the_worker_that_asked(tmp
         wire.send(RunTraced(ReadRanges(digest(program), 0, [("in", 0, 0, 1, False, ())], None, None), []))
         assert isinstance(wire.receive(), NeedProgram)
         wire.send(ProgramData(program))
-        while not begun.exists():
+        while not started.exists():
             assert process.poll() is None
             time.sleep(0.01)
         own.close()
         assert process.wait(60) == 1
 
 
-def test_hosts_that_were_told_to_end_have_not_died(tmp_path: Path) -> None:
+def test_stopped_hosts_are_told_from_crashed_ones(tmp_path: Path) -> None:
     app = make(tmp_path)
     app.stream("in", value=str).group_by_key().count()
     with HostedRun(app, records=10) as run:

@@ -1,7 +1,7 @@
-"""An application that dies at any point, once or several times, ends with the results of one that never died.
+"""An application that crashes at any failpoint, once or several times, gives the results of a run without a crash.
 
-The points come from the code: a new one is tried here, and the test fails if nothing passes it. No Spark is started:
-see `millstream.runtime.in_process.batches` for what stands in for it.
+The failpoints are collected from the code. The test fails for a failpoint that no run reaches. The application runs
+without Spark: see `millstream.runtime.in_process.batches`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def directory(filled: Path, tmp_path: Path) -> Path:
-    """A data directory of its own, with the input in it."""
+    """A data directory with the input, for one test."""
     return Path(shutil.copytree(filled, tmp_path / "data"))
 
 
 def run(directory: Path, point: str | None = None, *, cold: bool = False, **config: Any) -> int:
-    """Runs the application in a child until it is done or dies at a point; returns the child's exit status."""
+    """Runs the application in a child to its end, or to a crash at a failpoint; returns the child's exit status."""
 
     def child() -> None:
         arm(point)
@@ -55,20 +55,20 @@ def check(directory: Path) -> None:
     assert not findings, str(findings)
 
 
-def test_without_a_crash_the_results_are_those_of_the_model(directory: Path) -> None:
+def test_a_run_without_a_crash_gives_the_expected_results(directory: Path) -> None:
     assert run(directory) == 0
     check(directory)
 
 
-def test_tasks_that_are_built_anew_for_each_batch_give_the_same(directory: Path) -> None:
+def test_tasks_that_are_loaded_again_for_each_batch_give_the_expected_results(directory: Path) -> None:
     assert run(directory, cold=True) == 0
     check(directory)
 
 
 @pytest.mark.parametrize("point", LOCAL)
-def test_a_run_that_dies_at_a_point_ends_right(point: str, directory: Path) -> None:
-    assert run(directory, point) == EXIT_STATUS, "nothing passes this point"
-    for passes in (3, 8):  # later ones too, where it is passed so often
+def test_a_run_recovers_from_a_crash_at_any_failpoint(point: str, directory: Path) -> None:
+    assert run(directory, point) == EXIT_STATUS, "no run reaches this failpoint"
+    for passes in (3, 8):  # later passes, if there are so many
         assert run(directory, f"{point}:{passes}") in {EXIT_STATUS, 0}
     assert run(directory) == 0
     check(directory)
@@ -79,18 +79,18 @@ IN_BATCH = [point for point in LOCAL if not point.startswith(("start.", "log.acq
 
 @pytest.mark.parametrize("depth", [2, 3])
 @pytest.mark.parametrize("seed", range(int(os.environ.get("RECOVERIES", "3"))))
-def test_a_run_that_dies_again_while_it_recovers_ends_right(seed: int, depth: int, directory: Path) -> None:
+def test_a_run_recovers_from_crashes_during_recovery(seed: int, depth: int, directory: Path) -> None:
     dice = random.Random(100 * depth + seed)
     first = f"{dice.choice(IN_BATCH)}:{dice.randint(2, 6)}"
-    deaths = [first, *(dice.choice(LOCAL) for _ in range(depth))]
-    for point in deaths:
+    crashes = [first, *(dice.choice(LOCAL) for _ in range(depth))]
+    for point in crashes:
         cold = dice.random() < 0.5
-        assert run(directory, point, cold=cold) in {EXIT_STATUS, 0}, deaths
+        assert run(directory, point, cold=cold) in {EXIT_STATUS, 0}, crashes
     assert run(directory) == 0
     check(directory)
 
 
-def test_batches_that_were_published_before_the_crash_are_not_published_again(directory: Path) -> None:
+def test_batches_published_before_a_crash_are_not_published_again(directory: Path) -> None:
     assert run(directory, "in-process.after-publish:4") == EXIT_STATUS
     with open_log(directory) as log:
         ends = log.ends([topic.name for topic in log.topics()])

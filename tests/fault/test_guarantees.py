@@ -1,4 +1,4 @@
-"""What ``processing.guarantee`` promises, by crashes before and after the publication of a batch."""
+"""The guarantees of ``processing.guarantee``, with crashes before and after the publication of a batch."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ COUNT = 100
 RECORDS = 20
 
 
-def build(directory: Path, guarantee: str, *, steady: bool, **config: Any) -> App:
-    """Writes each record of ``in`` to ``out``; unless it is steady, with something that is never twice the same."""
+def build(directory: Path, guarantee: str, *, deterministic: bool, **config: Any) -> App:
+    """Copies ``in`` to ``out``; unless ``deterministic``, with random bytes added to each value."""
     config = {"state.dir": str(directory), "status": "none", "processing.guarantee": guarantee, **config}
     app = App("guarded", config=config)
     stream = app.stream("in", value=str)
-    stream.map_values(lambda text: text if steady else f"{text} {os.urandom(8).hex()}", value=str).to("out")
+    stream.map_values(lambda text: text if deterministic else f"{text} {os.urandom(8).hex()}", value=str).to("out")
     stream.group_by_key().count(store="counts").to_stream().to("counts-out")
     return app
 
@@ -57,7 +57,7 @@ def run(app: App, point: str | None = None) -> int:
 
 
 class SkippingRun(InProcessRun):
-    """Reads what Spark's own source would read, which leaves out a batch that was started before."""
+    """Reads the ranges of Spark's source, which skips a batch that was started before."""
 
     def __init__(self, app: App, *, records: int) -> None:
         super().__init__(app, records=records)
@@ -76,7 +76,7 @@ class SkippingRun(InProcessRun):
 
         def ranges(start: BatchEnd, end: BatchEnd) -> list[Range]:
             parts = source.partitions(start.to_plain(), end.to_plain())
-            return [one for part in parts if isinstance(part, Part) for one in part.ranges]
+            return [span for part in parts if isinstance(part, Part) for span in part.ranges]
 
         self._planner.ranges = ranges  # type: ignore[method-assign]
 
@@ -93,15 +93,15 @@ RECEIVED = "driver.batch.received:3"
 
 @pytest.mark.parametrize("point", [PUBLISHED, RECEIVED])
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-def test_what_gives_the_same_again_is_written_once(guarantee: str, point: str, directory: Path) -> None:
-    app = build(directory, guarantee, steady=True)
+def test_a_replay_with_the_same_results_is_written_once(guarantee: str, point: str, directory: Path) -> None:
+    app = build(directory, guarantee, deterministic=True)
     assert run(app, point) == EXIT_STATUS
     assert run(app) == 0
     assert numbers(directory) == list(range(COUNT))
 
 
-def test_exactly_once_stops_at_a_batch_that_gives_something_else(directory: Path) -> None:
-    app = build(directory, "exactly_once", steady=False)
+def test_exactly_once_stops_at_a_replay_with_other_results(directory: Path) -> None:
+    app = build(directory, "exactly_once", deterministic=False)
     assert run(app, PUBLISHED) == EXIT_STATUS
     before = numbers(directory)
     with InProcessRun(app, records=RECORDS) as local, pytest.raises(NonDeterministicError, match="in-map-values"):
@@ -109,31 +109,31 @@ def test_exactly_once_stops_at_a_batch_that_gives_something_else(directory: Path
     assert numbers(directory) == before == list(range(3 * RECORDS))
 
 
-def test_at_least_once_writes_such_a_batch_again(directory: Path) -> None:
-    app = build(directory, "at_least_once", steady=False)
+def test_at_least_once_writes_a_replay_with_other_results_again(directory: Path) -> None:
+    app = build(directory, "at_least_once", deterministic=False)
     assert run(app, PUBLISHED) == EXIT_STATUS
     assert run(app) == 0
-    found = Counter(numbers(directory))
-    assert set(found) == set(range(COUNT))
-    assert sorted(number for number, times in found.items() if times > 1) == list(range(2 * RECORDS, 3 * RECORDS))
-    assert set(found.values()) == {1, 2}
+    counts = Counter(numbers(directory))
+    assert set(counts) == set(range(COUNT))
+    assert sorted(number for number, count in counts.items() if count > 1) == list(range(2 * RECORDS, 3 * RECORDS))
+    assert set(counts.values()) == {1, 2}
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-def test_a_batch_that_was_not_published_may_give_something_else(guarantee: str, directory: Path) -> None:
-    app = build(directory, guarantee, steady=False)
+def test_a_batch_that_was_not_published_may_give_other_results(guarantee: str, directory: Path) -> None:
+    app = build(directory, guarantee, deterministic=False)
     assert run(app, RECEIVED) == EXIT_STATUS
     assert run(app) == 0
     assert numbers(directory) == list(range(COUNT))
 
 
 @pytest.mark.parametrize("location", [None, "{}/checkpoint", "file://{}/checkpoint"])
-@pytest.mark.parametrize("steady", [True, False])
-def test_at_most_once_does_not_read_a_batch_again_that_was_started(
-    steady: bool, location: str | None, directory: Path
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_at_most_once_skips_a_batch_that_was_started(
+    deterministic: bool, location: str | None, directory: Path
 ) -> None:
     place = None if location is None else location.format(directory)
-    app = build(directory, "at_most_once", steady=steady, **{"checkpoint.location": place})
+    app = build(directory, "at_most_once", deterministic=deterministic, **{"checkpoint.location": place})
     assert run(app, RECEIVED) == EXIT_STATUS
     assert run(app, "reader.after-read:1") == EXIT_STATUS
     assert run(app, "in-process.after-offsets:2") == EXIT_STATUS
@@ -142,9 +142,9 @@ def test_at_most_once_does_not_read_a_batch_again_that_was_started(
     assert numbers(directory) == [number for number in range(COUNT) if number not in lost]
 
 
-@pytest.mark.parametrize("steady", [True, False])
-def test_at_most_once_neither_loses_nor_repeats_a_batch_that_was_published(steady: bool, directory: Path) -> None:
-    app = build(directory, "at_most_once", steady=steady)
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_at_most_once_neither_loses_nor_repeats_a_published_batch(deterministic: bool, directory: Path) -> None:
+    app = build(directory, "at_most_once", deterministic=deterministic)
     assert run(app, PUBLISHED) == EXIT_STATUS
     assert run(app) == 0
     assert numbers(directory) == list(range(COUNT))

@@ -1,4 +1,4 @@
-"""Task hosts hold nothing that cannot be lost: killed, cut off or asked again, they give the same results."""
+"""Task hosts hold nothing that cannot be lost: killed, disconnected or asked again, they give the same results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PER_KEY = 24
 RECORDS = 150
 SEED = 11
 SECONDS = 15.0
-"""How long a host may outlive what it was started for."""
+"""The time in which a host must end after its parent."""
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +52,10 @@ def directory(filled: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A directory for temporary files, with a path that is short enough for sockets."""
-    with tempfile.TemporaryDirectory() as found:
-        monkeypatch.setattr(tempfile, "tempdir", found)
-        yield Path(found)
+    """A directory for temporary files, with a path short enough for sockets."""
+    with tempfile.TemporaryDirectory() as path:
+        monkeypatch.setattr(tempfile, "tempdir", path)
+        yield Path(path)
 
 
 def check(directory: Path) -> None:
@@ -64,7 +64,7 @@ def check(directory: Path) -> None:
 
 
 def wait_for_end(pid: int) -> bool:
-    """Waits for the end of a child; returns whether it came in time."""
+    """Waits for a child to end; returns whether it did in time."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         if os.waitpid(pid, os.WNOHANG)[0]:
@@ -73,7 +73,7 @@ def wait_for_end(pid: int) -> bool:
     return False
 
 
-def test_hosts_give_the_results_of_the_model_and_keep_their_state_warm(directory: Path) -> None:
+def test_hosts_give_the_expected_results_and_keep_tasks_warm(directory: Path) -> None:
     with HostedRun(smoke.build(directory), records=RECORDS) as run:
         batches = run.run()
     assert batches > 5
@@ -81,9 +81,9 @@ def test_hosts_give_the_results_of_the_model_and_keep_their_state_warm(directory
     check(directory)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has loaded")
-def test_a_host_does_its_work_without_pandas(directory: Path) -> None:
-    """It would take a third of a second to load, in each host. Arrow does so if it is asked carelessly."""
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the libraries of a process")
+def test_a_host_does_not_load_pandas(directory: Path) -> None:
+    """Some calls of Arrow import pandas, which takes a third of a second in each host."""
     with HostedRun(smoke.build(directory), records=RECORDS) as run:
         run.run()
         with contextlib.closing(run.connect()) as wire:
@@ -94,29 +94,29 @@ def test_a_host_does_its_work_without_pandas(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("point", HOST)
-def test_a_host_that_dies_in_a_batch_is_replaced(point: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_ends_in_a_batch_is_replaced(point: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLSTREAM_FAILPOINT", f"{point}:6")
     with HostedRun(smoke.build(directory), records=RECORDS) as run:
         run.run()
-    assert run.failures > 0, "nothing passes this point"
+    assert run.failures > 0, "no host reaches this failpoint"
     assert run.reloads > 0
     check(directory)
 
 
-def test_an_attempt_that_is_made_again_gives_the_same(directory: Path) -> None:
+def test_a_repeated_attempt_gives_the_same_results(directory: Path) -> None:
     with HostedRun(smoke.build(directory), records=RECORDS, seed=1, repeated=0.4) as run:
         run.run()
     assert run.repeats > 3
     check(directory)
 
 
-def test_an_attempt_that_is_given_up_leaves_nothing_behind(directory: Path) -> None:
+def test_an_abandoned_attempt_has_no_effect(directory: Path) -> None:
     with HostedRun(smoke.build(directory), records=RECORDS, seed=2, lost=0.4) as run:
         run.run()
     check(directory)
 
 
-def test_all_of_it_at_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_and_repeated_attempts_and_a_crash_together(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLSTREAM_FAILPOINT", "host.batch.after-run:7")
     with HostedRun(smoke.build(directory), records=RECORDS, seed=3, lost=0.3, repeated=0.3) as run:
         run.run()
@@ -124,7 +124,7 @@ def test_all_of_it_at_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> 
     check(directory)
 
 
-def test_a_host_ends_with_the_process_that_it_was_started_for(directory: Path) -> None:
+def test_a_host_ends_with_its_parent(directory: Path) -> None:
     with HostedRun(smoke.build(directory), records=RECORDS) as run:
         run.batch()
         run.batch()
@@ -136,29 +136,29 @@ def test_a_host_ends_with_the_process_that_it_was_started_for(directory: Path) -
         assert wait_for_end(host)
 
 
-def test_a_host_that_was_started_for_a_process_that_has_gone_meanwhile_ends(tmp_path: Path) -> None:
+def test_a_host_ends_if_its_parent_has_ended_before_it_starts(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
-    born = process_identity(gone.pid)
-    assert born is not None
+    identity = process_identity(gone.pid)
+    assert identity is not None
     gone.communicate()
     assert process_identity(gone.pid) is None
     host = subprocess.Popen(
-        [sys.executable, "-m", "millstream.runtime.host", str(tmp_path / "h0"), str(gone.pid), born]
+        [sys.executable, "-m", "millstream.runtime.host", str(tmp_path / "h0"), str(gone.pid), identity]
     )
     assert host.wait(SECONDS) == 0
 
 
-def test_no_host_is_started_for_a_process_that_is_gone() -> None:
+def test_no_host_is_started_for_a_parent_that_has_ended() -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     with pytest.raises(RunError, match="is gone"):
         connect(f"gone-{os.getpid()}", gone.pid, 0)
 
 
-def test_hosts_are_found_however_long_the_path_of_temporary_files_is(
+def test_hosts_work_with_a_long_path_of_temporary_files(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A socket's path has a hundred bytes at the most."""
+    """The path of a socket is limited to about a hundred bytes."""
     long = tmp_path / ("t" * 100)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
@@ -169,7 +169,7 @@ def test_hosts_are_found_however_long_the_path_of_temporary_files_is(
     assert not list(long.iterdir())
 
 
-def test_directories_of_killed_runs_are_removed_and_those_of_live_ones_are_not(directory: Path, short: Path) -> None:
+def test_directories_of_ended_runs_are_removed_and_others_are_kept(directory: Path, short: Path) -> None:
     base = run_directory("x").parent
     assert base.parent == short
     gone = subprocess.Popen([sys.executable, "-c", ""])
@@ -194,10 +194,10 @@ def test_directories_of_killed_runs_are_removed_and_those_of_live_ones_are_not(d
         run.executor.kill()
         run.executor.wait()
         assert wait_for_end(host)
-        assert not list((base / run.name).glob("*/h*")), "the hosts have gone, with what they had"
+        assert not list((base / run.name).glob("*/h*")), "the hosts have removed their sockets"
 
 
-def test_a_host_ends_when_it_is_told(directory: Path) -> None:
+def test_a_host_ends_when_it_is_stopped(directory: Path) -> None:
     with HostedRun(smoke.build(directory), records=RECORDS) as run:
         run.batch()
         run.batch()
@@ -211,7 +211,7 @@ LIMIT = 1024**2
 
 
 def counting(directory: Path, keys: int, rounds: int) -> App:
-    """Counts keys that come in another order each time, so that whatever is not in memory is asked for."""
+    """Counts keys in an order that changes with each round, so that evicted pages are loaded again."""
     with open_log(directory) as log:
         log.create_topic("in")
         for number in range(rounds):
@@ -224,8 +224,9 @@ def counting(directory: Path, keys: int, rounds: int) -> App:
 
 
 def memory(run: HostedRun) -> dict[int, float]:
-    """What the state of each task takes in memory."""
-    return {one.origin[2]: one.figures["state.memory"] for one in run.results if "state.memory" in one.figures}
+    """The memory that the state of each task takes."""
+    results = [result for result in run.results if "state.memory" in result.figures]
+    return {result.origin[2]: result.figures["state.memory"] for result in results}
 
 
 def test_the_tasks_of_a_host_share_its_memory(tmp_path: Path) -> None:
@@ -237,22 +238,22 @@ def test_the_tasks_of_a_host_share_its_memory(tmp_path: Path) -> None:
             batches += 1
             used = memory(run)
             assert len(used) == 4
-            if batches > 1:  # in the first, tasks come one by one
+            if batches > 1:  # the first batch loads tasks one by one
                 assert sum(used.values()) <= LIMIT
-    figures = [one.figures for one in run.results if "state.memory" in one.figures]
-    assert all(one["state.pages-evicted"] > 0 and one["state.pages-loaded"] > 0 for one in figures)
-    assert all(one["state.memory"] > LIMIT / 8 for one in figures), "what there is is used"
+    figures = [result.figures for result in run.results if "state.memory" in result.figures]
+    assert all(task["state.pages-evicted"] > 0 and task["state.pages-loaded"] > 0 for task in figures)
+    assert all(task["state.memory"] > LIMIT / 8 for task in figures), "the memory is not used"
     assert {app.store("counts").get(f"key-{n:06d}") for n in range(0, keys, 97)} == {rounds}
 
 
-def test_a_task_that_has_moved_to_another_host_takes_no_memory_from_those_that_have_not(tmp_path: Path) -> None:
+def test_a_task_that_has_moved_to_another_host_frees_its_memory(tmp_path: Path) -> None:
     app = counting(tmp_path, 8_000, 4)
     with HostedRun(app, records=3_000, hosts=1) as run:
         for _ in range(4):
             assert run.batch()
         assert max(memory(run).values()) <= LIMIT / 4
-        run.places |= {1: 1, 2: 1, 3: 1}
-        assert run.batch()  # the first that does not ask for them: nobody can know yet
+        run.hosts |= {1: 1, 2: 1, 3: 1}
+        assert run.batch()  # the first batch without them: the host does not know yet that they have moved
         assert memory(run)[0] <= LIMIT / 4
         run.run()
         assert LIMIT / 3 < memory(run)[0] <= LIMIT
@@ -289,7 +290,7 @@ def hang(value: str) -> str:
     return value
 
 
-def test_a_function_that_does_not_return_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_function_that_does_not_return(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         log.create_topic("in")
         log.produce("in", [ProducerRecord(b"k", b"v")])
@@ -304,7 +305,7 @@ def test_a_function_that_does_not_return_is_named(tmp_path: Path) -> None:
     assert "300 ms" in raised.value.message
 
 
-def tell(value: str) -> str:
+def report(value: str) -> str:
     print("printed", value)
     logging.getLogger("shop").info("info %s", value)
     logging.getLogger("shop").debug("debug %s", value)
@@ -313,7 +314,7 @@ def tell(value: str) -> str:
     return value
 
 
-def test_what_functions_print_and_log_is_passed_on_as_the_driver_would_show_it(
+def test_output_and_log_records_of_functions_reach_the_driver_in_its_own_format(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = logging.StreamHandler()
@@ -324,9 +325,9 @@ def test_what_functions_print_and_log_is_passed_on_as_the_driver_would_show_it(
     with open_log(tmp_path) as log:
         log.create_topic("in")
         log.produce("in", [ProducerRecord(b"k", b"v")])
-    app = App("telling", config={"state.dir": str(tmp_path), "status": "none"})
-    app.stream("in", value=str).group_by_key().reduce(lambda a, _b: a).map_values(tell).to_stream().to("out")
+    app = App("reporting", config={"state.dir": str(tmp_path), "status": "none"})
+    app.stream("in", value=str).group_by_key().reduce(lambda a, _b: a).map_values(report).to_stream().to("out")
     with HostedRun(app, records=10) as run:
         run.run()
-        printed = [line for written in run.results for line in written.printed]
+        printed = [line for result in run.results for line in result.printed]
     assert printed == ["printed v", "INFO of shop: info v", "DEBUG of shop.detail: detail v"]

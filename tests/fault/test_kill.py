@@ -1,4 +1,4 @@
-"""The application on Spark, killed in every way: it goes on, and gives what it would have given."""
+"""The application on Spark recovers from kills of all its processes, and gives the expected results."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 KILLS = int(os.environ.get("KILLS", "10"))
 SEED = 20
 STOP_SECONDS = 15.0
-"""How long a stop may take on a busy machine. It should take 10 seconds at most."""
+"""The maximum time of a stop on a busy machine. On a quiet one it takes 10 seconds at most."""
 
 
-def test_kills_at_random_moments_and_deaths_at_failpoints(tmp_path: Path) -> None:
-    """An instance that dies at a point of the driver dies in its second batch, a worker or host at its fourth."""
+def test_the_application_recovers_from_kills_at_random_times_and_crashes_at_failpoints(tmp_path: Path) -> None:
+    """The driver crashes at a failpoint in its second batch, a worker or host at its fourth pass."""
     lives: list[str | None] = [None] * (KILLS - len(WORKER_POINTS))
     lives += [f"{point}:4" for point in WORKER_POINTS] + [f"{point}:2" for point in DRIVER_POINTS]
     random.Random(SEED).shuffle(lives)
@@ -31,10 +31,10 @@ def test_kills_at_random_moments_and_deaths_at_failpoints(tmp_path: Path) -> Non
     print(tally.figures())
     assert not tally.findings
     assert (tally.kills, tally.points) == (KILLS, len(WORKER_POINTS) + len(DRIVER_POINTS))
-    assert tally.share >= 0.8, "too few were in the middle of a batch: this says nothing"
+    assert tally.share >= 0.8, "too few kills were in the middle of a batch to prove anything"
 
 
-def test_two_instances_lost_workers_and_hosts_and_a_signal_to_stop(tmp_path: Path) -> None:
+def test_a_second_instance_is_refused_and_the_first_survives_lost_workers_and_stops_on_a_signal(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     smoke.fill(directory, SEED)
     with Instance(directory) as one, Instance(directory) as other:
@@ -47,7 +47,7 @@ def test_two_instances_lost_workers_and_hosts_and_a_signal_to_stop(tmp_path: Pat
         for words in (["daemon", "pyspark.worker"], ["millstream.runtime.host"]):
             for _ in range(2):
                 running.wait_for(lambda: running.in_batch, "a batch")
-                # The first process is the one that the others were forked from.
+                # The first process is the parent of the others.
                 os.kill(dice.choice(sorted(running.processes(*words))[-2:]), signal.SIGKILL)
                 running.wait_for_batches(2)
         stop(running, signal.SIGTERM)  # by SIGINT: on a cluster's log, in tests.kafka.test_kafka_faults
@@ -65,12 +65,12 @@ def wait_for_one_to_be_refused(*instances: Instance) -> None:
 
 
 def stop(instance: Instance, number: signal.Signals) -> None:
-    """Stops an instance by a signal: well, with no more than one batch to be run again, and with all its processes."""
+    """Stops an instance by a signal: with exit status 0, at most one batch to replay, and no process left."""
     started = time.monotonic()
     os.kill(instance.process.pid, number)
     assert instance.wait() == 0, instance.output()
-    took = time.monotonic() - started
-    print(f"{number.name}: stopped after {took:.1f} s")
-    assert took < STOP_SECONDS
+    seconds = time.monotonic() - started
+    print(f"{number.name}: stopped after {seconds:.1f} s")
+    assert seconds < STOP_SECONDS
     assert instance.last("offsets") - instance.last("commits") <= 1
     instance.seconds_until_gone()

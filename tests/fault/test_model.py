@@ -1,4 +1,4 @@
-"""The verifier itself: it agrees with the test driver, and finds what is wrong with an output."""
+"""The verifier agrees with the test driver, and detects errors in an output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PER_KEY = 24
 SEED = 3
 
 BEHIND_A_SECOND_EXCHANGE = {"foreign-out", "regrouped-out"}
-"""What these say on the way depends on when the records of repartition topics arrive."""
+"""The intermediate results of these depend on the arrival of records of repartition topics."""
 
 BY_THE_TASKS_TIME = {"told"}
 """A punctuator follows the stream time of its sub-topology; in the driver, as in Kafka's, all share one."""
@@ -44,25 +44,25 @@ def directory(finished: Path, tmp_path: Path) -> Path:
 def driver_results(
     inputs: dict[str, list[smoke.Given]],
 ) -> tuple[dict[str, model.Sequences], dict[str, dict[str, Any]]]:
-    """What the test driver gives for an input: topics and stores."""
+    """The topics and stores of the test driver for an input."""
     with TestDriver(smoke.build("unused"), partitions=smoke.PARTITIONS, batches=1_000_000) as driver:
         for topic, records in {smoke.GLOBAL: smoke.small(), **inputs}.items():
-            given = driver.input(topic)
+            driver_input = driver.input(topic)
             for record in records:
-                given.pipe(record.key, record.value, timestamp=record.timestamp)
+                driver_input.pipe(record.key, record.value, timestamp=record.timestamp)
         topics: dict[str, model.Sequences] = {}
         for topic in sorted(driver.produced_topics):
             if not topic.startswith(f"{smoke.APPLICATION}-"):
-                found: model.Sequences = defaultdict(list)
-                for written in driver.output(topic).read_all():
-                    found[written.key].append(written.value)
-                topics[topic] = dict(found)
+                values: model.Sequences = defaultdict(list)
+                for output in driver.output(topic).read_all():
+                    values[output.key].append(output.value)
+                topics[topic] = dict(values)
         stores = {name: dict(driver.store(name).all()) for name in smoke.STORES}
     return topics, stores
 
 
 def test_the_model_the_test_driver_and_the_runtime_agree(tmp_path: Path) -> None:
-    """Where several inputs have records of one time, Kafka and the driver leave it open which comes first."""
+    """The timestamps are distinct: for equal ones Kafka and the driver do not define the order of inputs."""
     inputs = smoke.inputs(SEED, PER_KEY, distinct=True)
     topics, stores = driver_results(inputs)
     expected = model.Expected(inputs)
@@ -77,7 +77,7 @@ def test_the_model_the_test_driver_and_the_runtime_agree(tmp_path: Path) -> None
         assert written[topic] == topics[topic], topic
 
 
-def test_the_model_has_something_of_everything() -> None:
+def test_the_model_covers_every_case() -> None:
     expected = model.Expected(smoke.inputs(SEED, PER_KEY))
     found = {**expected.sequences(), **expected.bags()}
     for topic, sequences in found.items():
@@ -93,7 +93,7 @@ def test_the_model_has_something_of_everything() -> None:
 
 
 def rewritten(change: Callable[[list[ProducerRecord]], None]) -> Callable[[Log], None]:
-    """Writes a topic anew with something changed in one partition."""
+    """Writes a topic again with a change in one partition."""
 
     def act(log: Log) -> None:
         table = log.read("merged", 0, 0, log.ends(["merged"])["merged"][0])
@@ -129,7 +129,7 @@ def swap(records: list[ProducerRecord]) -> None:
         ("wrong", rewritten(lambda records: records.append(records[0]._replace(value=json.dumps(12345).encode())))),
     ],
 )
-def test_what_is_wrong_with_a_topic_is_found(kind: str, act: Callable[[Log], None], directory: Path) -> None:
+def test_an_error_in_a_topic_is_detected(kind: str, act: Callable[[Log], None], directory: Path) -> None:
     with open_log(directory) as log:
         act(log)
     findings = model.verify(directory, SEED, PER_KEY)
@@ -137,7 +137,7 @@ def test_what_is_wrong_with_a_topic_is_found(kind: str, act: Callable[[Log], Non
     assert all(found.startswith("merged ") for found in getattr(findings, kind))
 
 
-def test_a_row_that_is_missing_in_a_view_is_found(directory: Path) -> None:
+def test_a_missing_row_of_a_view_is_detected(directory: Path) -> None:
     connection = sqlite3.connect(directory / "log.db")
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     views = [name for name in tables if name.startswith("view") and _has(connection, name, "key")]
@@ -146,7 +146,7 @@ def test_a_row_that_is_missing_in_a_view_is_found(directory: Path) -> None:
         gone = f"FROM {name} WHERE key = CAST('k03' AS BLOB)"
         counts = connection.execute(f"SELECT store, count(*) {gone} GROUP BY store").fetchall()
         connection.execute(f"DELETE {gone}")
-        # Else the view would be found to be damaged before its rows are compared with the model.
+        # Otherwise the check of the view would fail before its rows are compared with the model.
         connection.executemany("UPDATE view_counts SET rows = rows - ?2 WHERE store = ?1", counts)
     connection.commit()
     connection.close()

@@ -56,16 +56,16 @@ def connect(run: str, executor: int, number: int) -> Wire:
     """
     directory = run_directory(run) / str(executor)
     path = directory / f"h{number}"
-    wire = _try(path)
+    wire = _try_connect(path)
     if wire is not None:
         return wire
     identity = process_identity(executor)
     if identity is None:
         raise RunError("no task host is started: the parent process of this worker is gone")
-    _make(directory, executor)
+    _create_directory(directory, executor)
     with open(directory / f"l{number}", "w", encoding="ascii") as lock:  # noqa: PTH123
         fcntl.flock(lock, fcntl.LOCK_EX)
-        wire = _try(path)
+        wire = _try_connect(path)
         if wire is not None:
             return wire
         process = subprocess.Popen(  # noqa: S603  (our own program)
@@ -77,7 +77,7 @@ def connect(run: str, executor: int, number: int) -> Wire:
         )
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and process.poll() is None:
-            wire = _try(path)
+            wire = _try_connect(path)
             if wire is not None:
                 return wire
             time.sleep(0.005)
@@ -89,20 +89,20 @@ def connect(run: str, executor: int, number: int) -> Wire:
     )
 
 
-def _make(directory: Path, executor: int) -> None:
+def _create_directory(directory: Path, executor: int) -> None:
     """Creates the directory of an executor, with its owner record; removes those of executors that have ended."""
     if directory.exists():
         return
     for old in directory.parents[1].glob("*/[0-9]*"):
         with contextlib.suppress(OSError):  # another process creates or removes it
             if is_left_behind(int(old.name), (old / _OWNER).read_text(encoding="ascii")):
-                remove(old)
+                remove_directory(old)
     directory.parent.mkdir(mode=0o700, exist_ok=True)
     directory.mkdir(mode=0o700, exist_ok=True)
     (directory / _OWNER).write_text(owner_record(executor), encoding="ascii")
 
 
-def remove(directory: Path) -> None:
+def remove_directory(directory: Path) -> None:
     """Removes the directory of an executor, and that of its run if it is then empty."""
     shutil.rmtree(directory, ignore_errors=True)
     with contextlib.suppress(OSError):
@@ -114,7 +114,7 @@ def environment() -> dict[str, str]:
     return {"PYTHONHASHSEED": "0", **os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
 
 
-def ask(wire: Wire, request: HostMessage, answer: Callable[[HostMessage], HostMessage]) -> HostMessage:
+def exchange(wire: Wire, request: HostMessage, answer: Callable[[HostMessage], HostMessage]) -> HostMessage:
     """Sends a request, answers the requests that the host makes meanwhile, and returns the response.
 
     Raises:
@@ -143,7 +143,7 @@ def stop_all(run: str) -> None:
     with contextlib.suppress(OSError):  # no host was started here
         (directory / _STOPPED).touch()
     for path in directory.glob("*/h*"):
-        wire = _try(path)
+        wire = _try_connect(path)
         if wire is not None:
             with contextlib.suppress(OSError):
                 wire.send(Stop())
@@ -162,7 +162,7 @@ def is_stopped(run: str) -> bool:
     return not directory.exists() or (directory / _STOPPED).exists()
 
 
-def _try(path: Path) -> Wire | None:
+def _try_connect(path: Path) -> Wire | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(str(path))

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from millstream.engine.call_trace import CallPosition
 from millstream.errors import ProcessingError, QueryError
-from millstream.runtime.host.client import ask, environment
-from millstream.runtime.host.crash_trace import read_place
+from millstream.runtime.host.client import environment, exchange
+from millstream.runtime.host.crash_trace import read_position
 from millstream.runtime.host.protocol import Done, HostMessage, ReadRanges, RowsRead, Run, RunTraced
 from millstream.runtime.host.wire import HostGone, Wire
 
@@ -30,11 +30,11 @@ Answer = Callable[[HostMessage], HostMessage]
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ProcessEnd:
     """How and where a process ended."""
 
     status: int
-    place: CallPosition | None
+    position: CallPosition | None
 
     @property
     def how(self) -> str:
@@ -59,23 +59,23 @@ def run_traced(what: str, request: Run | ReadRanges, answer: Answer, report: Cal
         QueryError: The process ended too often, each time at another place.
     """
     refused: list[tuple[CallPosition, str]] = []
-    last: Ending | None = None
+    last: ProcessEnd | None = None
     ended = 0
     while True:
         outcome = _run(RunTraced(request, refused), answer)
-        if not isinstance(outcome, Ending):
+        if not isinstance(outcome, ProcessEnd):
             return outcome
         ended += 1
-        where = f"while {outcome.place}" if outcome.place is not None else "before it began"
-        if outcome.place is not None and outcome == last:
-            if outcome.place.function is None:
+        where = f"while {outcome.position}" if outcome.position is not None else "before it began"
+        if outcome.position is not None and outcome == last:
+            if outcome.position.function is None:
                 raise ProcessingError(
                     f"{what}: its process ended ({outcome.how}) {where}, twice at this place",
                     hint="a crash or a lack of memory outside user functions cannot be skipped: check the serde or "
                     "library that handles the record",
                 )
             reason = f"the function ended its process ({outcome.how}), each time it was called at this place"
-            refused.append((outcome.place, reason))
+            refused.append((outcome.position, reason))
             last, ended = None, 0
             report(f"{what}: its process ended again ({outcome.how}) {where}; the function is not called there again")
             continue
@@ -88,7 +88,7 @@ def run_traced(what: str, request: Run | ReadRanges, answer: Answer, report: Cal
         last = outcome
 
 
-def _run(message: RunTraced, answer: Answer) -> Done | RowsRead | Ending:
+def _run(message: RunTraced, answer: Answer) -> Done | RowsRead | ProcessEnd:
     own, theirs = socket.socketpair()
     with tempfile.TemporaryFile() as trace, theirs:
         descriptors = (theirs.fileno(), trace.fileno())
@@ -103,9 +103,9 @@ def _run(message: RunTraced, answer: Answer) -> Done | RowsRead | Ending:
         theirs.close()
         wire = Wire(own)
         try:
-            outcome = ask(wire, message, answer)
+            outcome = exchange(wire, message, answer)
         except HostGone:
-            return Ending(process.wait(), read_place(trace.fileno()))
+            return ProcessEnd(process.wait(), read_position(trace.fileno()))
         finally:
             wire.close()
             process.kill()

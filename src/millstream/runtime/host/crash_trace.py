@@ -22,14 +22,14 @@ from millstream.runtime.host.wire import HostGone, Wire
 _LENGTH_BYTES = 4
 
 
-def write_place(descriptor: int, place: CallPosition) -> None:
-    """Overwrites the recorded place. The file keeps it when the process ends."""
-    data = msgspec.msgpack.encode(place)
+def write_position(descriptor: int, position: CallPosition) -> None:
+    """Overwrites the recorded position. The file keeps it when the process ends."""
+    data = msgspec.msgpack.encode(position)
     os.pwrite(descriptor, len(data).to_bytes(_LENGTH_BYTES, "big") + data, 0)
 
 
-def read_place(descriptor: int) -> CallPosition | None:
-    """The place recorded last; None if there is none."""
+def read_position(descriptor: int) -> CallPosition | None:
+    """The position recorded last; None if there is none."""
     length = int.from_bytes(os.pread(descriptor, _LENGTH_BYTES, 0), "big")
     try:
         return msgspec.msgpack.decode(os.pread(descriptor, length, _LENGTH_BYTES), type=CallPosition)
@@ -41,7 +41,7 @@ def _serve(wire: Wire, descriptor: int) -> None:
     try:
         message = wire.receive()
         assert isinstance(message, RunTraced)
-        install(CallTrace(lambda place: write_place(descriptor, place), dict(message.refused)))
+        install(CallTrace(lambda position: write_position(descriptor, position), dict(message.refused)))
         wire.send(Host().answer(message.request, wire))
     except HostGone:
         pass  # the worker has ended

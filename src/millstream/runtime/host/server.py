@@ -20,7 +20,7 @@ from millstream.core.failpoints import declare, reach
 from millstream.engine.call_trace import installed_trace
 from millstream.errors import MillstreamError, RunError
 from millstream.log.opening import open_location
-from millstream.runtime.host.client import remove
+from millstream.runtime.host.client import remove_directory
 from millstream.runtime.host.process_identity import process_identity
 from millstream.runtime.host.protocol import (
     Done,
@@ -210,5 +210,5 @@ def serve(path: str, parent: int, identity: str) -> None:
     if process_identity(parent) == identity:
         Path(path).unlink(missing_ok=True)
     else:
-        remove(Path(path).parent)  # no worker of this parent is left
+        remove_directory(Path(path).parent)  # no worker of this parent is left
     os._exit(0)

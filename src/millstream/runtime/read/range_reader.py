@@ -142,7 +142,7 @@ class RangeReader:
             result.drops.extend(Drop(*where, count - before.get(where, 0)) for where, count in dropped)
             outputs += self._repartition(span, prefix, inputs)
         result.blocks.extend(blocks_of(outputs, self._program.counts.get, span.partition))
-        result.bounds.extend((one.topic, one.partition, one.bound) for one in inputs if one.bound is not None)
+        result.bounds.extend((part.topic, part.partition, part.bound) for part in inputs if part.bound is not None)
         return RangeRecords(result, inputs, rows)
 
     def _records(self, span: Range, prefetched: pa.Table | None) -> tuple[pa.Table, list[Drop]]:
@@ -189,7 +189,7 @@ class RangeReader:
 
 def _input(span: Range, place: InputId, records: pa.RecordBatch, orders: Any, chosen: Any = None) -> InputRecords:
     """The records of an input, with the order positions continued from earlier batches."""
-    before = next((bound for *known, bound in span.bounds if (*known,) == place), None)
+    before = next((bound for *key, bound in span.bounds if (*key,) == place), None)
     if before is not None and len(orders) and orders[0] < before:
         orders = orders.clip(min=before)
     bound = int(orders[-1]) if len(orders) else before

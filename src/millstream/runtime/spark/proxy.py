@@ -13,7 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from millstream.core.failpoints import declare, reach
 from millstream.errors import RunError
 from millstream.runtime.batches.control import Control
-from millstream.runtime.host.client import ask, connect, is_stopped
+from millstream.runtime.host.client import connect, exchange, is_stopped
 from millstream.runtime.host.crash_recovery import run_traced
 from millstream.runtime.host.protocol import Done, Fetch, Fetched, HostMessage, ProgramData, Run
 from millstream.runtime.host.wire import HostGone
@@ -79,7 +79,7 @@ class TaskProxy(StatefulProcessor):
         what = f"task {task}"
         try:
             with contextlib.closing(connect(self._run, executor(), task % self._hosts)) as wire:
-                outcome = ask(wire, request, self._answer)
+                outcome = exchange(wire, request, self._answer)
         except HostGone:
             if is_stopped(self._run):
                 raise  # the query is stopping
