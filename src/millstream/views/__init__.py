@@ -1,6 +1,11 @@
-"""Query views: the stores of applications, as any process can read them.
+"""Views: queryable copies of named stores in SQLite, which any process can read.
 
-The rows of every named store are kept in SQLite tables that belong to the same database as the log. `changes` says what
-a batch changed, `tables` writes it in the transaction that publishes the batch, `stores` reads it back through the
-protocols of ``millstream.state``, and `reader` gives people the views they know from the test driver.
+| module | contents |
+| --- | --- |
+| `changes` | the changes of a batch, for the views |
+| `tables`, `counts`, `versions` | the tables, and writing to them in the transaction that publishes the batch |
+| `checksums`, `integrity` | checksums of rows, and the detection and rebuild of damaged views |
+| `database` | connections and read transactions |
+| `stores` | the protocols of ``millstream.state.api``, read from the tables |
+| `reader` | opens the store interfaces of ``millstream.state.stores`` for queries |
 """

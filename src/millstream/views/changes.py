@@ -1,4 +1,4 @@
-"""What a batch changes in a store, on its way to the view of the store."""
+"""The changes of a batch in a store, for the view of the store."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import NamedTuple, TypeAlias
 from millstream.state.spec import StoreKind, StoreSpec
 
 RowChange: TypeAlias = tuple[bytes, bytes | None, int]
-"""Key, value and timestamp, as a `ChangelogRecord` has them; plain tuples cost less to make."""
+"""Key, value and timestamp, as in a `ChangelogRecord`; plain tuples cost less to make."""
 
 
 class ViewChange(NamedTuple):
-    """What a batch changed in one store of one task.
+    """The changes of a batch in one store of one task.
 
-    A batch has at most one for each store and partition. One without records makes the store known, or moves its time.
+    A batch has at most one for each store and partition. Without records, it registers the store or advances its time.
 
     Attributes:
         store: The name of the store.
         kind: The kind of the store; buffers have no view.
         partition: The partition of the task.
-        records: What ``Store.changes`` gave.
-        time: The time of the store after the batch. None in a key-value store, which has no time.
+        records: The result of ``Store.changes``.
+        time: The time of the store after the batch; None in a key-value store.
         retention_ms: How long rows stay visible, in the store's own time; None is for ever.
-        held: Whether rows stay until they are released: a window is then visible a millisecond longer.
+        held: Rows stay until they are released; a window is then visible for one millisecond more.
     """
 
     store: str
@@ -36,5 +36,5 @@ class ViewChange(NamedTuple):
 
 
 def change_of(spec: StoreSpec, partition: int, records: Sequence[RowChange], time: int | None = None) -> ViewChange:
-    """Returns the change of a store with this specification."""
+    """Returns the changes of a store with this specification."""
     return ViewChange(spec.name, spec.kind, partition, records, time, spec.retention_ms, spec.held)

@@ -1,4 +1,4 @@
-"""Writes rows of views, and counts how many there are: a row that is lost is then missed."""
+"""Writes rows of views and counts them, so that the loss of a row is detected."""
 
 from __future__ import annotations
 

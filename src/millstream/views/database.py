@@ -1,4 +1,4 @@
-"""Connections that read views, and the transactions that they read in."""
+"""Connections and read transactions for views."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _READ_AT_ONCE = 1000
 class ViewDatabase:
     """A database with views, open for reading.
 
-    It may be shared by threads, and used in a process that was forked from this one. A connection serves one read at a
-    time, and is kept for the next one.
+    It may be shared by threads, and used in a forked process. A connection serves one read at a time, and is then kept
+    for the next one.
 
     >>> import tempfile
     >>> from millstream.serde import LONG, STRING
@@ -70,15 +70,15 @@ class ViewDatabase:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A read transaction, for as long as the context lasts: that of the snapshot, if there is one.
+        """A read transaction, or that of the current snapshot, for the duration of the context.
 
         Raises:
-            StateError: The database is not there, or cannot be read.
+            StateError: The database does not exist, or cannot be read.
         """
-        held = _SNAPSHOTS.get({}).get(self)
+        snapshot = _SNAPSHOTS.get({}).get(self)
         try:
-            if held is not None:
-                yield held
+            if snapshot is not None:
+                yield snapshot
                 return
             connection = self._take()
             try:
@@ -91,13 +91,14 @@ class ViewDatabase:
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """Several reads at one committed batch: all that this thread (or asyncio task) reads while the context lasts.
+        """All reads of this thread (or asyncio task) within the context see the same committed batch.
 
-        Gives the connection, for reading what else is in the database at the same batch. Keep it short: meanwhile the
-        database cannot reclaim what later batches replace.
+        Yields the connection, for other reads of the same batch. Keep it short: until it ends, SQLite cannot reclaim
+        the space of rows that later batches replace.
         """
         with self.reading() as connection:
-            connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()  # the snapshot is taken by this read
+            # SQLite takes the snapshot with the first read.
+            connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
             token = _SNAPSHOTS.set({**_SNAPSHOTS.get({}), self: connection})
             try:
                 yield connection
@@ -105,7 +106,7 @@ class ViewDatabase:
                 _SNAPSHOTS.reset(token)
 
     def rows(self, query: Callable[[sqlite3.Connection], sqlite3.Cursor]) -> Iterator[Any]:
-        """Returns the rows of a query as they were when this was called, however many there are and come later."""
+        """Returns the rows of a query as of this call; long results are read as they are consumed."""
         if self in _SNAPSHOTS.get({}):
             with self.reading() as connection:
                 return iter(query(connection).fetchall())
@@ -125,9 +126,9 @@ class ViewDatabase:
         return _Rows(self, connection, cursor, first)
 
     def check(self, connection: sqlite3.Connection, store: StoreEntry) -> None:
-        """Checks all of a view, once for this object: then what is not found in it is not there.
+        """Checks all rows of a view, once for this object: then a row that is not found does not exist.
 
-        A large view is not checked here, as that takes seconds; see `millstream.views.integrity.mark_damaged`.
+        A large view is not checked, because that takes seconds; see `millstream.views.integrity.mark_damaged`.
 
         Raises:
             CorruptViewError: The view is damaged.
@@ -143,22 +144,22 @@ class ViewDatabase:
             UnknownStoreError: The application has no such store, or has not published a batch yet.
         """
         try:
-            found = find_store(connection, application, name)
-            known = [] if found else [store.name for store in list_stores(connection, application)]
+            entry = find_store(connection, application, name)
+            names = [] if entry else [store.name for store in list_stores(connection, application)]
         except sqlite3.OperationalError as error:
             if "no such table" not in str(error):
                 raise
-            found, known = None, []
-        if found is not None:
-            return found
-        if known:
-            hint = suggestion(name, known) or f"it has: {', '.join(known)}"
+            entry, names = None, []
+        if entry is not None:
+            return entry
+        if names:
+            hint = suggestion(name, names) or f"it has: {', '.join(names)}"
         else:
-            hint = "it has none: either its name is another one, or it has not been started yet"
+            hint = "it has none: the name of the application is wrong, or it has not been started yet"
         raise UnknownStoreError(f"application {application!r} has no store {name!r} that can be queried", hint=hint)
 
     def close(self) -> None:
-        """Closes the connections: at once, or when what they are reading has been read."""
+        """Closes idle connections now, and the others at the end of their reads."""
         self._closed = True
         if self._process == os.getpid():
             while self._idle:
@@ -169,7 +170,7 @@ class ViewDatabase:
 
     def _take(self) -> sqlite3.Connection:
         if self._process != os.getpid():
-            # SQLite does not allow the connections of the parent to be used here, nor closed.
+            # SQLite allows a forked process neither to use nor to close the connections of its parent.
             self._inherited += self._idle
             self._idle = []
             self._process = os.getpid()
@@ -197,8 +198,8 @@ class ViewDatabase:
         path = Path(self._source)
         if not path.is_file():
             raise StateError(
-                f"there is no database {str(path)!r}",
-                hint="either its application has not been started yet, or the data directory is another one",
+                f"database {str(path)!r} does not exist",
+                hint="its application has not been started yet, or the data directory is wrong",
             )
         connection = sqlite3.connect(
             f"{path.resolve().as_uri()}?mode=ro",
@@ -216,7 +217,7 @@ class ViewDatabase:
 
 
 class _Rows:
-    """The rows of a query that are read as they are asked for, in a transaction that ends with the last one."""
+    """The rows of a query, read as they are consumed, in a transaction that ends with the last one."""
 
     __slots__ = ("_connection", "_cursor", "_database", "_first")
 

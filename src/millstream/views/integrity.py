@@ -1,7 +1,7 @@
-"""Checks whole views: every row has its checksum, and none is lost.
+"""Checks whole views: each row matches its checksum, and no row is lost.
 
-A row that was found is checked by itself. That a row is not there, or that there are no more of them, is known only if
-no part of the table is damaged: a flipped bit in a page of SQLite's can hide rows without an error.
+Every row that is read is verified by itself. The absence of a row is certain only if the whole table is intact: a
+flipped bit in a page of SQLite can hide rows without an error.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _ROWS = {
     " FROM view_versions WHERE store = ?",
 }
 MOST_AT_ONCE = 250_000
-"""Views with more rows are not read whole when an application starts, or when a row is missed: that takes seconds."""
+"""Larger views are not checked when an application starts, or when a row is not found: that takes seconds."""
 
 _MISSING = 1 << 40
-"""How many rows more than there are a view is said to have while it is made anew."""
+"""Added to the row count of a view while it is rebuilt, so that readers find it damaged."""
 _PRIMARY_KEY = {"view_rows": slice(1, 3), "view_windows": slice(1, 6), "view_versions": slice(1, 4)}
 
 
 def check_store(connection: sqlite3.Connection, store: StoreEntry, most: int | None = None) -> None:
-    """Reads all rows of a view, unless it has more than ``most``.
+    """Verifies all rows of a view, unless it has more than ``most``.
 
     Raises:
         CorruptViewError: A row is damaged or lost.
@@ -54,27 +54,27 @@ def check_store(connection: sqlite3.Connection, store: StoreEntry, most: int | N
 
 
 def _count_rows(connection: sqlite3.Connection, store: StoreEntry) -> int | None:
-    """Counts the rows of a view; None if one is damaged, or not behind the one before it."""
+    """Counts the rows of a view; None if one is damaged or out of order."""
     table = _TABLES[store.kind]
     primary_key, start = _PRIMARY_KEY[table], _PRIMARY_KEY[table].stop
     checksums: dict[int, RowChecksum] = {}
     count, before = 0, None
     for row in connection.execute(_ROWS[table], (store.id,)):
-        given = checksums.get(row[0])
-        if given is None:
-            given = checksums[row[0]] = row_checksum(store.id, row[0], _NUMBERS[table])
+        checksum_of = checksums.get(row[0])
+        if checksum_of is None:
+            checksum_of = checksums[row[0]] = row_checksum(store.id, row[0], _NUMBERS[table])
         values, place = row[start:-1], row[primary_key]
         if table == "view_versions":
             key, value, timestamp, until, ended = values
             values = (key, value or b"", *version_numbers(timestamp, value, until, ended))
-        if given(*values) != row[-1] or (before is not None and place <= before):
+        if checksum_of(*values) != row[-1] or (before is not None and place <= before):
             return None
         count, before = count + 1, place
     return count
 
 
 def read_times(connection: sqlite3.Connection, store: StoreEntry) -> list[tuple[int, int, int]]:
-    """Returns the partitions of a store that has a time, each with its time and its horizon.
+    """Returns partition, time and horizon of each partition of a store that has a time.
 
     Raises:
         CorruptViewError: A time is damaged or lost.
@@ -95,7 +95,7 @@ def _counted(connection: sqlite3.Connection, store: StoreEntry) -> Any:
 
 
 class DamagedView(NamedTuple):
-    """A view that is damaged, and its table if SQLite cannot read that."""
+    """A damaged view, and its table if SQLite cannot read it."""
 
     store: StoreEntry
     table: str | None
@@ -104,29 +104,29 @@ class DamagedView(NamedTuple):
 def find_damaged(
     connection: sqlite3.Connection, application: str, most: int | None = MOST_AT_ONCE
 ) -> list[DamagedView]:
-    """Returns the damaged views of an application. The caller has begun a transaction for reading.
+    """Returns the damaged views of an application. The caller has begun a read transaction.
 
-    Of views with more than ``most`` rows, only those are found that were marked as damaged.
+    Views with more than ``most`` rows are returned only if they were marked as damaged.
 
     Raises:
         CorruptViewError: The list of stores is damaged.
     """
-    found = []
+    views = []
     for store in list_stores(connection, application):
         try:
             check_store(connection, store, most)
         except CorruptViewError:
-            found.append(DamagedView(store, None))
+            views.append(DamagedView(store, None))
         except sqlite3.DatabaseError:
-            found.append(DamagedView(store, _TABLES[store.kind]))
-            # After such an error, a transaction reads nothing any more.
+            views.append(DamagedView(store, _TABLES[store.kind]))
+            # After such an error, the transaction cannot read.
             connection.execute("ROLLBACK")
             connection.execute("BEGIN")
-    return found
+    return views
 
 
 def mark_damaged(path: Path, application: str) -> list[str]:
-    """Reads all rows of all views of an application, and marks the damaged ones: its next start makes them anew.
+    """Verifies all views of an application, and marks the damaged ones, which its next start rebuilds.
 
     Returns:
         The names of the damaged stores.
@@ -143,10 +143,10 @@ def mark_damaged(path: Path, application: str) -> list[str]:
 
 
 def begin_rebuild(connection: sqlite3.Connection, views: list[DamagedView]) -> list[str]:
-    """Deletes damaged views, in a transaction of the caller's, and returns the names of their stores.
+    """Clears damaged views, in the transaction of the caller, and returns the names of their stores.
 
-    They stay damaged for readers until `end_rebuild` is called: a view that was made by half is not taken for whole.
-    A table that SQLite cannot read is set aside. What other views had in it is damaged then, too.
+    Readers find them damaged until `end_rebuild`, so that a partial view is not taken for a complete one. A table that
+    SQLite cannot read is set aside; other views lose their rows in it, and are damaged, too.
     """
     for table in {view.table for view in views if view.table is not None}:
         _set_aside(connection, table)
@@ -157,7 +157,7 @@ def begin_rebuild(connection: sqlite3.Connection, views: list[DamagedView]) -> l
 
 
 def end_rebuild(connection: sqlite3.Connection, application: str, stores: list[str]) -> None:
-    """Says that views have all their rows again."""
+    """Marks views as complete."""
     for store in list_stores(connection, application):
         if store.name in stores:
             statement = "UPDATE view_counts SET rows = rows - ?1 WHERE store = ?2 AND rows >= ?1"
@@ -165,7 +165,7 @@ def end_rebuild(connection: sqlite3.Connection, application: str, stores: list[s
 
 
 def _set_aside(connection: sqlite3.Connection, table: str) -> None:
-    """Makes a table anew. Its damaged pages stay in the file, unused: SQLite cannot free what it cannot read."""
+    """Replaces a table by an empty one. The damaged pages stay in the file, because SQLite cannot free them."""
     names = connection.execute("SELECT name FROM sqlite_schema WHERE name LIKE 'damaged_%'").fetchall()
     with contextlib.suppress(sqlite3.DatabaseError):
         connection.execute("DROP INDEX IF EXISTS view_versions_until")

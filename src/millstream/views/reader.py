@@ -1,4 +1,4 @@
-"""Opens views for reading: what people get when they ask an application for a store."""
+"""Opens stores of applications for queries."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def open_view(
     *,
     timestamped: bool = False,
 ) -> Any:
-    """Opens a store of an application for reading: the read-only view that the test driver gives for it.
+    """Opens a store of an application for reading, with the interface that the test driver returns.
 
-    It may be used by several threads, in any process that can open the database. Each call of a method sees the last
-    batch that was committed when it began; for several calls at one batch see ``ViewDatabase.snapshot``.
+    It may be used by several threads, in any process that can open the database. Each call sees the last batch that
+    was committed when it began; for several calls that see the same batch, use ``ViewDatabase.snapshot``.
 
     Args:
-        source: The database, its file, or a function that returns new connections to it. Views that are to be read in
-            one snapshot need the same ``ViewDatabase``.
+        source: The database, its file, or a function that returns new connections to it. Stores that are read in one
+            snapshot need the same ``ViewDatabase``.
         application: The application.
         spec: The specification of the store.
-        timestamped: Whether rows of a timestamped store are shown with their timestamps.
+        timestamped: Return rows of a timestamped store with their timestamps.
 
     Raises:
         UnknownStoreError: The application has no such store, or has not published a batch yet.
-        StateError: The store is a buffer or of another kind, or the database is not there or cannot be read.
+        StateError: The store is a buffer or of another kind, or the database does not exist or cannot be read.
     """
     if spec.kind not in _STORES:
         raise StateError(f"store {spec.name!r} is a {spec.kind} store, which has no view")

@@ -1,10 +1,10 @@
-"""Stores that read views: the reading methods of the protocols in ``millstream.state.api``.
+"""Stores that read views: the read methods of the protocols in ``millstream.state.api``, over all partitions.
 
-They give what the stores in memory do, over all partitions and in the same order: a listing with rows of one partition
-in the order of its store; one with rows of several by key bytes and then time, as the test driver has it.
+A listing with rows of one partition has the order of the store in memory. One with rows of several partitions is
+ordered by key bytes and then time, as in the test driver.
 """
 
-# ruff: noqa: D102  (the protocols say what the methods do)
+# ruff: noqa: D102  (the protocols document the methods)
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _VERSION = (
 
 
 class _ViewStore:
-    """What the stores have in common."""
+    """The base class of stores that read views."""
 
     __slots__ = ("_application", "_database", "_key", "_row", "_to_key", "spec")
     _COUNT: ClassVar[str]
@@ -79,17 +79,17 @@ class _ViewStore:
         return entry
 
     def _checked(self, connection: Connection) -> StoreEntry:
-        """The entry of the store, whose view is whole: nothing that is not found is lost."""
+        """Returns the entry of the store, after a check of its view: a row that is not found does not exist."""
         entry = self._entry(connection)
         self._database.check(connection, entry)
         return entry
 
-    def _verify(self, stored: Any, given: RowChecksum, *values: Any) -> None:
-        verify(f"a row of the view of store {self.spec.name!r}", stored, given, *values)
+    def _verify(self, stored: Any, checksum_of: RowChecksum, *values: Any) -> None:
+        verify(f"a row of the view of store {self.spec.name!r}", stored, checksum_of, *values)
 
 
 class ViewKeyValueStore(_ViewStore):
-    """A key-value store over its view. Long listings are read from the database as they are asked for."""
+    """A key-value store that reads its view. Long listings are read as they are consumed."""
 
     __slots__ = ()
     _COUNT = "SELECT count(*) FROM view_rows WHERE store = ?"
@@ -138,16 +138,16 @@ class ViewKeyValueStore(_ViewStore):
         checksums = _Checksums(store, 1)
         for partition, key, value, timestamp, stored in rows:
             try:
-                right = checksums[partition](key, value, timestamp) == stored
+                matches = checksums[partition](key, value, timestamp) == stored
             except NOT_A_ROW:
-                right = False
-            if not right:
+                matches = False
+            if not matches:
                 raise damaged(f"a row of the view of store {self.spec.name!r}")
             yield to_key(key), to_row(value, timestamp)
 
 
-class _TimedStore(_ViewStore):
-    """What window and session stores share: rows by time within a partition."""
+class _TimedViewStore(_ViewStore):
+    """The base class of window and session stores: rows by time within a partition."""
 
     __slots__ = ("_segment",)
     _COUNT = "SELECT count(*) FROM view_windows WHERE store = ?"
@@ -157,7 +157,7 @@ class _TimedStore(_ViewStore):
         self._segment = segment_interval(FOREVER if spec.retention_ms is None else spec.retention_ms)
 
     def _of_key(self, key: Any, from_: int, to: int) -> list[list[_Entry]]:
-        """The visible rows of a key from one time to another, in the order of the table, by partition."""
+        """Returns the visible rows of a key in a time range, by partition, in the order of the table."""
         return self._read("key = ? ORDER BY time, rank", (self._key(key),), from_, to)
 
     def _of_keys(self, low: Any, high: Any, from_: int, to: int) -> list[list[_Entry]]:
@@ -182,14 +182,14 @@ class _TimedStore(_ViewStore):
         return parts
 
     def _verified(self, rows: Iterable[Any], store: int, partition: int) -> Iterator[_Entry]:
-        given = row_checksum(store, partition, 4)
+        checksum_of = row_checksum(store, partition, 4)
         for key, time, rank, value, timestamp, bucket, stored in rows:
-            self._verify(stored, given, key, value, bucket, time, rank, timestamp)
+            self._verify(stored, checksum_of, key, value, bucket, time, rank, timestamp)
             yield key, time, rank, value, timestamp
 
 
 def _together(parts: list[list[_Entry]], order: _Order, order_of_all: _Order, reverse: bool) -> Iterable[_Entry]:
-    """The rows of all partitions, each of them in one order, and if there are several of them all in another."""
+    """Returns the rows of all partitions: in ``order`` if they are of one partition, else in ``order_of_all``."""
     for part in parts:
         part.sort(key=order, reverse=reverse)
     if len(parts) == 1:
@@ -213,8 +213,8 @@ def _by_time_rank_key(entry: _Entry) -> Any:
     return entry[1], entry[2], entry[0]
 
 
-class ViewWindowStore(_TimedStore):
-    """A window store over its view."""
+class ViewWindowStore(_TimedViewStore):
+    """A window store that reads its view."""
 
     __slots__ = ()
 
@@ -225,8 +225,8 @@ class ViewWindowStore(_TimedStore):
 
     def fetch(self, key: Any, from_: int, to: int, reverse: bool = False) -> list[tuple[int, Any]]:
         to_row = self._row
-        found = _together(self._of_key(key, from_, to), _by_time_rank, _by_time_rank, reverse)
-        return [(start, to_row(value, timestamp)) for _, start, _, value, timestamp in found]
+        entries = _together(self._of_key(key, from_, to), _by_time_rank, _by_time_rank, reverse)
+        return [(start, to_row(value, timestamp)) for _, start, _, value, timestamp in entries]
 
     def fetch_all(self, from_: int, to: int, reverse: bool = False) -> list[tuple[Any, int, Any]]:
         return self.fetch_keys(None, None, from_, to, reverse)
@@ -236,17 +236,17 @@ class ViewWindowStore(_TimedStore):
 
     def fetch_keys(self, low: Any, high: Any, from_: int, to: int, reverse: bool = False) -> list[tuple[Any, int, Any]]:
         to_key, to_row, segment = self._to_key, self._row, self._segment
-        found = _together(
+        entries = _together(
             self._of_keys(low, high, from_, to),
             lambda entry: (entry[1] // segment, *entry[:3]),
             _by_key_time,
             reverse,
         )
-        return [(to_key(key), start, to_row(value, timestamp)) for key, start, _, value, timestamp in found]
+        return [(to_key(key), start, to_row(value, timestamp)) for key, start, _, value, timestamp in entries]
 
 
-class ViewSessionStore(_TimedStore):
-    """A session store over its view."""
+class ViewSessionStore(_TimedViewStore):
+    """A session store that reads its view."""
 
     __slots__ = ()
 
@@ -260,8 +260,8 @@ class ViewSessionStore(_TimedStore):
     def find(self, key: Any, earliest_end: int, latest_start: int, reverse: bool = False) -> list[tuple[int, int, Any]]:
         to_row = self._row
         parts = _started(self._of_key(key, earliest_end, FOREVER), latest_start)
-        found = _together(parts, _by_time_rank, _by_key_rank_time, reverse)
-        return [(start, end, to_row(value, timestamp)) for _, end, start, value, timestamp in found]
+        entries = _together(parts, _by_time_rank, _by_key_rank_time, reverse)
+        return [(start, end, to_row(value, timestamp)) for _, end, start, value, timestamp in entries]
 
     def fetch(self, key: Any, reverse: bool = False) -> list[tuple[int, int, Any]]:
         return self.find(key, 0, FOREVER, reverse)
@@ -291,13 +291,13 @@ class ViewSessionStore(_TimedStore):
 
 
 def _started(parts: list[list[_Entry]], latest: int) -> list[list[_Entry]]:
-    """The sessions that start at a time or before it."""
+    """Returns the sessions that start at a time or before it."""
     started = [[entry for entry in part if entry[2] <= latest] for part in parts]
     return [part for part in started if part]
 
 
 class ViewVersionedStore(_ViewStore):
-    """A versioned store over its view."""
+    """A versioned store that reads its view."""
 
     __slots__ = ()
     _COUNT = "SELECT count(*) FROM view_versions WHERE store = ?"
@@ -326,7 +326,7 @@ class ViewVersionedStore(_ViewStore):
         return None
 
     def _version(self, connection: Connection, key: _VersionKey, as_of: int, horizon: int) -> _VersionRow | None:
-        """The version of a key in a partition that was valid at a time; a tombstone has no value."""
+        """Returns the version of a key in a partition that was valid at a time; the value of a tombstone is None."""
         latest = self._select(connection, key, "ORDER BY timestamp DESC LIMIT 1")
         if latest is None or latest[1] <= as_of:
             return latest
@@ -346,7 +346,7 @@ class ViewVersionedStore(_ViewStore):
 
 
 class _Checksums(dict[int, RowChecksum]):
-    """The checksums of the rows of a store, by partition."""
+    """The checksum functions of a store, by partition."""
 
     def __init__(self, store: int, numbers: int) -> None:
         super().__init__()
@@ -354,5 +354,5 @@ class _Checksums(dict[int, RowChecksum]):
 
     def __missing__(self, partition: int) -> RowChecksum:
         store, numbers = self._place
-        self[partition] = given = row_checksum(store, partition, numbers)
-        return given
+        self[partition] = function = row_checksum(store, partition, numbers)
+        return function

@@ -1,11 +1,11 @@
-"""The tables of the views, and how the changes of a batch are written to them.
+"""The tables of the views, and the writing of batches to them.
 
-Nothing here begins or ends a transaction: the log does, around all that a batch publishes.
+The log begins and ends the transactions, which publish all results of a batch.
 
-Rows of key-value stores are ordered by key. Those of window and session stores are ordered by partition and *bucket*, a
-stretch of time as wide as a fraction of the retention, and only then by key: what has expired is a range of the table,
-which costs little to delete, and no index is needed to find it. A row disappears for readers as soon as the horizon of
-its partition has passed it, and from the table when its bucket has.
+Rows of key-value stores are ordered by key. Rows of window and session stores are ordered by partition, then *bucket*
+(a time range, a fraction of the retention), then key: expired rows are a range of the table, which is found without an
+index and costs little to delete. Readers do not see a row once the horizon of its partition has passed it; it is
+deleted when the horizon has passed its bucket.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from millstream.views.versions import write_versions
 NO_HORIZON = -(2**63)
 """The horizon of a store that keeps its rows for ever."""
 
-_RESTORE = "restore log.db from a copy; a views.db can be deleted: applications make their views anew when they start"
+_RESTORE = "restore log.db from a copy; a views.db can be deleted: applications rebuild their views when they start"
 _KINDS = ("key-value", "window", "session", "versioned")
 _DROPPED_AT_ONCE = 10_000
 _SCHEMA = (
@@ -55,8 +55,8 @@ _SCHEMA = (
         PRIMARY KEY (store, partition, key, timestamp)) WITHOUT ROWID""",
     """CREATE INDEX IF NOT EXISTS view_versions_until ON view_versions (store, partition, until)
         WHERE until IS NOT NULL""",
-    # How many rows and times a store has, so that one that is lost is missed; under 0, how many stores there are. A
-    # count needs no checksum: one that is damaged is not the number of the rows.
+    # The numbers of rows and times of a store, to detect lost ones; for store 0, the number of stores. They need no
+    # checksum: a damaged number does not match the rows.
     """CREATE TABLE IF NOT EXISTS view_counts (
         store INTEGER PRIMARY KEY, rows INTEGER NOT NULL, times INTEGER NOT NULL)""",
     "INSERT OR IGNORE INTO view_counts VALUES (0, 0, 0)",
@@ -95,7 +95,7 @@ class StoreEntry(NamedTuple):
 
 
 def create_tables(connection: Connection) -> None:
-    """Creates the tables, if they are not there."""
+    """Creates the tables, if they do not exist."""
     for statement in _SCHEMA:
         connection.execute(statement)
 
@@ -117,7 +117,7 @@ def find_store(connection: Connection, application: str, name: str) -> StoreEntr
     """
     row = connection.execute(_STORES + "WHERE application = ? AND name = ?", (application, name)).fetchone()
     if row is None:
-        row = next((one for one in _all_stores(connection) if one[:2] == (application, name)), None)
+        row = next((row for row in _all_stores(connection) if row[:2] == (application, name)), None)
         if row is not None:
             raise damaged(f"the entry of store {name!r} of application {application!r}", _RESTORE)
         return None
@@ -125,7 +125,7 @@ def find_store(connection: Connection, application: str, name: str) -> StoreEntr
 
 
 def _all_stores(connection: Connection) -> list[Any]:
-    """The rows of the table of stores, all of them: none is damaged, and none is lost."""
+    """Returns all rows of the table of stores, after a check that none is damaged or lost."""
     rows = connection.execute(_STORES + "ORDER BY application, name").fetchall()
     for row in rows:
         _entry(row)
@@ -148,7 +148,7 @@ def drop_application(connection: Connection, application: str) -> None:
 
 
 def drop_store(connection: Connection, application: str, name: str) -> None:
-    """Deletes the view of a store, if there is one."""
+    """Deletes the view of a store, if it exists."""
     store = find_store(connection, application, name)
     if store is not None:
         _drop_store(connection, store.id)
@@ -167,9 +167,9 @@ def _drop_store(connection: Connection, store: int) -> None:
 
 
 def apply_changes(connection: Connection, application: str, changes: Sequence[ViewChange]) -> None:
-    """Writes what a batch changed, within the transaction of the caller.
+    """Writes the changes of a batch, in the transaction of the caller.
 
-    A store is created by its first change. One whose kind is no longer the same starts anew.
+    The first change of a store creates its view. A store of another kind replaces the view.
 
     Raises:
         StateError: A change is of a buffer, or lacks the time of its store.
@@ -203,7 +203,7 @@ def _registered(connection: Connection, application: str, change: ViewChange) ->
         check_name(application, "application")
         check_name(change.store, "store")
         id_ = 1 + max((row[2] for row in _all_stores(connection)), default=0)
-        # A store that was dropped leaves no count; one that was lost may have left its own.
+        # A dropped store leaves no count, but one whose entry was lost may have.
         connection.execute("REPLACE INTO view_counts VALUES (?, 0, 0)", (id_,))
         store = StoreEntry(id_, change.store, change.kind, change.retention_ms, width)
         _register(connection, application, store)
@@ -221,7 +221,7 @@ def _register(connection: Connection, application: str, store: StoreEntry) -> No
 
 
 def _move_to_buckets(connection: Connection, store: StoreEntry) -> None:
-    """Writes the rows of a window or session store under the buckets of another width."""
+    """Moves the rows of a window or session store to buckets of another width."""
     statement = (
         "SELECT partition, bucket, key, time, rank, value, timestamp, checksum FROM view_windows WHERE store = ?"
     )
@@ -230,26 +230,26 @@ def _move_to_buckets(connection: Connection, store: StoreEntry) -> None:
     checksums = {partition: row_checksum(store.id, partition, 4) for partition in {row[0] for row in rows}}
     moved = []
     for partition, before, key, time, rank, value, timestamp, stored in rows:
-        given = checksums[partition]
-        verify(f"a row of store {store.name!r}", stored, given, key, value, before, time, rank, timestamp)
+        checksum_of = checksums[partition]
+        verify(f"a row of store {store.name!r}", stored, checksum_of, key, value, before, time, rank, timestamp)
         bucket = time // store.width
         numbers = (bucket, key, time, rank, value, timestamp)
-        moved.append((store.id, partition, *numbers, given(key, value, bucket, time, rank, timestamp)))
+        moved.append((store.id, partition, *numbers, checksum_of(key, value, bucket, time, rank, timestamp)))
     write_rows(connection, _WINDOWS.replace, _WINDOWS.columns, moved)
 
 
 def _latest(change: ViewChange) -> Iterator[RowChange]:
-    """The last record of each key, by key: neighbours in the table are then written one after the other."""
+    """Returns the last record of each key, by key: neighbours in the table are then written one after the other."""
     records = {record[0]: record for record in change.records}
     return map(records.__getitem__, sorted(records))
 
 
 def _write_rows(connection: Connection, store: int, change: ViewChange) -> None:
     partition = change.partition
-    given = row_checksum(store, partition, 1)
+    checksum_of = row_checksum(store, partition, 1)
     latest = list(_latest(change))
     puts = [
-        (store, key, partition, value, timestamp, given(key, value, timestamp))
+        (store, key, partition, value, timestamp, checksum_of(key, value, timestamp))
         for key, value, timestamp in latest
         if value is not None
     ]
@@ -258,7 +258,7 @@ def _write_rows(connection: Connection, store: int, change: ViewChange) -> None:
 
 
 def _write_time(connection: Connection, store: int, change: ViewChange) -> int:
-    """Writes the time of the store; returns the horizon, at and below which its rows are not visible."""
+    """Writes the time of the store; returns its horizon: rows up to it are not visible."""
     if change.time is None:
         raise StateError(f"a change of the {change.kind} store {change.store!r} needs the time of the store")
     horizon = NO_HORIZON
@@ -272,7 +272,7 @@ def _write_time(connection: Connection, store: int, change: ViewChange) -> int:
 
 def _write_windows(connection: Connection, store: StoreEntry, change: ViewChange, horizon: int) -> None:
     id_, partition, width = store.id, change.partition, store.width
-    given = row_checksum(id_, partition, 4)
+    checksum_of = row_checksum(id_, partition, 4)
     puts: list[Any] = []
     deletes: list[Any] = []
     for data, value, timestamp in _latest(change):
@@ -281,18 +281,18 @@ def _write_windows(connection: Connection, store: StoreEntry, change: ViewChange
         else:
             key, rank, time = split_session_key(data)
         if time <= horizon:
-            continue  # no reader sees it any more, and its bucket may be gone
+            continue  # readers do not see it, and its bucket may be deleted
         if value is None:
             deletes.append((id_, partition, time // width, key, time, rank))
         else:
             bucket = time // width
-            stored = given(key, value, bucket, time, rank, timestamp)
+            stored = checksum_of(key, value, bucket, time, rank, timestamp)
             puts.append((id_, partition, bucket, key, time, rank, value, timestamp, stored))
     put_rows(connection, _WINDOWS, id_, puts, deletes)
 
 
 def _expire_windows(connection: Connection, store: StoreEntry, change: ViewChange, horizon: int) -> None:
-    """Deletes the buckets below the horizon: all of their rows, or as many as the batch can wait for."""
+    """Deletes rows of the buckets below the horizon: all, or a limited number, to bound the time of the batch."""
     if change.retention_ms is None:
         return
     expired = (store.id, change.partition, (horizon + 1) // store.width)
@@ -313,7 +313,7 @@ def _expire_windows(connection: Connection, store: StoreEntry, change: ViewChang
 
 
 def _expire_versions(connection: Connection, store: int, change: ViewChange, horizon: int) -> None:
-    """Deletes what cannot be asked for any more, in the same measure."""
+    """Deletes versions that cannot be looked up, with the same limit."""
     if change.retention_ms is None:
         return
     next_left = connection.execute(
@@ -329,5 +329,5 @@ def _expire_versions(connection: Connection, store: int, change: ViewChange, hor
 
 
 def _at_once(change: ViewChange) -> int:
-    # More than a batch can add, so that what has expired never piles up.
+    # More than a batch adds, so that expired rows do not accumulate.
     return max(_DROPPED_AT_ONCE, 4 * len(change.records))

@@ -1,4 +1,4 @@
-"""How the puts of a versioned store change the versions in its view."""
+"""Applies the puts of a versioned store to the versions in its view."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _VERSIONS = statements(
 
 
 def write_versions(connection: Connection, store: int, partition: int, records: Iterable[RowChange]) -> None:
-    """Repeats the puts of a task, in order, on the versions in the view."""
+    """Applies the puts of a task, in order, to the versions in the view."""
     puts: dict[bytes, list[tuple[int, bytes | None]]] = {}
     for key, value, timestamp in records:
         puts.setdefault(key, []).append((timestamp, value))
     written: list[Any] = []
     removed: list[Any] = []
-    given = row_checksum(store, partition, 3)
+    checksum_of = row_checksum(store, partition, 3)
     for key in sorted(puts):
-        # Only versions from the earliest put on can change; the one before it tells how they do.
+        # Only versions from the earliest put on can change, depending on the one before it.
         earliest = min(put[0] for put in puts[key])
         rows = connection.execute(_READ, (store, partition, key, earliest)).fetchall()
         for timestamp, value, until, ended, stored in rows:
             numbers = version_numbers(timestamp, value, until, ended)
-            verify("a row of the view of a versioned store", stored, given, key, value or b"", *numbers)
+            verify("a row of the view of a versioned store", stored, checksum_of, key, value or b"", *numbers)
         versions = _Versions([row[:4] for row in rows])
         for timestamp, value in puts[key]:
             versions.put(timestamp, value)
         for timestamp, until, ended in versions.changed():
             value = versions.values[timestamp]
-            stored = given(key, value or b"", *version_numbers(timestamp, value, until, ended))
+            stored = checksum_of(key, value or b"", *version_numbers(timestamp, value, until, ended))
             written.append((store, partition, key, timestamp, value, until, ended, stored))
         removed += [(store, partition, key, timestamp) for timestamp in versions.removed]
-    # What was removed and put again is deleted first, then written.
+    # A version that was removed and put again is deleted first, then written.
     put_rows(connection, _VERSIONS, store, [], removed)
     put_rows(connection, _VERSIONS, store, written, [])
 
@@ -54,10 +54,10 @@ def write_versions(connection: Connection, store: int, partition: int, records: 
 class _Versions:
     """The last versions of a key.
 
-    A row has the time ``until`` which it can be asked for: the timestamp of the next version, its own if it is a
-    tombstone and the latest, None if it is a value and the latest. And it has the mark that the store in memory keeps
-    for the key (``millstream.state.versioned``): whether a version *ended* where the latest one begins. The mark of the
-    latest row counts, the others are not set.
+    ``until`` is the time until which a row can be looked up: the timestamp of the next version; of the latest version,
+    None, or its own timestamp if it is a tombstone. ``ended`` of the latest row is the flag that the store in memory
+    keeps for the key (``millstream.state.memory.versioned``): a version *ended* where the latest one begins. It is not
+    set in other rows.
     """
 
     __slots__ = ("_ended", "_rows", "_timestamps", "_tombstones", "removed", "values", "written")
@@ -101,7 +101,7 @@ class _Versions:
         return not tombstones[-2] or timestamps[-2] <= timestamp < timestamps[-1]
 
     def _end_latest(self) -> bool:
-        """Puts a tombstone in the place of the latest version; returns whether the version is gone instead."""
+        """Replaces the latest version by a tombstone; returns True if the version is removed instead."""
         if self._ended:
             self._tombstones[-1] = True
             self._ended = False

@@ -21,7 +21,7 @@ APPLICATION = "app"
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection that writes, to a database as the log makes it."""
+    """Returns a connection that writes to a database configured as that of the log."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL").fetchall()
     connection.execute("PRAGMA synchronous = OFF")
@@ -36,7 +36,7 @@ def publish(connection: sqlite3.Connection, *changes: ViewChange, application: s
 
 
 class Tasks:
-    """The parts of a store, one for each partition."""
+    """The partitions of a store."""
 
     def __init__(self, connection: sqlite3.Connection, spec: StoreSpec, partitions: int = 1) -> None:
         self._connection = connection
@@ -57,7 +57,7 @@ class Tasks:
 
 @contextmanager
 def database() -> Iterator[tuple[Path, sqlite3.Connection, ViewDatabase]]:
-    """An empty database: its file, a connection that writes to it, and one open for reading."""
+    """An empty database: its file, a connection that writes to it, and a database open for reading."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.db"
         connection, reader = connect(path), ViewDatabase(path)

@@ -1,4 +1,4 @@
-"""The views of applications on a cluster: damaged ones are made anew, and older files are refused."""
+"""The views of applications on a cluster: damaged views are rebuilt, and older files are refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS = [change_of(key_value(), 0, [ChangelogRecord(b"key %d" % number, b"value",
         "DELETE FROM view_rows WHERE key = CAST('key 7' AS BLOB)",
     ],
 )
-def test_a_damaged_view_is_forgotten_and_made_anew(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_view_is_dropped_and_rebuilt(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "views.db"
     local = views.LocalViews(path)
     local.apply(Publication(Scope("app"), 1, 4, views=ROWS))
@@ -47,7 +47,7 @@ def test_a_damaged_view_is_forgotten_and_made_anew(tmp_path: Path, damage: str) 
     local.close()
 
 
-def test_a_damaged_batch_is_as_good_as_none(tmp_path: Path) -> None:
+def test_a_damaged_batch_number_counts_as_none(tmp_path: Path) -> None:
     local = views.LocalViews(tmp_path / "views.db")
     local.apply(Publication(Scope("app"), 1, 4, views=ROWS))
     with closing(sqlite3.connect(tmp_path / "views.db", isolation_level=None)) as connection:

@@ -1,4 +1,4 @@
-"""Random operations on the stores of some tasks, published in random batches: the view shows what the stores do."""
+"""Views agree with their stores, over random operations of several tasks, published in random batches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def operations(**kinds: Any) -> Any:
 
 
 def keys_at_home(batches: Any) -> Any:
-    """The same operations, with each key in one partition only: windows of a key are in one task."""
+    """The same operations, with each key in one partition, as all windows of a key are in one task."""
     return [
         [
             (partition if name == "release" else KEYS.index(arguments[0]), name, arguments)
@@ -67,7 +67,9 @@ def run(spec: StoreSpec, partitions: int, batches: Any, check: Callable[[Any, An
 
 @SERDES
 @given(timestamped=st.booleans(), partitions=PARTITIONS, batches=operations(put=(KEY, VALUE)))
-def test_key_value_store(key: Any, value: Any, timestamped: bool, partitions: int, batches: Any) -> None:
+def test_the_view_of_a_key_value_store_agrees(
+    key: Any, value: Any, timestamped: bool, partitions: int, batches: Any
+) -> None:
     def check(view: Any, expected: Any) -> None:
         for asked in ASKED:
             assert view.get(asked) == expected.get(asked)
@@ -111,12 +113,12 @@ def check_windows(view: Any, expected: Any) -> None:
     partitions=PARTITIONS,
     batches=operations(put=(KEY, TIME, VALUE), release=(TIME,)),
 )
-def test_window_store(options: Any, partitions: int, batches: Any) -> None:
+def test_the_view_of_a_window_store_agrees(options: Any, partitions: int, batches: Any) -> None:
     run(StoreSpec("s", "window", STRING, STRING, **options), partitions, keys_at_home(batches), check_windows)
 
 
 @given(partitions=PARTITIONS, retention=RETENTION, batches=operations(put=(KEY, TIME, VALUE)))
-def test_window_store_with_duplicates(partitions: int, retention: int | None, batches: Any) -> None:
+def test_the_view_of_a_store_with_duplicates_agrees(partitions: int, retention: int | None, batches: Any) -> None:
     spec = StoreSpec("s", "window", STRING, STRING, duplicates=True, retention_ms=retention, window_size_ms=10)
     run(spec, partitions, keys_at_home(batches), check_windows)
 
@@ -146,7 +148,7 @@ def check_sessions(view: Any, expected: Any) -> None:
         put=(KEY, TIME, st.integers(0, 20), VALUE), remove=(KEY, TIME, st.integers(0, 20)), release=(TIME,)
     ),
 )
-def test_session_store(options: Any, partitions: int, batches: Any) -> None:
+def test_the_view_of_a_session_store_agrees(options: Any, partitions: int, batches: Any) -> None:
     for batch in batches:
         for place, (partition, name, arguments) in enumerate(batch):
             if name != "release":
@@ -161,7 +163,9 @@ def test_session_store(options: Any, partitions: int, batches: Any) -> None:
     retention=RETENTION,
     batches=operations(put=(FEW_KEYS, VALUE, NEAR), delete=(FEW_KEYS, NEAR)),
 )
-def test_versioned_store(key: Any, value: Any, partitions: int, retention: int | None, batches: Any) -> None:
+def test_the_view_of_a_versioned_store_agrees(
+    key: Any, value: Any, partitions: int, retention: int | None, batches: Any
+) -> None:
     def check(view: Any, expected: Any) -> None:
         for asked in ASKED:
             assert view.get(asked) == expected.get(asked)
@@ -172,7 +176,7 @@ def test_versioned_store(key: Any, value: Any, partitions: int, retention: int |
 
 
 @pytest.mark.parametrize("options", [{}, {"held": True}, {"duplicates": True}])
-def test_windows_and_sessions_disappear_one_by_one(options: Any) -> None:
+def test_windows_and_sessions_expire_one_by_one(options: Any) -> None:
     specs = [StoreSpec("w", "window", STRING, STRING, retention_ms=50, **options)]
     if "duplicates" not in options:
         specs.append(StoreSpec("s", "session", STRING, STRING, retention_ms=50, **options))
@@ -193,7 +197,7 @@ def test_windows_and_sessions_disappear_one_by_one(options: Any) -> None:
 
 
 @pytest.mark.parametrize("batches", [1, 5])
-def test_versions_put_in_every_order(batches: int) -> None:
+def test_versions_may_be_put_in_any_order(batches: int) -> None:
     puts = list(product([1, 2, 3], [True, False]))
     orders = list(product(puts, repeat=5))
     spec = StoreSpec("s", "versioned", STRING, STRING)

@@ -42,7 +42,7 @@ def views() -> Iterator[Database]:
 # --- what there is --------------------------------------------------------------------------------------------------
 
 
-def test_a_view_shows_the_last_published_batch(views: Database) -> None:
+def test_a_view_returns_the_last_published_batch(views: Database) -> None:
     views.put("k", "1")
     view = open_view(views.path, APPLICATION, key_value())
     assert view.get("k") == "1"
@@ -50,14 +50,14 @@ def test_a_view_shows_the_last_published_batch(views: Database) -> None:
     assert view.get("k") == "2"
 
 
-def test_timestamps_are_shown_if_asked_for(views: Database) -> None:
+def test_timestamps_are_returned_on_request(views: Database) -> None:
     spec = key_value(timestamped=True)
     publish(views.connection, change_of(spec, 0, [ChangelogRecord(b"k", b"v", 7)]))
     assert open_(views.reader, spec).get("k") == "v"
     assert open_(views.reader, spec, timestamped=True).get("k") == ValueAndTimestamp("v", 7)
 
 
-def test_a_view_cannot_be_written(views: Database) -> None:
+def test_views_are_read_only(views: Database) -> None:
     views.put("k", "1")
     with pytest.raises(StateError, match="'counts' is read-only here"):
         open_(views.reader, key_value()).put("k", "2")
@@ -65,7 +65,7 @@ def test_a_view_cannot_be_written(views: Database) -> None:
         connection.execute("DELETE FROM view_rows")
 
 
-def test_an_unknown_store(views: Database) -> None:
+def test_an_unknown_store_is_an_error_with_a_suggestion(views: Database) -> None:
     views.put("k", "1")
     with pytest.raises(UnknownStoreError, match="'app' has no store 'conuts' that can be queried") as raised:
         open_(views.reader, key_value("conuts"))
@@ -75,30 +75,30 @@ def test_an_unknown_store(views: Database) -> None:
     assert raised.value.hint == "it has: counts"
 
 
-def test_an_application_without_views(views: Database) -> None:
+def test_an_application_without_views_has_no_stores(views: Database) -> None:
     with pytest.raises(UnknownStoreError, match="'other' has no store 'counts'"):
         open_view(views.reader, "other", key_value())
 
 
-def test_a_database_without_views(tmp_path: Path) -> None:
+def test_a_database_without_tables_has_no_stores(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "log.db").close()
     with pytest.raises(UnknownStoreError, match="it has not been started yet"):
         open_view(tmp_path / "log.db", APPLICATION, key_value())
 
 
-def test_a_database_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match=r"there is no database '.*log.db'"):
+def test_a_missing_database_is_an_error_and_not_created(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=r"database '.*log.db' does not exist"):
         open_view(tmp_path / "log.db", APPLICATION, key_value())
     assert not (tmp_path / "log.db").exists()
 
 
-def test_a_file_that_is_not_a_database(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "log.db").write_bytes(b"something else, and long enough to be looked at" * 100)
     with pytest.raises(StateError, match="cannot be read: file is not a database"):
         open_view(tmp_path / "log.db", APPLICATION, key_value())
 
 
-def test_a_path_with_characters_that_mean_something_in_a_uri(tmp_path: Path) -> None:
+def test_a_path_may_contain_reserved_characters_of_uris(tmp_path: Path) -> None:
     path = tmp_path / "50% of #1?mode=rw.db"
     connection = connect(path)
     publish(connection, change_of(key_value(), 0, [ChangelogRecord(b"k", b"v", 0)]))
@@ -111,7 +111,7 @@ def test_a_buffer_has_no_view(views: Database) -> None:
         open_(views.reader, StoreSpec("held-back", "buffer", STRING, STRING))
 
 
-def test_connections_can_come_from_a_function(views: Database) -> None:
+def test_a_function_can_open_the_connections(views: Database) -> None:
     views.put("k", "1")
     opened: list[sqlite3.Connection] = []
 
@@ -128,7 +128,7 @@ def test_connections_can_come_from_a_function(views: Database) -> None:
         opened[0].execute("SELECT 1")
 
 
-def test_a_closed_database(views: Database) -> None:
+def test_a_closed_database_cannot_be_read(views: Database) -> None:
     views.put("k", "1")
     view = open_(views.reader, key_value())
     views.reader.close()
@@ -155,7 +155,7 @@ def test_a_snapshot_stays_at_its_batch(views: Database) -> None:
     assert view.get("k") == "2"
 
 
-def test_a_snapshot_that_fails_ends(views: Database) -> None:
+def test_a_snapshot_ends_with_an_error(views: Database) -> None:
     views.put("k", "1")
     view = open_(views.reader, key_value())
     with pytest.raises(UnknownStoreError), views.reader.snapshot():
@@ -189,7 +189,7 @@ def test_a_long_listing_stays_at_its_batch(views: Database) -> None:
     assert not checkpoint_is_held_up(views)
 
 
-def test_a_long_listing_that_is_given_up_holds_nothing(views: Database) -> None:
+def test_an_abandoned_listing_ends_its_transaction(views: Database) -> None:
     listing = many(views).all()
     assert next(listing) == ("0000", "v")
     delete_all(views)
@@ -198,7 +198,7 @@ def test_a_long_listing_that_is_given_up_holds_nothing(views: Database) -> None:
     assert not checkpoint_is_held_up(views)
 
 
-def test_a_long_listing_can_go_to_another_thread(views: Database) -> None:
+def test_a_long_listing_can_be_consumed_in_another_thread(views: Database) -> None:
     listing = many(views).reverse_all()
     with ThreadPoolExecutor(1) as other_thread:
         assert len(other_thread.submit(list, listing).result()) == MANY
@@ -216,7 +216,7 @@ def test_a_long_listing_outlives_its_snapshot(views: Database) -> None:
 
 
 def move(connection: sqlite3.Connection, batch: int) -> None:
-    """A batch that moves an amount from store to store; their sum stays."""
+    """Publishes a batch that moves an amount from store to store; their sum is constant."""
     amount = batch * 7919 % TOTAL
     tasks = [Tasks(connection, spec, 2) for spec in ACCOUNTS]
     for task, value in zip(tasks, [amount, TOTAL - amount], strict=True):
@@ -227,7 +227,7 @@ def move(connection: sqlite3.Connection, batch: int) -> None:
 
 
 def read_batch(reader: ViewDatabase) -> int:
-    """The batch that both stores are at, which is the same, with a sum that is right."""
+    """Returns the batch that both stores have, which must be the same, with the constant sum."""
     with reader.snapshot():
         left, right = [dict(open_(reader, spec).all()) for spec in ACCOUNTS]
     batch: int = left.pop("batch")
@@ -304,7 +304,7 @@ reader.close()
 """
 
 
-def test_a_forked_process_can_go_on_reading(views: Database) -> None:
+def test_a_forked_process_can_read(views: Database) -> None:
     views.put("k", "1")
     root = Path(__file__).parents[3]
     subprocess.run([sys.executable, "-c", FORK, str(views.path)], cwd=root, check=True)

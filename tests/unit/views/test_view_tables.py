@@ -28,14 +28,14 @@ def windows(retention: int | None = 1000, **options: Any) -> StoreSpec:
     return StoreSpec("windows", "window", STRING, STRING, retention_ms=retention, window_size_ms=10, **options)
 
 
-def test_tables_may_be_there_already(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
+def test_tables_are_created_once(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
     connection, reader = views
     Tasks(connection, key_value()).publish()
     create_tables(connection)
     assert list(open_(reader, key_value()).all()) == []
 
 
-def test_a_change_without_records_makes_a_store_known(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
+def test_a_change_without_records_registers_the_store(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
     connection, reader = views
     publish(connection, change_of(windows(), 0, [], -1), change_of(key_value(), 0, []))
     assert [(store.name, store.kind, store.retention_ms) for store in list_stores(connection, APPLICATION)] == [
@@ -59,7 +59,7 @@ def test_applications_have_their_own_stores(views: tuple[sqlite3.Connection, Vie
     assert open_view(reader, "two", key_value()).get("of") == "two"
 
 
-def test_a_dropped_application_leaves_nothing_behind(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
+def test_a_dropped_application_leaves_no_rows(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
     connection, reader = views
     versions = StoreSpec("versions", "versioned", STRING, STRING)
     sessions = StoreSpec("sessions", "session", STRING, STRING)
@@ -101,7 +101,7 @@ def test_a_transaction_that_is_rolled_back_changes_nothing(views: tuple[sqlite3.
     assert open_(reader, windows()).fetch("k", 0, 10_000) == [(10, "v")]
 
 
-def test_the_last_of_several_records_of_a_key_counts(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
+def test_the_last_record_of_a_key_wins(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
     connection, reader = views
     publish(
         connection,
@@ -119,7 +119,7 @@ def test_the_last_of_several_records_of_a_key_counts(views: tuple[sqlite3.Connec
     assert list(open_(reader, key_value()).all()) == [("put", "2")]
 
 
-def test_rows_leave_the_table_as_time_passes(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
+def test_expired_rows_are_deleted(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
     connection, reader = views
     tasks = Tasks(connection, windows(1000), 2)
     tasks.stores[1].put("other", 5, "kept: the time of its task stands")
@@ -136,7 +136,7 @@ def test_rows_leave_the_table_as_time_passes(views: tuple[sqlite3.Connection, Vi
     assert len(view.fetch("other", 0, 10)) == 1
 
 
-def test_very_many_expired_rows_leave_over_several_batches(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
+def test_many_expired_rows_are_deleted_over_several_batches(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
     connection, reader = views
     tasks = Tasks(connection, windows(1000))
     for number in range(25_000):
@@ -151,7 +151,7 @@ def test_very_many_expired_rows_leave_over_several_batches(views: tuple[sqlite3.
     assert counts == [15_001, 5_001, 1, 1]
 
 
-def test_former_versions_leave_the_table_as_time_passes(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
+def test_expired_versions_are_deleted(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
     connection, reader = views
     tasks = Tasks(connection, StoreSpec("versions", "versioned", STRING, STRING, retention_ms=100))
     store = tasks.stores[0]
@@ -172,7 +172,7 @@ def test_former_versions_leave_the_table_as_time_passes(views: tuple[sqlite3.Con
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, 800), (800, None), (800, 80), (80, 800)])
-def test_the_retention_of_a_store_can_change(
+def test_a_new_retention_moves_rows_to_new_buckets(
     views: tuple[sqlite3.Connection, ViewDatabase], before: int | None, after: int | None
 ) -> None:
     connection, reader = views
@@ -189,7 +189,7 @@ def test_the_retention_of_a_store_can_change(
     assert [key.start for key, _ in open_(reader, windows(after)).all()] == shown
 
 
-def test_a_store_of_another_kind_starts_anew(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
+def test_a_store_of_another_kind_replaces_the_view(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
     connection, reader = views
     publish(connection, change_of(key_value(), 0, [ChangelogRecord(b"k", b"v", 0)]))
     former = open_(reader, key_value())
@@ -200,7 +200,7 @@ def test_a_store_of_another_kind_starts_anew(views: tuple[sqlite3.Connection, Vi
         former.get("k")
 
 
-def test_changes_that_cannot_be_written(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
+def test_changes_of_buffers_or_without_time_are_refused(views: tuple[sqlite3.Connection, ViewDatabase]) -> None:
     connection, _ = views
     with pytest.raises(StateError, match="'held-back' is a buffer store, which has no view"):
         apply_changes(connection, APPLICATION, [ViewChange("held-back", "buffer", 0, [])])
