@@ -101,7 +101,7 @@ def test_step_by_step(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.timeout(300)
-def test_tasks_that_are_built_anew_for_each_batch_go_on_as_before(family: str) -> None:
+def test_tasks_that_are_rebuilt_for_each_batch_give_the_same_results(family: str) -> None:
     """All that a task remembers is in what is kept for it."""
     chosen = [vector for vector in eligible(family) if not has_state_of_its_own(vector)]
     for vector, got in zip(chosen, run(chosen, "local", cold=True), strict=True):
@@ -115,7 +115,7 @@ def runs_at_once(vector: Vector) -> bool:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.timeout(300)
-def test_inputs_that_are_there_before_the_start_give_the_same_however_they_are_cut(family: str) -> None:
+def test_inputs_that_exist_at_the_start_give_the_same_results_for_any_cut_into_batches(family: str) -> None:
     """Batches of one to five records of each topic, by chance."""
     chosen = [vector for vector in eligible(family) if runs_at_once(vector)]
     for vector, got in zip(chosen, run(chosen, "local", at_once=True, seed=len(chosen)), strict=True):
@@ -136,7 +136,7 @@ def all_exchanges_are_direct(vector: Vector) -> bool:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.timeout(300)
-def test_how_the_records_of_several_topics_are_cut_into_batches_changes_no_result(family: str) -> None:
+def test_the_cut_of_several_topics_into_batches_changes_no_result(family: str) -> None:
     """They meet in the order of their times, whichever batch brings them."""
     chosen = [v for v in eligible(family) if len(input_topics(v)) > 1 and can_be_cut(v)]
     whole = run(chosen, "local", at_once=True)
@@ -155,7 +155,7 @@ def test_a_vector_that_fails_does_so_at_the_same_step(vector: Vector) -> None:
     assert got["outputs"] == vector.get("outputs", [])
 
 
-def test_only_those_that_are_named_differ() -> None:
+def test_only_the_listed_vectors_differ() -> None:
     """What the vectors say themselves is not what these give."""
     chosen = [vector for vector in eligible("repartition") if vector["name"] in REORDERED | OTHER_STREAM_TIME]
     assert len(chosen) == len(REORDERED | OTHER_STREAM_TIME)
@@ -164,7 +164,7 @@ def test_only_those_that_are_named_differ() -> None:
             vectors.check(vector, got)
 
 
-def test_a_topic_that_each_record_chooses() -> None:
+def test_a_topic_chosen_by_each_record() -> None:
     """No vector has one."""
     vector: Vector = {
         "topology": [
@@ -193,7 +193,7 @@ def test_on_spark_step_by_step() -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_on_spark_with_all_inputs_there_before_the_start() -> None:
+def test_on_spark_with_all_inputs_before_the_start() -> None:
     """Those with one topic and no second exchange."""
     chosen = [vector for vector in eligible() if runs_at_once(vector)]
     for vector, got in zip(chosen, run(chosen, at_once=True), strict=True):

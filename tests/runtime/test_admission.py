@@ -62,7 +62,9 @@ def rows(app: App, *, joined: bool) -> dict[str, dict[Any, Any]]:
 
 @pytest.mark.parametrize("joined", [False, True], ids=["alone", "joined with an input"])
 @pytest.mark.parametrize("times", [1, 3, 20])
-def test_what_tasks_pass_on_is_read_in_batches_of_the_same_size(tmp_path: Path, times: int, joined: bool) -> None:
+def test_records_of_repartition_topics_are_read_in_batches_of_the_same_size(
+    tmp_path: Path, times: int, joined: bool
+) -> None:
     most = 60
     (tmp_path / "whole").mkdir()
     whole = multiplied(tmp_path / "whole", times, joined=joined)
@@ -81,7 +83,7 @@ def test_what_tasks_pass_on_is_read_in_batches_of_the_same_size(tmp_path: Path, 
     assert rows(cut, joined=joined) == rows(whole, joined=joined)
 
 
-def test_inputs_go_on_while_the_topics_of_the_application_have_more_than_a_batch(tmp_path: Path) -> None:
+def test_inputs_are_read_while_internal_topics_have_more_than_a_batch(tmp_path: Path) -> None:
     """Else results of what came last would have to wait for all that came before."""
     app = multiplied(tmp_path, 20, joined=False)
     log: Log = open_log(tmp_path)
@@ -97,7 +99,7 @@ def test_inputs_go_on_while_the_topics_of_the_application_have_more_than_a_batch
     assert all(after > before for before, after in pairwise(crowded[:10]))
 
 
-def test_batches_come_to_take_about_as_long_as_they_should(tmp_path: Path) -> None:
+def test_batches_converge_to_the_target_time(tmp_path: Path) -> None:
     """Of a backlog with records that take a millisecond each, beside what a batch takes whatever it has to do."""
     log = open_log(tmp_path)
     log.create_topic("in", PARTITIONS)

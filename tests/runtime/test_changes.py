@@ -77,7 +77,7 @@ def joined(start: int, end: int) -> list[bytes]:
     return sorted(b"v%d row %d" % (n, n) for n in range(start, end))
 
 
-def test_a_global_table_that_is_added_is_read_before_other_records(log: Log) -> None:
+def test_an_added_global_table_is_read_before_other_records(log: Log) -> None:
     fill_table(log, "small")
     fill_stream(log, 0, 10)
     run(joining())
@@ -90,7 +90,7 @@ def test_a_global_table_that_is_added_is_read_before_other_records(log: Log) -> 
 @pytest.mark.parametrize(
     "point", ["start.recorded", "in-process.after-offsets:1", "in-process.after-state:3", "in-process.after-publish:2"]
 )
-def test_a_crash_while_a_new_global_table_is_read_changes_nothing(log: Log, point: str) -> None:
+def test_a_crash_while_an_added_global_table_is_read_changes_no_result(log: Log, point: str) -> None:
     """What comes to the table meanwhile does not have to be waited for: how far it is read first was recorded."""
     fill_table(log, "small")
     run(joining())
@@ -109,7 +109,7 @@ def test_a_crash_while_a_new_global_table_is_read_changes_nothing(log: Log, poin
     assert sorted(values(log, "with-small")) == joined(0, 100)
 
 
-def test_a_batch_that_was_interrupted_has_a_new_global_table_too(log: Log) -> None:
+def test_a_replayed_batch_reads_an_added_global_table(log: Log) -> None:
     """It was planned when there was no such table."""
     fill_table(log, "small")
     produce(log, "in", ("k", "poison"))
@@ -125,7 +125,7 @@ def test_a_batch_that_was_interrupted_has_a_new_global_table_too(log: Log) -> No
     assert sorted(values(log, "with-other")) == [b"poison row", b"v0 row 0"]
 
 
-def test_a_global_table_that_comes_back_is_read_again(log: Log) -> None:
+def test_a_global_table_that_is_added_again_is_read_again(log: Log) -> None:
     """Its rows were given up when it was removed."""
     fill_table(log, "small")
     run(joining("small"))
@@ -136,7 +136,7 @@ def test_a_global_table_that_comes_back_is_read_again(log: Log) -> None:
     assert sorted(values(log, "with-small")) == joined(10, 30)
 
 
-def test_a_topic_that_was_a_stream_is_read_from_its_beginning_as_a_global_table(log: Log) -> None:
+def test_a_former_stream_is_read_from_its_start_as_a_global_table(log: Log) -> None:
     fill_table(log, "small")
     app = joining()
     app.stream("small", key=str, value=str).to("copy")
@@ -146,7 +146,7 @@ def test_a_topic_that_was_a_stream_is_read_from_its_beginning_as_a_global_table(
     assert sorted(values(log, "with-small")) == joined(0, 20)
 
 
-def test_after_a_migration_global_tables_are_whole_in_every_task(log: Log) -> None:
+def test_after_a_migration_global_tables_are_complete_in_every_task(log: Log) -> None:
     fill_table(log, "small")
     run(joining("small"))
     said = migrate(joining("small"))
@@ -159,7 +159,7 @@ def test_after_a_migration_global_tables_are_whole_in_every_task(log: Log) -> No
 
 
 @pytest.mark.parametrize("where", [{"to": "latest"}, {"to_offset": 1000}, {"to": 1000}])
-def test_after_a_reset_global_tables_are_read_whole(log: Log, where: dict[str, Any]) -> None:
+def test_after_a_reset_global_tables_are_read_from_their_start(log: Log, where: dict[str, Any]) -> None:
     """Wherever the streams begin."""
     fill_table(log, "small")
     fill_stream(log, 0, 10)
@@ -196,9 +196,7 @@ def fill_hours(log: Log, topic: str) -> None:
     [("earliest", [5, 3, 1]), ("by_duration:4h", [3, 1]), ("by_duration:PT2H", [1]), ("latest", [])],
 )
 @pytest.mark.parametrize("way", ["configuration", "source"])
-def test_a_topic_that_is_added_begins_where_a_first_start_would(
-    log: Log, way: str, policy: str, hours: list[int]
-) -> None:
+def test_an_added_topic_begins_where_a_first_start_begins(log: Log, way: str, policy: str, hours: list[int]) -> None:
     produce(log, "in", ("k", "one"))
     run(reading("in"))
     fill_hours(log, "new")
@@ -211,7 +209,7 @@ def test_a_topic_that_is_added_begins_where_a_first_start_would(
     assert values(log, "in-copy") == [b"one", b"two"]
 
 
-def test_a_restart_does_not_move_where_a_new_topic_begins(log: Log) -> None:
+def test_a_restart_keeps_the_start_position_of_an_added_topic(log: Log) -> None:
     run(reading("in"))
     fill_hours(log, "new")
     InProcessRun(reading("in", "new", reset="latest")).close()  # it stops before it has read anything
@@ -220,7 +218,7 @@ def test_a_restart_does_not_move_where_a_new_topic_begins(log: Log) -> None:
     assert values(log, "new-copy") == [b"now"]
 
 
-def test_what_the_group_has_committed_counts_first_for_a_topic_that_is_added(log: Log) -> None:
+def test_an_added_topic_begins_at_committed_offsets_of_the_group(log: Log) -> None:
     produce(log, "in", ("k", "one"))
     run(reading("in"))
     fill_hours(log, "new")
@@ -231,7 +229,7 @@ def test_what_the_group_has_committed_counts_first_for_a_topic_that_is_added(log
     assert values(log, "new-copy") == [b"3 h ago", b"1 h ago"]
 
 
-def test_a_topic_that_comes_back_is_read_from_where_it_was(log: Log) -> None:
+def test_a_topic_that_is_added_again_continues_at_its_offset(log: Log) -> None:
     fill_hours(log, "new")
     run(reading("in", "new"))
     produce(log, "in", ("k", "one"))
@@ -241,7 +239,7 @@ def test_a_topic_that_comes_back_is_read_from_where_it_was(log: Log) -> None:
     assert values(log, "new-copy") == [b"5 h ago", b"3 h ago", b"1 h ago", b"meanwhile"]
 
 
-def test_partitions_that_come_to_a_topic_are_read_from_their_beginning(log: Log) -> None:
+def test_added_partitions_are_read_from_their_start(log: Log) -> None:
     """Whatever the policy: the application would have read them if it had run."""
     for times in (1, 2):
         run(reading("in", auto_offset_reset="latest"))
@@ -251,7 +249,7 @@ def test_partitions_that_come_to_a_topic_are_read_from_their_beginning(log: Log)
     assert sorted(values(log, "in-copy")) == [b"1", b"2"]
 
 
-def test_topics_that_come_to_a_pattern_are_read_from_their_beginning(log: Log) -> None:
+def test_topics_that_match_a_pattern_later_are_read_from_their_start(log: Log) -> None:
     def matching(pattern: str) -> App:
         app = App("shop", config={"auto.offset.reset": "latest"})
         app.stream(pattern=pattern, key=str, value=str).to("copy")
@@ -286,7 +284,7 @@ def stop_on_the_way(log: Log) -> None:
     assert sum(log.ends(["shop-second-repartition"])["shop-second-repartition"]) == 20
 
 
-def test_a_repartition_whose_topic_is_read_no_more_must_have_been_read_to_its_end(log: Log) -> None:
+def test_unread_records_of_a_removed_repartition_topic_are_refused(log: Log) -> None:
     stop_on_the_way(log)
     before = everything(log)
     with pytest.raises(IncompatibleTopologyError) as caught:
@@ -305,7 +303,7 @@ def test_a_repartition_whose_topic_is_read_no_more_must_have_been_read_to_its_en
     assert regrouped().store("totals").get("all") == 25
 
 
-def test_a_repartition_that_gets_a_topic_leaves_nothing_behind(log: Log) -> None:
+def test_a_repartition_may_get_a_topic(log: Log) -> None:
     fill_stream(log, 0, 20)
     with InProcessRun(regrouped(behind=False)) as local:
         assert local.batch()
@@ -315,7 +313,7 @@ def test_a_repartition_that_gets_a_topic_leaves_nothing_behind(log: Log) -> None
 
 
 @pytest.mark.parametrize("options", [{}, {"name": "renamed"}])
-def test_records_on_their_way_are_missed_by_a_store_that_is_still_there(log: Log, options: dict[str, Any]) -> None:
+def test_unread_records_for_a_kept_store_are_refused(log: Log, options: dict[str, Any]) -> None:
     stop_on_the_way(log)
     operator = options.get("name", "counts-count")
     with pytest.raises(IncompatibleTopologyError, match=rf"second \(of {operator}\): incompatible"):
@@ -326,7 +324,7 @@ def test_records_on_their_way_are_missed_by_a_store_that_is_still_there(log: Log
     assert regrouped().store("totals").get("all") == 25
 
 
-def test_nobody_misses_records_whose_operator_is_gone(log: Log) -> None:
+def test_unread_records_for_a_removed_operator_are_accepted(log: Log) -> None:
     stop_on_the_way(log)
     fill_stream(log, 20, 25)
     app = App("shop")
@@ -401,7 +399,7 @@ def test_before_the_first_batch_a_topology_may_become_any_other(log: Log) -> Non
     assert values(log, "out") == [b"one"]
 
 
-def test_a_batch_that_was_begun_and_never_published_needs_its_topology(log: Log) -> None:
+def test_a_batch_that_was_begun_and_not_published_needs_its_topology(log: Log) -> None:
     """There is nothing to migrate: that is no remedy then."""
     produce(log, "in", ("a", "one"))
     app = App("shop")
@@ -509,7 +507,7 @@ def test_rows_of_another_aggregate_cannot_be_kept(log: Log) -> None:
         migrate(app, keep=["sums"])
 
 
-def test_a_changed_python_function_is_told_at_the_start(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_python_function_is_reported_at_the_start(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
     def mapping(function: Any) -> App:
         app = App("shop", config={"num.tasks": 2})
         app.stream("in", key=str, value=str).map_values(function, value=str).group_by_key().count(store="counts")
@@ -524,7 +522,7 @@ def test_a_changed_python_function_is_told_at_the_start(log: Log, capsys: pytest
     assert "in-map-values (test_changes.py:" in line
 
 
-def test_a_lost_checkpoint_is_made_anew_by_a_migration(log: Log) -> None:
+def test_a_migration_replaces_a_lost_checkpoint(log: Log) -> None:
     produce(log, "in", ("a", "one"), ("b", "two"))
     with InProcessRun(counting()) as local:
         local.run()
@@ -540,7 +538,7 @@ def test_a_lost_checkpoint_is_made_anew_by_a_migration(log: Log) -> None:
     assert sorted(values(log, "out")) == [b"one", b"three", b"two"]
 
 
-def test_records_that_wait_for_others_are_lost_with_the_checkpoint(log: Log) -> None:
+def test_a_lost_checkpoint_with_waiting_records_needs_a_reset(log: Log) -> None:
     """A migration is no remedy then, and is not called one."""
     log.create_topic("rows", 2)
     for n in range(50):

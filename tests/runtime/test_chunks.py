@@ -179,7 +179,7 @@ def chunks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("wild", [False, True])
 @pytest.mark.parametrize(("batch", "tasks"), [(10_000, 1), (170, 2)])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-def test_chunks_give_what_single_records_give(
+def test_chunks_give_the_results_of_single_records(
     shape: Callable[[App], None],
     batch: int,
     tasks: int,
@@ -208,7 +208,7 @@ def test_chunks_give_what_single_records_give(
 
 
 @pytest.mark.parametrize("shape", [counts, windows], ids=lambda shape: shape.__name__)
-def test_rows_that_are_not_in_memory_are_counted_on(
+def test_rows_that_are_not_in_memory_are_updated(
     shape: Callable[[App], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def without_memory(fetch: Any, *, memory_limit: int) -> PagedState:
@@ -228,7 +228,7 @@ def test_rows_that_are_not_in_memory_are_counted_on(
 
 
 @pytest.mark.parametrize("shape", [mapped, filtered], ids=lambda shape: shape.__name__)
-def test_the_first_record_that_fails_is_told(shape: Callable[[App], None], tmp_path: Path) -> None:
+def test_the_first_record_that_fails_is_reported(shape: Callable[[App], None], tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         log.create_topic("in", 1)
         log.produce("in", [ProducerRecord(b"k", number(value), value) for value in (1, 2, 9, 14, 18)])
@@ -338,7 +338,7 @@ def test_a_grace_without_end(tmp_path: Path) -> None:
     assert sum(len(found[f"out-{partition}"]) for partition in range(3)) == 600
 
 
-def test_nothing_of_a_batch_that_failed_is_in_the_next_one(tmp_path: Path) -> None:
+def test_a_failed_batch_leaves_nothing_in_the_next_one(tmp_path: Path) -> None:
     called: list[int] = []
 
     def fails_once(value: int) -> str:
@@ -362,7 +362,7 @@ def test_nothing_of_a_batch_that_failed_is_in_the_next_one(tmp_path: Path) -> No
     assert [row["value"] for row in rows] == [b"%d" % value for value in range(6)]
 
 
-def test_a_handler_that_stops_the_application_is_asked_in_the_turn_of_each_record(tmp_path: Path) -> None:
+def test_an_exception_handler_is_called_in_record_order(tmp_path: Path) -> None:
     called: list[int] = []
 
     def picky(value: int) -> str:

@@ -109,7 +109,7 @@ BUILDS = {
 
 @pytest.mark.parametrize("cold", [False, True], ids=["warm", "cold"])
 @pytest.mark.parametrize("kind", BUILDS)
-def test_batches_stop_when_all_is_closed_and_go_on_with_new_records(
+def test_ticks_stop_when_all_windows_are_closed_and_resume_with_new_records(
     kind: str, cold: bool, tmp_path: Path, log: Log, clock: Clock
 ) -> None:
     with InProcessRun(make(tmp_path, BUILDS[kind]), cold=cold, ticks=True, clock=clock) as run:
@@ -125,7 +125,7 @@ def test_batches_stop_when_all_is_closed_and_go_on_with_new_records(
 
 
 @pytest.mark.parametrize("kind", ["tumbling", "session", "updated"])
-def test_a_record_is_late_that_comes_after_so_long_though_nothing_was_waited_for(
+def test_a_record_after_an_idle_period_is_late_even_if_no_window_was_open(
     kind: str, tmp_path: Path, log: Log, clock: Clock
 ) -> None:
     """As it would be if batches had gone on."""
@@ -150,7 +150,9 @@ def test_a_record_is_late_that_comes_after_so_long_though_nothing_was_waited_for
         assert count(log) == before + 1
 
 
-def test_who_was_not_there_does_not_know_that_it_was_quiet(tmp_path: Path, log: Log, clock: Clock) -> None:
+def test_time_in_which_the_application_was_stopped_or_paused_is_not_idle_time(
+    tmp_path: Path, log: Log, clock: Clock
+) -> None:
     """What came while the application was stopped or paused is not late for that."""
     app = make(tmp_path, BUILDS["tumbling"])
     with InProcessRun(app, ticks=True, clock=clock) as run:
@@ -192,7 +194,9 @@ def late(run: InProcessRun) -> int:
 
 
 @pytest.mark.parametrize("change", ["none", "a global table", "a migration"])
-def test_it_is_not_quiet_while_other_topics_are_read_first(change: str, tmp_path: Path, log: Log, clock: Clock) -> None:
+def test_the_stream_is_not_idle_while_other_topics_are_read_first(
+    change: str, tmp_path: Path, log: Log, clock: Clock
+) -> None:
     """Records that were there all the time would be late."""
     log.produce("other", [ProducerRecord(b"x", b"row", 0)])
     with InProcessRun(windows(tmp_path), ticks=True, clock=clock) as run:
@@ -210,7 +214,7 @@ def test_it_is_not_quiet_while_other_topics_are_read_first(change: str, tmp_path
 
 
 @pytest.mark.parametrize("records", [1_000, 10])
-def test_it_is_not_quiet_while_there_is_a_backlog(records: int, tmp_path: Path, log: Log, clock: Clock) -> None:
+def test_the_stream_is_not_idle_while_there_is_a_backlog(records: int, tmp_path: Path, log: Log, clock: Clock) -> None:
     """A task whose records come at the end of it must not think so, however long that takes."""
     keys = [f"k{n}".encode() for n in range(20)]
     with InProcessRun(windows(tmp_path, tasks=2), ticks=True, clock=clock) as run:
@@ -234,7 +238,7 @@ class Ticking(Processor[str, str, str, str]):
         pass
 
 
-def test_punctuators_of_users_go_on(tmp_path: Path, log: Log, clock: Clock) -> None:
+def test_user_punctuators_fire_without_records(tmp_path: Path, log: Log, clock: Clock) -> None:
     with InProcessRun(
         make(tmp_path, lambda _app, stream: stream.process(Ticking, key=str, value=str)), ticks=True, clock=clock
     ) as run:
@@ -243,9 +247,7 @@ def test_punctuators_of_users_go_on(tmp_path: Path, log: Log, clock: Clock) -> N
         assert count(log) == 30
 
 
-def test_a_batch_without_records_reads_nothing_again(
-    tmp_path: Path, log: Log, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tick_reads_no_record_again(tmp_path: Path, log: Log, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if the batch before was the first one of a topic."""
     monkeypatch.setattr("millstream.runtime.batches.planner._REFRESH", 0)
     app = App("idle", config={"state.dir": str(tmp_path), "status": "none"})

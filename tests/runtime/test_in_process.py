@@ -128,11 +128,11 @@ def test_a_second_instance_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_input_topic_is_named_with_the_line_that_reads_it(tmp_path: Path) -> None:
-    with pytest.raises(UnknownTopicError, match=r"test_local\.py:\d+: there is no topic 'orders'"):
+    with pytest.raises(UnknownTopicError, match=r"test_in_process\.py:\d+: there is no topic 'orders'"):
         InProcessRun(topology(tmp_path))
 
 
-def test_a_changed_topology_goes_on_if_it_can(tmp_path: Path) -> None:
+def test_a_compatible_topology_continues(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
     with InProcessRun(topology(tmp_path)) as run:
@@ -145,7 +145,7 @@ def test_a_changed_topology_goes_on_if_it_can(tmp_path: Path) -> None:
     assert len(everything(log)["words"][b"a"]) == 301
 
 
-def test_an_incompatible_topology_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
+def test_an_incompatible_topology_is_refused_before_anything_is_changed(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
     with InProcessRun(topology(tmp_path)) as run:
@@ -165,7 +165,7 @@ def test_another_number_of_tasks_is_refused(tmp_path: Path) -> None:
         InProcessRun(topology(tmp_path, num_tasks=4))
 
 
-def test_a_lost_checkpoint_is_noticed(tmp_path: Path) -> None:
+def test_a_lost_checkpoint_is_refused(tmp_path: Path) -> None:
     fill(open_log(tmp_path))
     with InProcessRun(topology(tmp_path)) as run:
         run.run()
@@ -174,7 +174,7 @@ def test_a_lost_checkpoint_is_noticed(tmp_path: Path) -> None:
         InProcessRun(topology(tmp_path))
 
 
-def test_reset_begins_anew(tmp_path: Path, expected: dict[str, Any]) -> None:
+def test_after_a_reset_the_application_starts_from_its_input(tmp_path: Path, expected: dict[str, Any]) -> None:
     log = open_log(tmp_path)
     fill(log)
     with InProcessRun(topology(tmp_path)) as run:
@@ -214,7 +214,7 @@ def test_reset_to_a_time_or_an_offset_reads_from_there(tmp_path: Path, where: di
     assert [row["value"] for row in again] == [b"%d" % n for n in range(first, 10)]
 
 
-def test_reset_leaves_an_application_alone_whose_name_begins_alike(tmp_path: Path) -> None:
+def test_reset_does_not_touch_an_application_whose_id_has_the_same_prefix(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.create_topic("in")
     log.produce("in", [ProducerRecord(b"k", b"v", 1)])
@@ -227,13 +227,13 @@ def test_reset_leaves_an_application_alone_whose_name_begins_alike(tmp_path: Pat
     assert [topic.name for topic in log.topics() if topic.internal] == ["shop-eu-counts-changelog"]
 
 
-def test_reset_of_an_unknown_application_says_so(tmp_path: Path) -> None:
+def test_reset_of_an_unknown_application_is_refused(tmp_path: Path) -> None:
     open_log(tmp_path)
     with pytest.raises(SetupError, match="there is no application 'nobody'"):
         reset("nobody", state_dir=str(tmp_path))
 
 
-def test_migrate_rebuilds_named_stores_and_goes_on(tmp_path: Path) -> None:
+def test_migrate_rebuilds_named_stores_and_continues(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
     with InProcessRun(topology(tmp_path), records=200) as run:
@@ -259,7 +259,7 @@ def test_migrate_rebuilds_named_stores_and_goes_on(tmp_path: Path) -> None:
     assert before == {t: {k: v[: len(before[t][k])] for k, v in found[t].items() if k in before[t]} for t in found}
 
 
-def test_migrate_refuses_while_records_wait(tmp_path: Path) -> None:
+def test_migrate_is_refused_while_records_wait(tmp_path: Path) -> None:
     fill(open_log(tmp_path))
     with InProcessRun(topology(tmp_path), records=50) as run:
         run.batch()
@@ -268,7 +268,7 @@ def test_migrate_refuses_while_records_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("records", [50, 1000])
-def test_what_tasks_pass_on_comes_in_the_order_of_time(tmp_path: Path, records: int) -> None:
+def test_records_of_repartition_topics_are_in_the_order_of_time(tmp_path: Path, records: int) -> None:
     """A window behind a second exchange gets records of several tasks: however many at once, none of them is late."""
     log = open_log(tmp_path)
     log.create_topic("in", 2)
@@ -355,7 +355,7 @@ class Plain(Serde[str]):
         return None if data is None else data.decode()
 
 
-def test_any_serde_will_do_for_a_named_store(tmp_path: Path) -> None:
+def test_a_named_store_may_have_any_serde(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.create_topic("in")
     log.produce("in", [ProducerRecord(b"k", b"v", 1)])
@@ -366,7 +366,7 @@ def test_any_serde_will_do_for_a_named_store(tmp_path: Path) -> None:
     assert app.store("rows").get("k") == "v"
 
 
-def test_inputs_whose_times_differ_are_read_in_batches_of_about_the_size_wanted(tmp_path: Path) -> None:
+def test_inputs_of_different_times_are_read_in_batches_of_about_the_configured_size(tmp_path: Path) -> None:
     """However small the blocks are: the time of each record is known then."""
     log = open_log(tmp_path)
     dice = random.Random(7)
@@ -446,7 +446,7 @@ def test_records_whose_own_times_differ_do_not_pile_up_in_the_state(tmp_path: Pa
     assert {app.store("counts").get(f"k{n}") for n in range(60)} == {40}
 
 
-def test_a_checkpoint_that_is_older_than_the_results_is_noticed(tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_older_than_the_results_is_refused(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
     with InProcessRun(topology(tmp_path)) as run:
@@ -464,9 +464,7 @@ def test_a_checkpoint_that_is_older_than_the_results_is_noticed(tmp_path: Path) 
     ("partitions", "policy", "what"),
     [(3, "compact", "3 partitions, and must have 1"), (1, "delete", "cleanup.policy delete, and must have compact")],
 )
-def test_internal_topics_that_are_there_must_be_as_they_should(
-    tmp_path: Path, partitions: int, policy: str, what: str
-) -> None:
+def test_existing_internal_topics_must_fit(tmp_path: Path, partitions: int, policy: str, what: str) -> None:
     log = open_log(tmp_path)
     log.create_topic("in")
     log.create_topic("shop-counts-changelog", partitions, {"cleanup.policy": policy})
@@ -476,7 +474,7 @@ def test_internal_topics_that_are_there_must_be_as_they_should(
         InProcessRun(app)
 
 
-def test_a_reset_says_where_to_begin_even_if_nothing_else_may(tmp_path: Path) -> None:
+def test_a_reset_position_overrides_the_offset_reset_policy(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.create_topic("in")
     log.commit_offsets("copy", {("in", 0): 0})
@@ -523,7 +521,7 @@ def run_again(directory: Path) -> None:
         pytest.param([("a", "b", 1), ("c", "d", 1)], [("a", "c", 1), ("b", "d", 1)], id="keys and values in turn"),
     ],
 )
-def test_a_replay_that_gives_a_view_other_rows_is_noticed(tmp_path: Path, first: list[Row], second: list[Row]) -> None:
+def test_a_replay_with_other_rows_of_a_view_is_refused(tmp_path: Path, first: list[Row], second: list[Row]) -> None:
     log = open_log(tmp_path)
     log.create_topic("in")
     before = ("k", "before", 0)
@@ -545,7 +543,7 @@ def test_a_replay_that_gives_a_view_other_rows_is_noticed(tmp_path: Path, first:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_batch_that_another_version_has_published_is_compared_by_its_numbers(
+def test_a_batch_that_another_version_has_published_is_compared_by_its_counts(
     tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That one made digests in another way, and did not say how."""
@@ -579,7 +577,7 @@ def test_records_before_an_offset_can_be_deleted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["without a task", "before an exchange"])
-def test_a_function_of_the_read_stage_that_does_not_return_is_named(tmp_path: Path, where: str) -> None:
+def test_a_read_stage_function_that_does_not_return_is_named(tmp_path: Path, where: str) -> None:
     released = threading.Event()
 
     def hang(value: str) -> str:
@@ -615,7 +613,7 @@ def test_a_function_of_the_read_stage_that_does_not_return_is_named(tmp_path: Pa
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "file://localhost{}"])
-def test_a_checkpoint_given_as_a_file_url_is_a_directory_like_any_other(tmp_path: Path, form: str) -> None:
+def test_a_checkpoint_location_may_be_a_file_url(tmp_path: Path, form: str) -> None:
     """It is looked into, migrated beside, and deleted by a reset, with those that were there before."""
     log = open_log(tmp_path / "data")
     fill(log)
@@ -644,7 +642,7 @@ def test_a_checkpoint_given_as_a_file_url_is_a_directory_like_any_other(tmp_path
         assert run.run() > 0
 
 
-def test_a_checkpoint_that_was_recorded_as_a_file_url_is_found(tmp_path: Path) -> None:
+def test_a_checkpoint_recorded_as_a_file_url_is_found(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
     with InProcessRun(topology(tmp_path)) as run:
@@ -673,7 +671,7 @@ def moved(directory: Path, place: str) -> tuple[Log, dict[str, bytes]]:
 
 
 @pytest.mark.parametrize("place", ["s3a://bucket/shop", "hdfs://name-node:8020/shop", "dbfs:/shop"])
-def test_reset_refuses_where_it_cannot_delete_the_checkpoint(tmp_path: Path, place: str) -> None:
+def test_reset_is_refused_if_the_checkpoint_is_on_another_machine(tmp_path: Path, place: str) -> None:
     log, known = moved(tmp_path, place)
     topics = log.topics()
     for dry_run in (True, False):
@@ -688,7 +686,7 @@ def test_reset_refuses_where_it_cannot_delete_the_checkpoint(tmp_path: Path, pla
         assert run.run() > 0
 
 
-def test_migrate_refuses_where_it_cannot_tell_whether_there_is_a_checkpoint(tmp_path: Path) -> None:
+def test_migrate_is_refused_if_a_used_checkpoint_location_is_on_another_machine(tmp_path: Path) -> None:
     log, known = moved(tmp_path, "s3a://bucket/shop")
     config = {"checkpoint.location": "s3a://bucket/shop"}
     for dry_run in (True, False):
@@ -705,7 +703,7 @@ def test_migrate_refuses_where_it_cannot_tell_whether_there_is_a_checkpoint(tmp_
         reset("shop", state_dir=str(tmp_path))
 
 
-def test_migrate_makes_no_checkpoint_where_there_is_something(tmp_path: Path) -> None:
+def test_migrate_chooses_a_free_directory_for_the_checkpoint(tmp_path: Path) -> None:
     fill(open_log(tmp_path))
     with InProcessRun(topology(tmp_path)) as run:
         run.run()
@@ -719,7 +717,7 @@ def test_migrate_makes_no_checkpoint_where_there_is_something(tmp_path: Path) ->
         assert f"begin a new checkpoint {run.checkpoint.directory}" != step
 
 
-def test_at_most_once_is_refused_where_nobody_can_tell_which_batch_was_begun(tmp_path: Path) -> None:
+def test_at_most_once_is_refused_with_a_checkpoint_on_another_machine(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
     config = {"checkpoint.location": "s3a://bucket/shop", "processing.guarantee": "at_most_once"}
@@ -731,7 +729,7 @@ def test_at_most_once_is_refused_where_nobody_can_tell_which_batch_was_begun(tmp
 
 
 @pytest.mark.parametrize("wrong", [str(2**70), "1e300", '"noon"', "null", "-1"])
-def test_timestamps_that_no_record_can_have_are_dropped_wherever_they_are_computed(tmp_path: Path, wrong: str) -> None:
+def test_invalid_timestamps_are_dropped_in_read_stage_and_task(tmp_path: Path, wrong: str) -> None:
     with open_log(tmp_path) as log:
         log.create_topic("in")
         values = ['{"time": 5}', f'{{"time": {wrong}}}', '{"time": 7}']

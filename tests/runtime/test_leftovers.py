@@ -120,7 +120,9 @@ def test_a_copy_of_a_data_directory_has_a_checkpoint_of_its_own(
     assert run(shop()) == 0
 
 
-def test_a_relative_place_is_that_of_the_first_start(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_checkpoint_location_is_resolved_at_the_first_start(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A reset from another directory must not delete what is of that name there."""
     produce(log, "in", ("a", "x"))
     for name in ("one", "two"):
@@ -135,7 +137,7 @@ def test_a_relative_place_is_that_of_the_first_start(log: Log, tmp_path: Path, m
     assert not (tmp_path / "one" / "place").exists()
 
 
-def test_a_slash_at_the_end_of_a_place_does_not_count(log: Log, tmp_path: Path) -> None:
+def test_a_slash_at_the_end_of_a_location_is_ignored(log: Log, tmp_path: Path) -> None:
     produce(log, "in", ("a", "x"))
     place = {"checkpoint.location": f"{tmp_path}/place/"}
     run(shop(**place))
@@ -145,7 +147,7 @@ def test_a_slash_at_the_end_of_a_place_does_not_count(log: Log, tmp_path: Path) 
 # ----- tables ------------------------------------------------------------------------------------------------------
 
 
-def test_a_global_table_that_comes_back_is_read_whole(log: Log) -> None:
+def test_a_global_table_that_is_added_again_is_read_from_its_start(log: Log) -> None:
     """The topology that was without it has run the batch that was planned with it, and has given its rows up."""
     produce(log, "small", *((f"v{n}", f"row{n}") for n in range(20)))
     produce(log, "in", ("k", "v1"))
@@ -159,7 +161,7 @@ def test_a_global_table_that_comes_back_is_read_whole(log: Log) -> None:
     assert values(log, "looked-up") == [b"v1 row1", b"v2 row2", b"v3 row3"]
 
 
-def test_a_topic_that_was_a_global_table_is_read_from_its_beginning_as_a_table(log: Log) -> None:
+def test_a_former_global_table_is_read_from_its_start_as_a_table(log: Log) -> None:
     produce(log, "small", *((f"v{n}", f"row{n}") for n in range(20)))
     produce(log, "in", ("v1", "v1"))
     run(looking_up())
@@ -169,7 +171,7 @@ def test_a_topic_that_was_a_global_table_is_read_from_its_beginning_as_a_table(l
     assert looking_up(as_table=True).store("own-rows").get("v7") == "row7"
 
 
-def test_records_wait_for_others_while_a_new_global_table_is_read(log: Log) -> None:
+def test_records_stay_waiting_while_an_added_global_table_is_read(log: Log) -> None:
     """They would be joined with rows that were true long before them."""
 
     def build(*, table: bool) -> App:
@@ -191,7 +193,7 @@ def test_records_wait_for_others_while_a_new_global_table_is_read(log: Log) -> N
     assert values(log, "joined") == [b"v%d r%d" % (n, 44 + n) for n in range(5)]
 
 
-def test_a_tick_does_not_take_a_new_global_table_for_read(log: Log) -> None:
+def test_a_tick_does_not_mark_an_added_global_table_as_read(log: Log) -> None:
     produce(log, "small", *((f"v{n}", f"row{n}") for n in range(5)))
     copying = shop()
     copying.stream("small", key=str, value=str).to("copy")
@@ -219,7 +221,7 @@ def test_rows_of_a_global_table_may_be_deleted_before_any_other_record_has_come(
 
 
 @pytest.mark.parametrize("migrated", [False, True])
-def test_a_store_that_comes_back_is_empty_for_all(log: Log, migrated: bool) -> None:
+def test_a_store_that_is_added_again_is_empty_in_view_and_changelog(log: Log, migrated: bool) -> None:
     """For queries, too, and for a migration, which rebuilds it from its changelog."""
     produce(log, "in", ("a", "1"), ("a", "1"), ("j", "1"))
     run(shop(count))
@@ -270,7 +272,7 @@ def test_a_changelog_that_was_switched_off_for_a_while_is_not_used_to_rebuild(lo
     assert [shop(count).store("counts").get(key) for key in "aj"] == [2, 2]
 
 
-def test_a_changelog_is_whole_again_when_its_store_begins_anew(log: Log) -> None:
+def test_a_changelog_is_complete_again_when_its_store_begins_empty(log: Log) -> None:
     for switched_on in (True, False, True):
         produce(log, "in", ("a", "1"))
         run(counting("counts", logging=switched_on))
@@ -291,7 +293,7 @@ def test_a_changelog_is_whole_again_when_its_store_begins_anew(log: Log) -> None
     assert counting("counts").store("counts").get("a") == 7
 
 
-def test_a_store_that_has_its_first_changelog_with_a_migration_begins_empty_and_whole(log: Log) -> None:
+def test_a_store_that_gets_its_first_changelog_with_a_migration_begins_empty_and_complete(log: Log) -> None:
     produce(log, "in", ("a", "1"))
     run(counting("counts", logging=False))
     assert "the next start begins with an empty store counts" in migrate(counting("counts"))
@@ -302,7 +304,7 @@ def test_a_store_that_has_its_first_changelog_with_a_migration_begins_empty_and_
     assert counting("counts").store("counts").get("a") == 1
 
 
-def test_a_start_that_came_to_nothing_does_not_make_stores_fit(log: Log) -> None:
+def test_a_start_without_a_batch_does_not_change_the_topology_that_ran(log: Log) -> None:
     def joining_text(stream: Stream[str, str]) -> None:
         stream.group_by_key().reduce(lambda one, other: one + other, store="counts")
 
@@ -320,13 +322,13 @@ def test_a_start_that_came_to_nothing_does_not_make_stores_fit(log: Log) -> None
     assert shop(joining_text).store("counts").get("a") == "z"
 
 
-def test_nothing_stands_in_the_way_of_a_topology_before_the_first_batch(log: Log) -> None:
+def test_before_the_first_batch_any_topology_is_compatible(log: Log) -> None:
     InProcessRun(shop(count)).close()
     produce(log, "in", ("a", "x"))
     run(shop(lambda stream: stream.group_by_key().reduce(lambda one, other: one + other, store="counts")))
 
 
-def test_a_store_that_goes_while_it_is_rebuilt_is_not_missed(log: Log) -> None:
+def test_a_store_may_be_removed_while_it_is_rebuilt(log: Log) -> None:
     produce(log, "in", ("a", "1"))
     run(shop(count))
     migrate(shop(count))
@@ -334,7 +336,7 @@ def test_a_store_that_goes_while_it_is_rebuilt_is_not_missed(log: Log) -> None:
     assert shop().store("always").get("a") == 1
 
 
-def test_a_store_whose_topic_is_its_changelog_is_not_given_up_by_a_migration(log: Log) -> None:
+def test_a_migration_refuses_a_store_whose_changelog_is_its_source_topic(log: Log) -> None:
     app = shop(**{"topology.optimization": "all"})
     rows = app.table("rows", key=str, value=str, store="rows")
     app.stream("in", key=str, value=str).join(rows, lambda value, row: f"{value} {row}").to("joined", value=str)
@@ -344,7 +346,7 @@ def test_a_store_whose_topic_is_its_changelog_is_not_given_up_by_a_migration(log
         migrate(app)
 
 
-def test_records_on_their_way_stay_whatever_is_between_them_and_who_wants_them(log: Log) -> None:
+def test_unread_records_are_refused_whichever_operators_are_between_them_and_their_store(log: Log) -> None:
     def build(name: str, *, filtered: bool) -> App:
         app = shop(count)
         counts = app.stream("in", key=str, value=str).group_by_key(name="b").count(store="more", name="count-more")
@@ -367,7 +369,7 @@ def test_records_on_their_way_stay_whatever_is_between_them_and_who_wants_them(l
 # ----- batches that are run again ----------------------------------------------------------------------------------
 
 
-def test_a_batch_that_is_run_again_wants_its_own_topology(log: Log) -> None:
+def test_a_replayed_batch_needs_its_own_topology(log: Log) -> None:
     """What another one gives would be taken for a function that is not deterministic."""
     produce(log, "in", ("a", "x"))
 
@@ -384,9 +386,7 @@ def test_a_batch_that_is_run_again_wants_its_own_topology(log: Log) -> None:
     assert shop().store("always").get("a") == 1
 
 
-def test_sessions_that_end_within_a_batch_are_the_same_when_it_is_run_again(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sessions_that_end_within_a_batch_are_the_same_in_a_replay(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a task was in memory or was just loaded must not show, in changelogs either."""
 
     def build() -> App:
@@ -422,7 +422,7 @@ def prepared(app: App) -> contextlib.closing[PreparedApplication]:
     return contextlib.closing(PreparedApplication(app.topology(), app.config))
 
 
-def test_an_application_that_was_migrated_comes_to_an_end(log: Log) -> None:
+def test_a_migrated_application_catches_up(log: Log) -> None:
     """Changelogs that it was rebuilt from grow with each batch, and are not read again."""
     produce(log, "in", ("a", "1"))
     run(shop(count))
@@ -433,7 +433,7 @@ def test_an_application_that_was_migrated_comes_to_an_end(log: Log) -> None:
         assert MicroBatchExecution(application, Metrics(application), until_caught_up=True).is_caught_up()
 
 
-def test_an_application_that_was_migrated_is_rebuilt_when_it_is_to_come_to_an_end(log: Log) -> None:
+def test_a_migrated_application_is_rebuilt_with_until_caught_up(log: Log) -> None:
     produce(log, "in", ("a", "1"))
     run(shop(count))
     migrate(shop(count))
@@ -447,7 +447,7 @@ def test_an_application_that_was_migrated_is_rebuilt_when_it_is_to_come_to_an_en
     assert shop(count).store("counts").get("a") == 2
 
 
-def test_what_an_application_added_is_kept_for_it_from_its_start_on(log: Log) -> None:
+def test_records_of_an_added_topic_are_retained_from_the_start_on(log: Log) -> None:
     log.create_topic("new", config={"retention.ms": "1000"})
     produce(log, "in", ("a", "x"))
     run(shop())
@@ -462,7 +462,7 @@ def test_what_an_application_added_is_kept_for_it_from_its_start_on(log: Log) ->
     assert values(log, "copy") == [b"0", b"1", b"2"]
 
 
-def test_figures_know_nothing_of_what_is_read_no_more(log: Log) -> None:
+def test_metrics_leave_out_topics_that_are_not_read_any_more(log: Log) -> None:
     log.create_topic("old")
     app = shop(count)
     app.stream("old", key=str, value=str).to("copy")
@@ -481,7 +481,7 @@ def test_figures_know_nothing_of_what_is_read_no_more(log: Log) -> None:
         assert metrics.lag() == {"in": 0}
 
 
-def test_records_of_a_table_that_is_read_again_are_counted_as_read(log: Log) -> None:
+def test_records_of_a_global_table_that_is_read_again_count_as_read(log: Log) -> None:
     produce(log, "small", *((f"v{n}", "row") for n in range(300)))
     run(looking_up())
     migrate(looking_up())

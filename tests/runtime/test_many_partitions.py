@@ -60,7 +60,7 @@ def cost_of_three(directory: Path, partitions: int) -> dict[str, int]:
         }
 
 
-def test_partitions_that_have_nothing_new_cost_nothing(tmp_path: Path) -> None:
+def test_partitions_without_new_records_cost_nothing(tmp_path: Path) -> None:
     few, many = (cost_of_three(tmp_path / str(count), count) for count in (3, 1000))
     assert many == few
     assert few["tasks that ran"] == few["task inputs"] == len({partition_for(b"key-%d" % n, TASKS) for n in range(3)})

@@ -56,7 +56,7 @@ def test_records_are_counted_by_source_operator_and_sub_topology(tmp_path: Path)
     assert found["operators"]["windows"] == {"dropped": {"null key": 1}}
 
 
-def test_each_store_has_its_size_whether_it_can_be_queried_or_not(tmp_path: Path) -> None:
+def test_every_store_reports_its_size(tmp_path: Path) -> None:
     with InProcessRun(build(tmp_path), records=60) as run:
         found = measured(run)
     stores = found["stores"]
@@ -74,7 +74,7 @@ def test_each_store_has_its_size_whether_it_can_be_queried_or_not(tmp_path: Path
     assert found["phases"].keys() == {"spark", "read", "engine", "commit"}
 
 
-def test_records_that_need_no_task_are_counted_where_they_are_read(tmp_path: Path) -> None:
+def test_records_without_a_task_are_counted_in_the_read_stage(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         log.create_topic("in", 2)
         log.produce("in", [ProducerRecord(b"k%d" % n, b"a b", n) for n in range(COUNT)])

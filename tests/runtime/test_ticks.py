@@ -92,7 +92,7 @@ def test_without_an_idle_time_no_tick_closes_a_window(tmp_path: Path, log: Log) 
 
 
 @pytest.mark.parametrize("point", ["in-process.after-offsets:2", "in-process.after-state:2"])
-def test_a_tick_that_is_run_again_sees_the_time_that_was_recorded(tmp_path: Path, log: Log, point: str) -> None:
+def test_a_replayed_tick_sees_the_recorded_time(tmp_path: Path, log: Log, point: str) -> None:
     def child() -> None:
         arm(point)
         with InProcessRun(build(tmp_path), ticks=True) as local:

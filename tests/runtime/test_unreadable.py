@@ -90,7 +90,7 @@ def test_the_error_names_topic_partition_and_offset(tmp_path: Path, build: Calla
         run.run()
 
 
-def test_a_handler_of_the_user_is_asked(tmp_path: Path) -> None:
+def test_a_user_exception_handler_is_called(tmp_path: Path) -> None:
     fill(tmp_path)
     asked: list[tuple[Any, ...]] = []
 
@@ -122,7 +122,7 @@ class _Forwarding(Processor[Any, Any, Any, Any]):
         ("timestamp", 1.5, r"forward: 1.5 \(float\) is not a timestamp"),
     ],
 )
-def test_what_a_processor_forwards_is_checked(field: str, given: Any, message: str) -> None:
+def test_records_that_a_processor_forwards_are_checked(field: str, given: Any, message: str) -> None:
     app = App("app")
     app.stream("in", value=str).process(type("Given", (_Forwarding,), {"given": given})).to("out", value=str)
     with TestDriver(app) as driver, pytest.raises(RunError, match=message):

@@ -107,7 +107,7 @@ def damage_view(connection: sqlite3.Connection, damage: str) -> str:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_view_is_an_error_and_made_anew_at_the_start(
+def test_a_damaged_view_is_an_error_and_rebuilt_at_the_start(
     damage: str, directory: Path, original: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with behind_its_back(directory) as connection:
@@ -175,7 +175,7 @@ def test_the_list_of_stores_is_checked(directory: Path) -> None:
             topology(directory).store("counts")
 
 
-def test_the_command_line_says_what_is_damaged_and_what_to_do(directory: Path) -> None:
+def test_the_command_line_names_damaged_views_and_the_remedy(directory: Path) -> None:
     with behind_its_back(directory) as connection:
         damage_view(connection, "a value")
     run = run_in(directory)
@@ -186,7 +186,7 @@ def test_the_command_line_says_what_is_damaged_and_what_to_do(directory: Path) -
     assert run("stores", "scan", "app", "counts").code == 1
 
 
-def test_a_view_that_was_made_by_half_is_not_taken_for_whole(directory: Path) -> None:
+def test_a_view_whose_rebuild_was_interrupted_is_rebuilt(directory: Path) -> None:
     with behind_its_back(directory) as connection:
         damage_view(connection, "a row")
         assert begin_rebuild(connection, find_damaged(connection, "app")) == ["counts"]
@@ -198,7 +198,7 @@ def test_a_view_that_was_made_by_half_is_not_taken_for_whole(directory: Path) ->
     assert list(topology(directory).store("counts").all()) == [("key 7", 3)]
 
 
-def test_pages_of_zeros_give_right_answers_or_errors_also_after_a_start(
+def test_pages_of_zeros_give_correct_rows_or_errors_also_after_a_start(
     original: tuple[Path, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A page that SQLite cannot read takes the rows of a view with it, and the view is made anew all the same."""

@@ -119,7 +119,7 @@ def test_a_word_count(tmp_path: Path, log: Log, capfd: pytest.CaptureFixture[str
     assert handle.store("counts").get("be") == 200  # from the data, whoever asks
 
 
-def test_no_batch_of_a_backlog_has_more_records_than_it_may(tmp_path: Path, log: Log) -> None:
+def test_no_batch_of_a_backlog_exceeds_the_limit(tmp_path: Path, log: Log) -> None:
     count, most, times = 1_500, 600, 2
     log.create_topic("in", 2)
     log.produce("in", [ProducerRecord(b"k%d" % (n % 9), b"v", n) for n in range(count)])
@@ -187,7 +187,7 @@ class Ticking(Processor[str, str, str, str]):
         pass
 
 
-def test_the_wall_clock_goes_on_without_records(tmp_path: Path, log: Log) -> None:
+def test_wall_clock_punctuators_fire_without_records(tmp_path: Path, log: Log) -> None:
     log.create_topic("in")
     app = make(tmp_path, "ticking")
     app.stream("in", value=str).process(Ticking, key=str, value=str).to("out")
@@ -197,7 +197,7 @@ def test_the_wall_clock_goes_on_without_records(tmp_path: Path, log: Log) -> Non
     assert times == sorted(set(times))
 
 
-def test_global_tables_are_read_first_and_everywhere(tmp_path: Path, log: Log) -> None:
+def test_global_tables_are_read_first_in_every_task(tmp_path: Path, log: Log) -> None:
     log.create_topic("orders", 4)
     log.create_topic("products")
     log.produce("products", [ProducerRecord(b"p%d" % n, b"name %d" % n, n) for n in range(50)])
@@ -211,7 +211,7 @@ def test_global_tables_are_read_first_and_everywhere(tmp_path: Path, log: Log) -
     assert handle.store("products").get("p7") == "name 7"
 
 
-def test_topics_that_come_later_are_read_by_pattern(tmp_path: Path, log: Log) -> None:
+def test_topics_that_match_a_pattern_later_are_read(tmp_path: Path, log: Log) -> None:
     log.create_topic("log-a")
     log.produce("log-a", [ProducerRecord(b"k", b"1")])
     app = make(tmp_path, "pattern")
@@ -251,7 +251,7 @@ def test_a_function_that_never_returns_is_named(tmp_path: Path, log: Log, where:
 
 
 @pytest.mark.parametrize("where", ["in a task", "where records are read"])
-def test_a_function_that_ends_its_process_is_named_and_what_is_run_again_is_told(
+def test_a_function_that_ends_its_process_is_named_and_retries_are_reported(
     tmp_path: Path, log: Log, where: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     log.create_topic("in")
@@ -313,7 +313,7 @@ TWO = """
 """
 
 
-def test_two_applications_that_start_at_once_and_end_with_java(tmp_path: Path, log: Log) -> None:
+def test_two_applications_start_at_the_same_time_and_end_with_java(tmp_path: Path, log: Log) -> None:
     """What the program writes to stderr while Spark starts is seen; what PySpark writes when Java ends is not."""
     log.create_topic("in")
     log.produce("in", [ProducerRecord(b"k", b"1")])
@@ -475,9 +475,7 @@ SLOW = """
 
 
 @pytest.mark.parametrize("where", ["task", "read stage"])
-def test_ctrl_c_in_the_middle_of_a_long_batch_gives_it_up(
-    tmp_path: Path, log: Log, where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_abandons_a_long_batch(tmp_path: Path, log: Log, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     log.create_topic("in")
     log.produce("in", [ProducerRecord(b"k", b"first", 1)])
     path = tmp_path / "slow.py"
@@ -542,7 +540,7 @@ def test_errors_of_the_start_are_raised_at_once(tmp_path: Path) -> None:
         app.start()
 
 
-def test_a_function_may_have_megabytes_with_it(tmp_path: Path, log: Log) -> None:
+def test_a_function_may_refer_to_megabytes_of_data(tmp_path: Path, log: Log) -> None:
     log.create_topic("in", 1)
     log.produce("in", [ProducerRecord(b"k", b"7")])
     model = os.urandom(3_000_000)
@@ -568,7 +566,7 @@ def test_rocksdb_does_not_write_to_the_log_while_java_ends(tmp_path: Path, log: 
         assert logs.getLogger(name).isErrorEnabled()
 
 
-def test_what_spark_loses_is_started_again(tmp_path: Path, log: Log) -> None:
+def test_a_lost_query_is_restarted(tmp_path: Path, log: Log) -> None:
     log.create_topic("in", 1)
     place = tmp_path / "a place"
     app = make(tmp_path, "again", **{"restart.backoff.ms": 10, "checkpoint.location": f"file://{place}"})
@@ -589,7 +587,7 @@ def test_what_spark_loses_is_started_again(tmp_path: Path, log: Log) -> None:
     assert states == [*[State.STARTING, State.RUNNING] * 3, State.PENDING_SHUTDOWN, State.NOT_RUNNING]
 
 
-def test_where_sparks_log_is_is_said_when_spark_stops_the_query(tmp_path: Path, log: Log) -> None:
+def test_the_hint_names_the_log_of_spark_when_spark_stops_the_query(tmp_path: Path, log: Log) -> None:
     log.create_topic("in", 1)
     app = make(tmp_path, "stopped", **{"restart.max.attempts": 0})
     app.stream("in", value=str).to("out")
@@ -613,7 +611,7 @@ def _kill_own(word: str) -> None:
                 os.kill(process.pid, signal.SIGKILL)
 
 
-def test_a_block_tells_of_an_application_that_failed_in_it(tmp_path: Path, log: Log) -> None:
+def test_a_with_block_raises_the_failure_of_its_application(tmp_path: Path, log: Log) -> None:
     log.create_topic("in", 1)
     log.produce("in", [ProducerRecord(b"k", b"v")])
     app = make(tmp_path, "hidden")
@@ -627,7 +625,7 @@ def test_a_block_tells_of_an_application_that_failed_in_it(tmp_path: Path, log: 
         block()
 
 
-def test_an_application_that_was_tried_in_the_driver_can_be_started(tmp_path: Path, log: Log) -> None:
+def test_an_application_can_be_started_after_a_test_driver_ran_it(tmp_path: Path, log: Log) -> None:
     @dataclass
     class Reading:  # one that goes along by value, as those of a script do
         temperature: float
@@ -642,7 +640,7 @@ def test_an_application_that_was_tried_in_the_driver_can_be_started(tmp_path: Pa
     assert values(log, "out") == [b'{"temperature":2.5}']
 
 
-def test_an_application_that_needs_state_for_the_first_time_goes_on_when_it_was_migrated(
+def test_an_application_that_needs_state_for_the_first_time_continues_after_a_migration(
     tmp_path: Path, log: Log
 ) -> None:
     """Spark refuses a checkpoint of a query without a stateful operator: it must not come to that.

@@ -178,7 +178,7 @@ def run(spark: SparkSession, directory: Path, processor: StatefulProcessor, step
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("pipelined", [True, False])
-def test_every_value_is_what_was_put_last(spark: SparkSession, tmp_path: Path, pipelined: bool) -> None:
+def test_a_get_returns_the_last_put(spark: SparkSession, tmp_path: Path, pipelined: bool) -> None:
     steps = ["empty", "fill", "check", "delete", "check_deleted"]
 
     empty, filled, checked, deleted, left = run(spark, tmp_path, Scenario(pipelined), steps)
@@ -273,7 +273,7 @@ def test_all_requests_are_sent_before_the_first_answer(server: StartServer) -> N
     assert [key_of(n) in row for n, row in enumerate(asked)] == [True] * 100
 
 
-def test_large_requests_do_not_wait_for_ever_for_large_answers(server: StartServer) -> None:
+def test_large_requests_and_large_answers_do_not_deadlock(server: StartServer) -> None:
     def serve(end: Server) -> None:
         for _ in range(30):
             end.request()
@@ -282,7 +282,7 @@ def test_large_requests_do_not_wait_for_ever_for_large_answers(server: StartServ
     server(serve).map().put_many((key_of(number), megabyte()) for number in range(30))
 
 
-def test_a_refused_call_ends_the_connection_though_nobody_reads_the_rest(server: StartServer) -> None:
+def test_a_refused_call_ends_the_connection_with_answers_unread(server: StartServer) -> None:
     def serve(end: Server) -> None:
         end.request()
         end.answer()
@@ -306,7 +306,7 @@ def test_a_closed_connection_is_an_error(server: StartServer) -> None:
         server(serve).map().delete_many([b"a", b"b"])
 
 
-def test_what_makes_the_entries_may_use_the_map(server: StartServer) -> None:
+def test_a_generator_of_entries_may_use_the_map(server: StartServer) -> None:
     asked: list[str | None] = []
 
     def serve(end: Server) -> None:
@@ -321,7 +321,7 @@ def test_what_makes_the_entries_may_use_the_map(server: StartServer) -> None:
     assert asked == ["getValue", "getValue", "updateValue", "updateValue"]
 
 
-def test_nothing_is_sent_of_entries_that_cannot_be_made(server: StartServer) -> None:
+def test_no_entry_is_sent_if_their_generator_fails(server: StartServer) -> None:
     def entries() -> Iterator[tuple[bytes, bytes]]:
         yield b"k", megabyte()
         raise LookupError

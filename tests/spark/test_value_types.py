@@ -11,7 +11,7 @@ from tests.runtime.value_types import PLACES, expected, letters, run_kinds
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
-def test_values_of_every_kind_are_on_spark_what_they_are_in_the_driver(tmp_path: Path) -> None:
+def test_values_of_every_kind_are_the_same_on_spark_as_in_the_driver(tmp_path: Path) -> None:
     results = run_kinds(tmp_path, "driver", "spark")
     for place in PLACES:
         for name, kind in KINDS.items():

@@ -47,7 +47,7 @@ def fail_with(error: Exception) -> Any:
         (KeyError("x"), RunError, "the application stopped: KeyError: 'x'"),
     ],
 )
-def test_an_application_that_cannot_start_goes_by_pending_error_to_error(
+def test_a_failed_start_ends_in_error_by_pending_error(
     app: App, monkeypatch: pytest.MonkeyPatch, raised: Exception, told: type[Exception], message: str
 ) -> None:
     monkeypatch.setattr(micro_batch, "open_session", fail_with(raised))
@@ -65,7 +65,7 @@ def test_an_application_that_cannot_start_goes_by_pending_error_to_error(
     assert handle.state is State.ERROR
 
 
-def test_a_listener_may_be_given_to_run(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_takes_a_listener(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(micro_batch, "open_session", fail_with(SetupError("there is no cluster")))
     states: list[State] = []
     with pytest.raises(SetupError):

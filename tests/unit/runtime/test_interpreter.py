@@ -30,7 +30,7 @@ except Exception as error:
 """
 
 
-def test_a_python_that_was_told_where_the_packages_of_a_virtual_environment_are(tmp_path: Path) -> None:
+def test_a_python_with_packages_of_another_virtual_environment_is_refused(tmp_path: Path) -> None:
     """As IPython does if it is started outside of the one that is active."""
     venv.create(tmp_path / "outside", with_pip=False, symlinks=True)
     python = tmp_path / "outside" / "bin" / "python"
@@ -69,7 +69,7 @@ def test_the_running_python_and_workers_elsewhere_are_accepted(monkeypatch: pyte
         ),
     ],
 )
-def test_another_python_that_does_not_fit(
+def test_another_python_that_does_not_fit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, said: str
 ) -> None:
     python = tmp_path / "python"
@@ -85,7 +85,7 @@ def test_another_python_that_does_not_fit(
     assert "PYSPARK_PYTHON" in caught.value.hint
 
 
-def test_the_python_of_an_active_session(tmp_path: Path) -> None:
+def test_the_python_of_an_active_session_is_checked(tmp_path: Path) -> None:
     venv.create(tmp_path / "other", with_pip=False, symlinks=True)
     other: Any = SimpleNamespace(master="local[2]", pythonExec=str(tmp_path / "other" / "bin" / "python"))
     with pytest.raises(

@@ -52,12 +52,12 @@ def make(path: Path, text: str) -> None:
 INSTALL = "  hint: install Java 17 or later: sudo apt-get install openjdk-17-jre-headless"
 
 
-def test_no_java(tmp_path: Path) -> None:
+def test_a_missing_java_is_an_error_with_an_install_command(tmp_path: Path) -> None:
     said = start(tmp_path)
     assert said == ["setup", "Spark needs Java 17 or later, and there is none on the PATH", INSTALL]
 
 
-def test_no_java_where_java_home_says(tmp_path: Path) -> None:
+def test_a_java_home_without_java_is_an_error(tmp_path: Path) -> None:
     home = tmp_path / "gone"
     said = start(tmp_path, JAVA_HOME=str(home))
     assert said == ["setup", f"Spark needs Java 17 or later, and there is none in JAVA_HOME ({home})", INSTALL]
@@ -66,14 +66,14 @@ def test_no_java_where_java_home_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "number"), [("11.0.2", "11"), ("1.8.0_292", "8"), ("16", "16")])
-def test_a_java_that_is_too_old(tmp_path: Path, version: str, number: str) -> None:
+def test_a_java_that_is_too_old_is_refused(tmp_path: Path, version: str, number: str) -> None:
     java = tmp_path / "programs" / "java"
     make(java, f"echo 'openjdk version \"{version}\" 2019-01-15' >&2")
     said = start(tmp_path)
     assert said == ["setup", f"Spark needs Java 17 or later, and {java} is version {number}", INSTALL]
 
 
-def test_where_spark_runs_already_nobody_asks_for_java(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_is_not_checked_if_spark_runs_already(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     active = SimpleNamespace(master="local", pythonExec=sys.executable)

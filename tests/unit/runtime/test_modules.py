@@ -104,7 +104,7 @@ def test_a_module_whose_import_has_not_ended_is_not_imported_elsewhere(project: 
     assert received(project.pack("import pipeline")) == ["True"]
 
 
-def test_modules_that_were_edited_are_imported_anew_with_all_that_use_them(project: Project) -> None:
+def test_edited_modules_are_imported_again_with_all_modules_that_use_them(project: Project) -> None:
     project.write("rates", "RATE = 1")
     project.write("convert", "from rates import RATE\ndef convert(): return RATE")
     script = "import convert\npack(convert.convert)"
@@ -114,7 +114,7 @@ def test_modules_that_were_edited_are_imported_anew_with_all_that_use_them(proje
     assert received(first, second, first) == ["1", "2", "1"]
 
 
-def test_what_is_sent_is_what_the_driver_has_imported_even_if_it_was_edited_since(project: Project) -> None:
+def test_the_imported_source_is_sent_even_if_the_file_was_edited_since(project: Project) -> None:
     project.write("rates", "def rate(): return 1")
     path = project.pack(
         """

@@ -30,7 +30,7 @@ def test_batches_shrink_when_they_take_too_long_and_grow_when_they_are_quick() -
     assert pacing.records == 100
 
 
-def test_a_small_batch_tells_nothing_about_the_right_size() -> None:
+def test_a_small_batch_does_not_change_the_limit() -> None:
     pacing = Pacing(target_ms=500, least=100, most=50_000)
     before = pacing.records
     pacing.learn(3, 0.3, 0.01)
@@ -39,7 +39,7 @@ def test_a_small_batch_tells_nothing_about_the_right_size() -> None:
 
 @pytest.mark.parametrize("measured", [0.3, 0.6, 1.0])
 @pytest.mark.parametrize(("fixed", "seconds"), [(0.1, 0.5), (0.4, 1.2), (2.0, 6.0)])
-def test_what_a_batch_takes_whatever_it_has_to_do_is_not_taken_for_its_records(
+def test_the_fixed_cost_of_a_batch_is_not_attributed_to_its_records(
     fixed: float, seconds: float, measured: float
 ) -> None:
     """However much of the work is measured as such."""
@@ -51,14 +51,14 @@ def test_what_a_batch_takes_whatever_it_has_to_do_is_not_taken_for_its_records(
     assert fixed + pacing.records * per_record == pytest.approx(seconds, rel=0.15)
 
 
-def test_batches_stay_large_if_all_of_them_begin_to_take_longer() -> None:
+def test_batches_stay_large_if_the_fixed_cost_rises() -> None:
     pacing = Pacing(target_ms=500, least=100, most=1_000_000)
     for fixed in (*[0.2] * 10, *[2.0] * 40):
         pacing.learn(pacing.records, fixed + pacing.records * 20e-6, pacing.records * 15e-6)
     assert 2.0 + pacing.records * 20e-6 == pytest.approx(6.0, rel=0.2)
 
 
-def test_batches_are_not_small_while_java_is_new() -> None:
+def test_batches_are_not_small_while_the_jvm_warms_up() -> None:
     pacing = Pacing(target_ms=500, least=100, most=1_000_000)
     for fixed in (4.0, 2.0, 1.5, 1.0, 0.5, 0.4, 0.3, *[0.2] * 20):
         pacing.learn(pacing.records, fixed + pacing.records * 20e-6, pacing.records * 20e-6)
@@ -75,7 +75,7 @@ def test_batches_are_longer_while_there_is_a_backlog(unread: int, seconds: float
     assert 0.1 + pacing.records * 20e-6 == pytest.approx(seconds, rel=0.15)
 
 
-def test_large_records_make_batches_of_few() -> None:
+def test_the_limit_in_bytes_reduces_the_number_of_large_records() -> None:
     pacing = Pacing(target_ms=500, least=1_000, most=500_000, most_bytes=64_000_000, each=100_000)
     assert pacing.records == 640  # even fewer than there should be at least
     for _ in range(20):
@@ -91,7 +91,7 @@ def test_large_records_make_batches_of_few() -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 24, 48])
-def test_slots_deal_tasks_evenly_to_the_partitions_of_spark(partitions: int) -> None:
+def test_slots_distribute_tasks_evenly_to_the_partitions_of_spark(partitions: int) -> None:
     assert [spark_hash(slot) % partitions for slot in slots(48)] == [task % partitions for task in range(48)]
 
 
@@ -101,7 +101,7 @@ def test_more_tasks_than_the_modulus_have_slots_of_their_own() -> None:
     assert spark_hash(found[2881]) % 2880 == 1
 
 
-def test_a_state_that_cannot_follow_is_ignored() -> None:
+def test_an_invalid_state_transition_is_ignored() -> None:
     life = Lifecycle()
     seen: list[tuple[State, State]] = []
     life.listen(lambda new, old: seen.append((new, old)))
@@ -115,7 +115,7 @@ def test_a_state_that_cannot_follow_is_ignored() -> None:
     assert [new for new, _ in seen] == [State.STARTING, State.RUNNING, State.PENDING_SHUTDOWN, State.NOT_RUNNING]
 
 
-def test_listeners_are_told_in_order_whichever_thread_changes_the_state() -> None:
+def test_listeners_are_called_in_order_whichever_thread_changes_the_state() -> None:
     life = Lifecycle()
     seen: list[State] = []
     others: list[threading.Thread] = []
@@ -134,7 +134,7 @@ def test_listeners_are_told_in_order_whichever_thread_changes_the_state() -> Non
     assert seen == [State.STARTING, State.PENDING_SHUTDOWN, State.NOT_RUNNING]
 
 
-def test_a_listener_that_fails_keeps_nobody_from_going_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_listener_does_not_stop_the_others(capsys: pytest.CaptureFixture[str]) -> None:
     life = Lifecycle()
     seen: list[State] = []
     life.listen(lambda _new, _old: fail())
@@ -148,7 +148,7 @@ def test_a_listener_that_fails_keeps_nobody_from_going_on(capsys: pytest.Capture
     assert "TimeoutError: the step's own" in said
 
 
-def test_orders_reach_the_planner(tmp_path: Path) -> None:
+def test_settings_reach_the_planner(tmp_path: Path) -> None:
     driver, planner = Control(tmp_path / "control"), Control(tmp_path / "control")
     driver.write(PlannerSettings(5, until={"a": [1, 2]}))
     assert planner.read() == PlannerSettings(5, until={"a": [1, 2]})
@@ -156,7 +156,7 @@ def test_orders_reach_the_planner(tmp_path: Path) -> None:
     assert planner.read() == PlannerSettings(7, paused=True, due=12)
 
 
-def test_what_is_printed_and_logged_is_collected() -> None:
+def test_printed_and_logged_lines_are_collected() -> None:
     lines: list[str] = []
     with capture_output(lines):
         print("one\ntwo")
@@ -188,7 +188,7 @@ def fail() -> None:
     raise TimeoutError("the step's own")
 
 
-def test_the_driver_hears_what_workers_say_once_and_whole(tmp_path: Path) -> None:
+def test_the_driver_reads_each_reported_retry_once_and_complete(tmp_path: Path) -> None:
     driver, worker = Control(tmp_path / "control.json"), Control(tmp_path / "control.json")
     assert driver.read_retries() == []
     worker.report_retry("task 0: its process ended")

@@ -217,7 +217,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_classes_of_a_script_are_in_another_process_what_they_are_in_the_script(
+def test_classes_of_a_script_behave_the_same_in_another_process(
     outcomes: tuple[dict[str, str], dict[str, str]], name: str
 ) -> None:
     here, there = outcomes
@@ -234,7 +234,7 @@ FAILING = {
 }
 
 
-def test_checks_fail_only_where_they_are_meant_to(outcomes: tuple[dict[str, str], dict[str, str]]) -> None:
+def test_checks_fail_only_where_expected(outcomes: tuple[dict[str, str], dict[str, str]]) -> None:
     failed = {name for name, outcome in outcomes[0].items() if re.match(r"\w+Error: ", outcome)}
     assert failed == FAILING
     assert set(outcomes[0]) == set(NAMES)

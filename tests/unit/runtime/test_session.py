@@ -42,7 +42,7 @@ def session(master: str, executors: Executors | None = None, parallelism: int = 
     return SimpleNamespace(sparkContext=context)
 
 
-def test_an_executor_has_as_many_cores_as_it_was_told_to_have() -> None:
+def test_an_executor_has_the_configured_cores() -> None:
     assert executor_cores(session("spark://somewhere:7077", spark_executor_cores="3")) == 3
     assert executor_cores(session("yarn", spark_executor_cores="5")) == 5
 
@@ -52,11 +52,11 @@ def test_in_one_process_there_is_one_executor() -> None:
 
 
 @pytest.mark.parametrize("master", ["yarn", "k8s://https://somewhere:443"])
-def test_where_executors_have_one_core_unless_told_so_it_is(master: str) -> None:
+def test_yarn_and_kubernetes_executors_have_one_core_by_default(master: str) -> None:
     assert executor_cores(session(master, parallelism=12)) == 1
 
 
-def test_a_standalone_executor_that_was_not_told_has_the_cores_of_its_worker() -> None:
+def test_a_standalone_executor_has_the_cores_of_its_worker_by_default() -> None:
     assert executor_cores(session("spark://somewhere:7077", Executors([8]), parallelism=8)) == 8
     assert executor_cores(session("spark://somewhere:7077", Executors([4, 16]), parallelism=20)) == 16
 
@@ -65,7 +65,7 @@ def test_the_first_executor_is_waited_for() -> None:
     assert executor_cores(session("spark://somewhere:7077", Executors([], [], [4]))) == 4
 
 
-def test_a_cluster_without_executors_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_for_the_first_executor_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_EXECUTOR_SECONDS", 0.05)
     assert executor_cores(session("spark://somewhere:7077", Executors([]), parallelism=2)) == 2
 
@@ -88,7 +88,7 @@ def test_an_active_session_with_speculation_is_refused(
     assert not settings
 
 
-def test_what_killed_processes_left_is_removed_and_what_live_ones_have_is_not(tmp_path: Path) -> None:
+def test_directories_of_ended_processes_are_removed_and_those_of_live_ones_kept(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     for process, owner in {gone.pid: owner_record(os.getpid()), os.getppid(): owner_record(os.getppid())}.items():

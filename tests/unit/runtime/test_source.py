@@ -46,7 +46,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MillstreamReader:
     return MillstreamReader(Settings(parcel, str(tmp_path / "control"), application.first, 2, [7], "run", 1))
 
 
-def test_a_module_that_is_missing_in_a_worker_is_told_as_a_failure_of_the_batch(reader: MillstreamReader) -> None:
+def test_a_module_that_is_missing_in_a_worker_is_a_failure_of_the_batch(reader: MillstreamReader) -> None:
     (batch,) = reader.read(Part(1, [Range("in", 0, 0, 1, more=False)], suspect=False))
     (row,) = batch.to_pylist()
     assert (row["slot"], row["kind"]) == (7, RESULT)
@@ -54,7 +54,7 @@ def test_a_module_that_is_missing_in_a_worker_is_told_as_a_failure_of_the_batch(
     check(written.failure)
 
 
-def test_a_module_that_is_missing_where_batches_are_planned_is_told_to_the_driver(
+def test_a_module_that_is_missing_in_the_planner_is_reported_to_the_driver(
     reader: MillstreamReader, tmp_path: Path
 ) -> None:
     with pytest.raises(RunError):
@@ -62,7 +62,7 @@ def test_a_module_that_is_missing_where_batches_are_planned_is_told_to_the_drive
     check(Control(tmp_path / "control").failure())
 
 
-def test_a_module_that_fails_when_it_is_imported_is_told_as_well(
+def test_a_module_that_fails_at_import_is_a_failure_of_the_batch(
     reader: MillstreamReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "lib" / f"{NAME}.py").write_text("import os\nos.environ['A_VARIABLE_OF_THE_DRIVER']\n")

@@ -71,7 +71,7 @@ def batch(run: InProcessRun, metrics: Metrics, *more: TaskResult) -> None:
     metrics.add(Progress(metrics.last_batch + 1, [*run.results, *more], 0.2, 0.05, 2))
 
 
-def test_a_notebook_is_told_of_problems_in_words_and_of_nothing_else(
+def test_a_notebook_shows_problems_only(
     run: InProcessRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
@@ -99,7 +99,7 @@ def test_a_notebook_is_told_of_problems_in_words_and_of_nothing_else(
 # ----- the line --------------------------------------------------------------------------------------------------
 
 
-def test_the_line_says_what_is_waited_for_and_how_long(run: InProcessRun, clock: Clock) -> None:
+def test_the_line_shows_the_step_of_the_start_and_its_duration(run: InProcessRun, clock: Clock) -> None:
     status, metrics = status_of(run)
     status.state_changed(State.STARTING, State.CREATED)
     with status.waiting("starting Spark"):
@@ -115,7 +115,9 @@ def test_the_line_says_what_is_waited_for_and_how_long(run: InProcessRun, clock:
     assert status.line().startswith("shop  in ")
 
 
-def test_the_line_has_the_figures_of_a_running_application(run: InProcessRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_shows_the_metrics_of_a_running_application(
+    run: InProcessRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     status, metrics = status_of(run)
     status.state_changed(State.STARTING, State.CREATED)
     status.state_changed(State.RUNNING, State.STARTING)
@@ -129,7 +131,7 @@ def test_the_line_has_the_figures_of_a_running_application(run: InProcessRun, mo
     assert status.line().startswith("shop  PENDING_SHUTDOWN  in 1.2k/s")
 
 
-def test_the_line_says_that_it_stops_if_there_is_nothing_else_to_say(run: InProcessRun, clock: Clock) -> None:
+def test_the_line_shows_the_stop_before_the_first_batch(run: InProcessRun, clock: Clock) -> None:
     status, _metrics = status_of(run)
     status.state_changed(State.STARTING, State.CREATED)
     with status.waiting("starting Spark"):
@@ -139,7 +141,7 @@ def test_the_line_says_that_it_stops_if_there_is_nothing_else_to_say(run: InProc
         assert status.line() == "shop  stopping … 1 s"
 
 
-def test_the_line_says_what_keeps_it_from_going_on_for_as_long_as_it_does(run: InProcessRun, clock: Clock) -> None:
+def test_the_line_shows_a_problem_for_as_long_as_it_lasts(run: InProcessRun, clock: Clock) -> None:
     status, metrics = status_of(run)
     status.state_changed(State.STARTING, State.CREATED)
     status.state_changed(State.RUNNING, State.STARTING)
@@ -173,7 +175,7 @@ class Terminal(io.StringIO):
         ("none", False, "none"),
     ],
 )
-def test_how_it_is_shown(
+def test_each_form_of_the_status_writes_to_its_stream(
     run: InProcessRun, monkeypatch: pytest.MonkeyPatch, how: str, terminal: bool, shown: str
 ) -> None:
     said, printed = Terminal() if terminal else io.StringIO(), io.StringIO()
@@ -211,7 +213,7 @@ def test_how_it_is_shown(
         assert printed.getvalue() == "said by a [bold]function[/bold]\n"
 
 
-def test_json_lines_have_figures_now_and_then_and_the_error_at_the_end(
+def test_json_lines_contain_metrics_at_intervals_and_the_error_at_the_end(
     run: InProcessRun, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, metrics = status_of(run, "json")
@@ -247,7 +249,7 @@ def test_json_lines_have_figures_now_and_then_and_the_error_at_the_end(
     assert last["sources"] == {"in": {"read": 1200, "lag": 300}}
 
 
-def test_text_lines_are_few_and_tell_of_each_change(
+def test_text_lines_are_few_and_show_each_change(
     run: InProcessRun, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, metrics = status_of(run, "text")
@@ -356,7 +358,7 @@ def _until_closed(end: int) -> Iterator[str]:
             yield piece
 
 
-def test_a_start_shows_its_progress_in_a_few_lines_if_it_is_piped(command: list[str]) -> None:
+def test_a_start_shows_its_progress_in_a_few_lines_in_a_pipe(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "from the script\nthe script was told: there is no cluster\n"
     lines = [line.split("  ")[1:] for line in done.stderr.splitlines()]
