@@ -1,9 +1,10 @@
-# The commands of the project. `make test` needs Python 3.11 or later, and brings everything else itself:
-# a private copy of uv in .tools/ unless a recent one is on the PATH, and the locked dependencies in .venv/.
+# The commands of the project. They need Python 3.11 or later, and install everything else: a private copy of uv in
+# .tools/ unless a recent one is on the PATH, and the locked dependencies in .venv/. `make test` also needs Java.
 #
+#   make check                           the quick checks, without a JVM: run them while you work
 #   make test PYTHON=/path/to/python     another interpreter for a new .venv
-#   make test ARGS="-k join -x"          arguments for pytest
-#   make soak KILLS=20                   how many times to kill
+#   make check ARGS="-k join -x"         arguments for pytest, also of make test
+#   make soak KILLS=20                   the number of kills
 #
 # Settings of pip and uv (PIP_*, UV_*, their configuration files) are respected.
 
@@ -17,23 +18,29 @@ VENV := $(or $(UV_PROJECT_ENVIRONMENT),.venv)
 BIN := $(VENV)/bin
 TOOLS := .tools
 UV_MIN := 0.8
-# Half as many again as there are cores: many tests wait, for brokers and for processes to start and to end.
+QUICK := not spark and not kafka and not slow
+# More workers than cores: many tests wait for brokers, and for processes to start and to end.
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); n=$$(( n + n / 2 )); echo $$(( n < 8 ? n : 8 )))
 
 say = @printf '\n==> %s\n'
 
-.PHONY: help demo test java setup lint format types pytest soak soak-kafka bench bench-kafka docs clean distclean
+.PHONY: help demo check test java setup lint format types pytest soak soak-kafka bench bench-kafka docs clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: java setup ## Set up, then run two applications on Spark, live in the terminal; Ctrl-C ends them
+demo: java setup ## Set up, then run two applications on Spark, live in the terminal; Ctrl-C stops them
 	@$(BIN)/python examples/demo.py $(ARGS)
 
-test: java lint types pytest ## Set up, then run every check: lint, import contracts, types, tests
+check: lint types ## Set up, then lint, import contracts, types, and the tests without a JVM: about 3 minutes
+	$(say) 'pytest, without the tests marked spark, kafka and slow'
+	@$(BIN)/pytest -n $(WORKERS) --maxschedchunk 1 -m '$(QUICK)' $(ARGS)
+	$(say) 'The quick checks passed. Left out: tests marked spark, kafka and slow (make test runs them)'
+
+test: java lint types pytest ## Set up, then run every check: lint, import contracts, types, all tests
 	$(say) 'All checks passed'
 
-# Spark needs it. Who has none should know before anything is downloaded.
+# Spark needs Java: check for it before anything is downloaded.
 java:
 	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
 	version=$$("$$java" -version 2>&1 | sed -n 's/.* version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1); \
@@ -48,7 +55,7 @@ java:
 	    exit 1; \
 	fi
 
-# A file target would have to know all that uv knows; `uv sync` takes a moment when there is nothing to do.
+# Not a file target: `uv sync` determines what is out of date, and returns quickly if nothing is.
 setup: ## Create or update .venv with the locked dependencies
 	@set -eu; \
 	is_python() { "$$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }; \
@@ -117,10 +124,10 @@ pytest: setup ## Run the tests and the examples of the documentation; pass argum
 	$(say) 'pytest'
 	@$(BIN)/pytest -n $(WORKERS) --maxschedchunk 1 $(ARGS)
 
-soak: setup ## Kill an application on Spark KILLS times (200), and verify what it did
+soak: setup ## Kill an application on Spark KILLS times (200), and verify its results
 	@$(BIN)/python -m tests.fault.soak $(or $(KILLS),200)
 
-soak-kafka: setup ## The same KILLS times (100) on a Kafka broker, which is killed, too
+soak-kafka: setup ## The same with a Kafka broker, which is killed, too (KILLS defaults to 100)
 	@$(BIN)/python -m tests.fault.soak $(or $(KILLS),100) --kafka
 
 bench: setup ## Run the benchmarks
@@ -134,8 +141,8 @@ bench: setup ## Run the benchmarks
 bench-kafka: setup ## Compare applications on Kafka with Kafka Streams and Quix
 	@$(BIN)/python bench/kafka/compare.py $(ARGS)
 
-docs: setup ## Write the API reference anew from the docstrings, and the pictures of the examples
-	$(say) 'API reference'
+docs: setup ## Generate the reference pages from the code, and the pictures of the examples
+	$(say) 'reference pages'
 	@$(BIN)/python docs/generate_reference.py
 	@$(BIN)/python docs/generate_pictures.py
 

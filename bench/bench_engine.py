@@ -1,10 +1,10 @@
-"""The engine beside a hand-written Python loop that does the same work, in one run.
+"""Compares the engine with a hand-written Python loop that does the same work, in one run.
 
     python bench/bench_engine.py [--records N] [--rounds N] [--json FILE]
 
 Each loop calls the same user functions as the topology, keeps (value, timestamp) in a dict with a set of changed keys,
-and appends (key, value, timestamp) tuples. Serdes are on neither side. Rounds alternate between the two, and the best
-of each counts, because the machine may be busy with other things.
+and appends (key, value, timestamp) tuples. Neither side uses serdes. Rounds alternate between the two, and
+the best of each counts, because the machine may be busy.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def joiner(left: int, right: str) -> str:
 
 
 class Case:
-    """One topology, the loop that stands against it, and the part of the loop's speed that it must reach."""
+    """A topology, the loop to compare it with, and the required ratio of their speeds."""
 
     name: str
     needed: float
@@ -64,7 +64,7 @@ class Case:
         raise NotImplementedError
 
     def prepare(self, task: Task) -> None:
-        """What the task is given before the clock starts."""
+        """Records to pass to the task before the clock starts."""
 
     def engine(self) -> Callable[[], list[Any]]:
         """A run of the engine, ready to start."""
@@ -184,7 +184,7 @@ class StreamTableJoin(Case):
 
 
 def best(run: Callable[[], Any]) -> float:
-    """Seconds that a run takes."""
+    """Returns the seconds of a run."""
     gc.collect()
     started = time.perf_counter()
     run()
@@ -192,7 +192,7 @@ def best(run: Callable[[], Any]) -> float:
 
 
 def measure(case: Case, rounds: int) -> dict[str, Any]:
-    """Runs a case both ways, in turn."""
+    """Runs the loop and the engine of a case alternately."""
     if len(case.engine()()) != len(case.loop()):
         sys.exit(f"{case.name}: the engine and the loop do not give the same number of records")
     loop = engine = float("inf")
@@ -217,19 +217,19 @@ def main() -> int:
     options.add_argument("--keys", type=int, default=1_000)
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--json", help="write the figures to this file too")
-    given = options.parse_args()
+    arguments = options.parse_args()
     rng = random.Random(1)
-    keys = [f"key-{n}" for n in range(given.keys)]
-    records = [(rng.choice(keys), rng.randrange(1_000), n // 20) for n in range(given.records)]
+    keys = [f"key-{n}" for n in range(arguments.keys)]
+    records = [(rng.choice(keys), rng.randrange(1_000), n // 20) for n in range(arguments.records)]
     results = []
     print(f"{'':20}{'loop/s':>12}{'engine/s':>12}{'part':>8}{'needed':>8}")
     for kind in (MapFilterMap, KeyedCount, WindowedCount, StreamTableJoin):
-        found = measure(kind(records), given.rounds)
-        results.append(found)
-        name, *figures = found.values()
+        result = measure(kind(records), arguments.rounds)
+        results.append(result)
+        name, *figures = result.values()
         print(f"{name:20}{figures[0]:>12,}{figures[1]:>12,}{figures[2]:>8}{figures[3]:>8}", flush=True)
-    if given.json:
-        with pathlib.Path(given.json).open("w", encoding="utf-8") as file:
+    if arguments.json:
+        with pathlib.Path(arguments.json).open("w", encoding="utf-8") as file:
             json.dump(results, file, indent=2)
     return 0
 

@@ -54,12 +54,12 @@ def values(count: int) -> list[bytes]:
 
 
 def best(action: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """The least number of seconds that something takes."""
+    """Returns the shortest time of several runs, in seconds."""
     return min(timeit.repeat(action, number=1, repeat=rounds))
 
 
 def produce(log: Log, records: int) -> tuple[float, float]:
-    """Records a second, from tuples that are made on the way, and the processor's microseconds for each."""
+    """Returns the records per second, including the creation of tuples, and the processor time of each in µs."""
     data = values(PER_CALL)
     keys = [b"key-%d" % random.randrange(100_000) for _ in range(PER_CALL)]
 
@@ -75,20 +75,20 @@ def produce(log: Log, records: int) -> tuple[float, float]:
 
 
 def read(log: Log, records: int) -> float:
-    """Records a second, as Arrow, of what `produce` wrote last."""
+    """Returns the records per second of reading the records of `produce` as Arrow."""
     ends = log.ends(["records"])["records"]
     starts = [max(0, end - records // PARTITIONS) for end in ends]
     total = sum(ends) - sum(starts)
 
     def run() -> None:
-        found = sum(log.read("records", at, starts[at], ends[at]).num_rows for at in range(PARTITIONS))
-        assert found == total
+        count = sum(log.read("records", at, starts[at], ends[at]).num_rows for at in range(PARTITIONS))
+        assert count == total
 
     return total / best(run)
 
 
 def single(log: Log) -> tuple[float, float]:
-    """Milliseconds to produce one record, and to read one that was produced alone."""
+    """Returns the milliseconds to produce a single record, and to read it."""
     log.create_topic("single")
     count = 500
     value = values(1)[0]
@@ -98,7 +98,7 @@ def single(log: Log) -> tuple[float, float]:
 
 
 def publish(log: Log) -> float:
-    """Milliseconds to publish a batch of 8 blocks of 1 000 records with offsets and fingerprints."""
+    """Returns the milliseconds to publish a batch of 8 blocks of 1 000 records with offsets and fingerprints."""
     log.create_topic("out", 8)
     epoch = log.applications.acquire(Scope("bench"))
     data = values(1_000)
@@ -117,7 +117,7 @@ def publish(log: Log) -> float:
 
 
 def wake(log: Log, directory: str) -> tuple[float, float]:
-    """Milliseconds from a commit to the return of `wait` in another process: the median and the worst."""
+    """Returns the milliseconds from a commit to the return of `wait` in another process: the median and the maximum."""
     log.create_topic("wake")
     command = [sys.executable, "-c", WAITER, directory]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as waiter:
@@ -134,30 +134,30 @@ def wake(log: Log, directory: str) -> tuple[float, float]:
 
 
 def partitions() -> float:
-    """Keys a second."""
+    """Returns the keys per second."""
     keys = pa.array([b"key-%d" % random.randrange(10**6) for _ in range(1_000_000)], pa.binary())
     return 1_000_000 / best(lambda: partitions_for(keys, 12))
 
 
 def failpoint() -> float:
-    """Nanoseconds to pass a failpoint that is off."""
+    """Returns the nanoseconds to pass a disarmed failpoint."""
     names = {"reach": reach, "point": declare("bench.point")}
     return min(timeit.repeat("reach(point)", globals=names, number=1_000_000, repeat=3)) * 1e3
 
 
 def main() -> int:
-    """Measures, prints, and writes JSON if asked to."""
+    """Measures, prints, and optionally writes JSON."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--records", type=int, default=1_000_000)
     options.add_argument("--json", type=pathlib.Path)
-    options.add_argument("--directory", help="where to put the log: another disk gives other figures")
-    given = options.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.directory) as directory, open_log(directory) as log:
-        speed, effort = produce(log, given.records)
+    options.add_argument("--directory", help="the directory of the log; the figures depend on its disk")
+    arguments = options.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.directory) as directory, open_log(directory) as log:
+        speed, effort = produce(log, arguments.records)
         figures = {
             "produce, thousand records/s": speed / 1e3,
             "produce, processor µs a record": effort,
-            "read, thousand records/s": read(log, given.records) / 1e3,
+            "read, thousand records/s": read(log, arguments.records) / 1e3,
         }
         figures["produce a single record, ms"], figures["read a record written alone, ms"] = single(log)
         figures["publish 8 blocks of 1000, ms"] = publish(log)
@@ -166,8 +166,8 @@ def main() -> int:
         figures["failpoint that is off, ns"] = failpoint()
     for what, figure in figures.items():
         print(f"{what:36} {figure:12,.3f}")
-    if given.json:
-        given.json.write_text(json.dumps(figures, indent=2))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=2))
     return 0
 
 

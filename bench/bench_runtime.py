@@ -1,4 +1,4 @@
-"""The runtime on Spark, beside Spark's own operators that do the same work, in one run.
+"""Compares the runtime on Spark with Spark's own operators that do the same work, in one run.
 
     python bench/bench_runtime.py [--only keyed-count,small-batch] [--scale 0.1] [--json FILE]
 
@@ -49,33 +49,33 @@ def _names(text: str) -> list[str]:
 
 
 def main() -> int:
-    """Measures, prints, and writes JSON if asked to."""
+    """Measures, prints, and optionally writes JSON."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", type=_names, default=list(CASES), help=f"some of: {', '.join(CASES)}")
     options.add_argument("--scale", type=float, default=0.05)
     options.add_argument("--json", type=Path)
-    options.add_argument("--directory", help="where to keep logs and checkpoints: another disk gives other figures")
+    options.add_argument("--directory", help="the directory of logs and checkpoints; the figures depend on its disk")
     options.add_argument("--first-result", type=Path, help=argparse.SUPPRESS)
-    given = options.parse_args()
-    if given.first_result is not None:
-        first_result(given.first_result)
+    arguments = options.parse_args()
+    if arguments.first_result is not None:
+        first_result(arguments.first_result)
         return 0
     about = machine()
-    print(f"scale {given.scale:g}; {show(about)}", flush=True)
+    print(f"scale {arguments.scale:g}; {show(about)}", flush=True)
     figures: list[Figure] = []
-    with tempfile.TemporaryDirectory(dir=given.directory, prefix="bench-", ignore_cleanup_errors=True) as directory:
-        bench = Bench(Path(directory), given.scale, 1)
+    with tempfile.TemporaryDirectory(dir=arguments.directory, prefix="bench-", ignore_cleanup_errors=True) as directory:
+        bench = Bench(Path(directory), arguments.scale, 1)
         bench.tasks = max(2, cores_of(bench.session()))
-        for name in given.only:
+        for name in arguments.only:
             print(f"\n{name}", flush=True)
             for figure in CASES[name](bench):
                 print(figure, flush=True)
                 figures.append(figure)
     about["load at the end"] = machine()["load"]
     print(f"\nload {show(about['load at the end'])}")
-    if given.json:
-        data = {"scale": given.scale, "machine": about, "figures": [figure.data() for figure in figures]}
-        given.json.write_text(json.dumps(data, indent=2), encoding="utf-8")
+    if arguments.json:
+        data = {"scale": arguments.scale, "machine": about, "figures": [figure.data() for figure in figures]}
+        arguments.json.write_text(json.dumps(data, indent=2), encoding="utf-8")
     return 0
 
 

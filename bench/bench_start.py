@@ -1,4 +1,4 @@
-"""How long it takes to begin: importing Millstream, and the first test of a file.
+"""Measures the start: the import of Millstream, and the first test of a file.
 
     python bench/bench_start.py [--rounds N]
 
@@ -29,7 +29,7 @@ with TestDriver(app) as driver:
 
 
 def seconds(code: str, rounds: int) -> float:
-    """The least time that a fresh Python takes for some code."""
+    """Returns the shortest time of a fresh Python process for some code."""
     best = float("inf")
     for _ in range(rounds):
         started = time.perf_counter()

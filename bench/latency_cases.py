@@ -1,4 +1,4 @@
-"""How long it takes: a small warm batch, and a record from being produced to being seen."""
+"""Latency: of a small warm batch, and from producing a record to reading its result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from typing import Any, Self
 
 import numpy as np
-from bench import bare_shape
+from bench import empty_batch
 from bench.inputs import preload, uniform
 from bench.measuring import Figure, Progress, quantile
 from bench.running import Bench, Watch, phases
@@ -19,31 +19,31 @@ from millstream.log import Log, ProducerRecord
 _SMALL = 500
 _WARM = 15
 _BYTES = 40
-"""What a record takes in a piece: key, value, and three numbers."""
+"""The bytes of a record in a task input: key, value, and three numbers."""
 
 
 def small_batch(bench: Bench) -> list[Figure]:
-    """Warm batches of 500 records of a stateful application, beside the bare shape of a batch, in turn."""
+    """Measures warm batches of 500 records of a stateful application and empty batches, alternately."""
     batches = _WARM + bench.size(200, 30)
     ours: list[float] = []
-    bare: list[float] = []
+    empty: list[float] = []
     details: dict[str, float] = {}
-    _small(bench, _WARM)  # Spark compiles what it runs often: whoever came first would pay for both
-    _bare(bench, _WARM)
+    _small(bench, _WARM)  # warms up the JVM, so that the first side does not pay for the compilation of both
+    _empty(bench, _WARM)
     for is_ours in (False, True, True, False):
         if is_ours:
             progress = _small(bench, batches)
             ours += progress.intervals(_WARM)
             details = phases(progress, _WARM)
         else:
-            bare += _bare(bench, batches).intervals(_WARM)
-    middle, least = statistics.median(ours), statistics.median(bare)
+            empty += _empty(bench, batches).intervals(_WARM)
+    middle, least = statistics.median(ours), statistics.median(empty)
     return [
         Figure("small-batch", f"warm stateful batch of {_SMALL} records", middle, "ms", notes={"phases, ms": details}),
         Figure(
-            "small-batch", "the bare shape", least, "ms", notes={"p10": quantile(bare, 0.1), "p90": quantile(bare, 0.9)}
+            "small-batch", "empty batch", least, "ms", notes={"p10": quantile(empty, 0.1), "p90": quantile(empty, 0.9)}
         ),
-        Figure("small-batch", "batch / bare shape", middle / least, "times").at_most(1.3),
+        Figure("small-batch", "batch / empty batch", middle / least, "times").at_most(1.3),
     ]
 
 
@@ -57,25 +57,25 @@ def _small(bench: Bench, batches: int) -> Progress:
             return Watch(handle, log, ["in"]).until(batches * _SMALL)
 
 
-def _bare(bench: Bench, batches: int) -> Progress:
-    directory = bench.raw_directory("bare")
+def _empty(bench: Bench, batches: int) -> Progress:
+    directory = bench.raw_directory("empty")
     try:
         size = _SMALL * _BYTES // bench.tasks
-        return bare_shape.run(bench.session(), directory, tasks=bench.tasks, batches=batches, size=size)
+        return empty_batch.run(bench.session(), directory, tasks=bench.tasks, batches=batches, size=size)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
 def produce_to_visible(bench: Bench) -> list[Figure]:
-    """From producing a record to reading what came of it, at a steady rate."""
-    found = []
+    """Measures the latency from producing a record to reading its result, at a steady rate."""
+    figures = []
     for rate in (1_000, 10_000):
         delays, batch = _at_rate(bench, rate, seconds=bench.size(60, 10))
         for name, part in (("p50", 0.5), ("p99", 0.99)):
             what = f"{name} at {rate:,} records/s"
-            found.append(Figure("produce-to-visible", what, quantile(delays, part), "ms"))
-        found[-1].notes = {"records seen": len(delays), "phases of the last batch, ms": batch}
-    return found
+            figures.append(Figure("produce-to-visible", what, quantile(delays, part), "ms"))
+        figures[-1].notes = {"records seen": len(delays), "phases of the last batch, ms": batch}
+    return figures
 
 
 def _at_rate(bench: Bench, rate: int, seconds: int) -> tuple[list[float], dict[str, float]]:
@@ -86,8 +86,8 @@ def _at_rate(bench: Bench, rate: int, seconds: int) -> tuple[list[float], dict[s
         app.stream("in", value=int).group_by_key().reduce(_latest).to_stream().to("out")
         with app.start() as handle, _Producer(log, rate) as producer:
             seen = _Reader(log)
-            seen.take_until(time.monotonic() + seconds / 2)  # all of it is warm then
-            while seen.behind_ms() > 5_000:  # what piled up while Spark started must be gone
+            seen.take_until(time.monotonic() + seconds / 2)  # warm-up
+            while seen.behind_ms() > 5_000:  # the backlog of the start must be processed first
                 seen.take_until(time.monotonic() + 0.2)
             seen.delays.clear()
             seen.take_until(time.monotonic() + seconds)
@@ -101,7 +101,7 @@ def _latest(_before: int, now: int) -> int:
 
 
 class _Producer:
-    """Produces at a steady rate, in a thread of its own; values are the time at which they were produced."""
+    """Produces at a steady rate, in a thread; each value is the time of its production."""
 
     _EACH = 0.01
 
@@ -119,7 +119,7 @@ class _Producer:
         self.stop()
 
     def stop(self) -> None:
-        """Ends it."""
+        """Stops the thread."""
         self._done.set()
         self._thread.join()
 
@@ -134,7 +134,7 @@ class _Producer:
 
 
 class _Reader:
-    """Reads the results as they come, and takes note of their age."""
+    """Reads results as they arrive, and records their age."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -144,13 +144,13 @@ class _Reader:
         self.delays: list[float] = []
 
     def take_until(self, deadline: float) -> None:
-        """Reads until a moment."""
+        """Reads until a deadline."""
         while (left := deadline - time.monotonic()) > 0:
             if self._log.wait(self._positions, min(left, 0.5)):
                 self._take()
 
     def behind_ms(self) -> float:
-        """The age of the last result."""
+        """Returns the age of the last result."""
         return self.delays[-1] if self.delays else float("inf")
 
     def _take(self) -> None:

@@ -1,4 +1,4 @@
-"""What the benchmarks of the runtime measure with: progress over time, processor time, and how figures are shown."""
+"""Measuring instruments of the benchmarks: progress over time, processor time, and the report."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class Figure:
     notes: dict[str, Any] = field(default_factory=dict)
 
     def at_least(self, limit: float, what: str = "") -> Figure:
-        """Asks for a value no lower than this."""
+        """Requires a minimum value."""
         self.limit, self.good = what or f">= {limit:,g}", self.value >= limit
         return self
 
     def at_most(self, limit: float, what: str = "") -> Figure:
-        """Asks for a value no higher than this."""
+        """Requires a maximum value."""
         self.limit, self.good = what or f"<= {limit:,g}", self.value <= limit
         return self
 
     def data(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the figure for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Figure:
 
 
 def show(value: Any) -> str:
-    """A note in one line."""
+    """Returns a note in one line."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {show(each)}" for name, each in value.items())
     if isinstance(value, float):
@@ -70,7 +70,7 @@ def show(value: Any) -> str:
 
 
 class Progress:
-    """How many records were done, when, and at what cost: one sample at the end of each batch.
+    """Processed records over time with their processor time: one sample at the end of each batch.
 
     The first part of a run, in which everything warms up, and its end do not count.
     """
@@ -80,27 +80,27 @@ class Progress:
         self.phases: list[dict[str, float]] = []
 
     def add(self, done: int) -> None:
-        """Takes a sample: so many records are done now."""
+        """Takes a sample of the number of processed records."""
         self._samples.append((time.perf_counter(), done, processor_seconds()))
 
     def intervals(self, skip: int = 0) -> list[float]:
-        """Milliseconds from the end of each batch to that of the next."""
+        """Returns the milliseconds from the end of each batch to the end of the next."""
         times = [sample[0] for sample in self._samples[skip:]]
         return [1000 * (after - before) for before, after in pairwise(times)]
 
     def batch_records(self) -> float:
-        """The median size of the batches that count."""
+        """Returns the median size of the measured batches."""
         begin, end = self._edges()
         counts = [sample[1] for sample in self._samples[begin : end + 1]]
         return statistics.median(b - a for a, b in pairwise(counts))
 
     def rate(self) -> float:
-        """Records per second."""
+        """Returns the records per second."""
         begin, end = (self._samples[place] for place in self._edges())
         return (end[1] - begin[1]) / (end[0] - begin[0])
 
     def effort(self) -> float:
-        """Processor time for each record, in microseconds: it says more than the rate where others use the machine."""
+        """Returns the processor time per record in microseconds: comparable also if other programs use the machine."""
         begin, end = (self._samples[place] for place in self._edges())
         return (end[2] - begin[2]) / (end[1] - begin[1]) * 1e6
 
@@ -114,19 +114,19 @@ class Progress:
 
 
 def medians(phases: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The median of each phase, in the order in which they were first met."""
+    """Returns the median of each phase, in the order of their first occurrence."""
     names = dict.fromkeys(name for each in phases for name in each)
     return {name: statistics.median(each[name] for each in phases if name in each) for name in names}
 
 
 def quantile(values: Iterable[float], part: float) -> float:
-    """The value below which so large a part of all values lies."""
+    """Returns a quantile of values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
 def processor_seconds() -> float:
-    """Processor time so far of this process, of all that come from it, and of their task hosts."""
+    """Returns the processor time so far of this process, its descendants, and their task hosts."""
     ticks: dict[int, int] = {}
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -139,7 +139,7 @@ def processor_seconds() -> float:
         ticks[pid] = sum(int(number) for number in fields[11:15])
         parents[pid] = int(fields[1])
         if b"millstream.runtime.host" in arguments:
-            # A host is nobody's child once the worker that started it has ended; it names whose it is.
+            # A task host is no descendant once the worker that started it has ended; its command line names its owner.
             parents[pid] = int(arguments[arguments.index(b"millstream.runtime.host") + 2])
     own = os.getpid()
     return sum(ticks[pid] for pid in ticks if _descends(pid, own, parents)) / _TICKS
@@ -152,7 +152,7 @@ def _descends(pid: int, ancestor: int, parents: Mapping[int, int]) -> bool:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """Returns a description of the machine."""
     name = ""
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""What partitions cost: those that have records in a batch, and those that have none."""
+"""The cost of partitions, with and without records in a batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WARM = 15
 
 
 def partitions(bench: Bench) -> list[Figure]:
-    """Batches of three records: the topic has three partitions, or a thousand; then a backlog in each of the two."""
+    """Measures batches of three records in topics of three and of a thousand partitions, then a backlog in each."""
     rounds = _WARM + bench.size(200, 30)
     figures = []
     trickles = {count: _trickle(bench, count, rounds) for count in (_FEW, _MANY)}
@@ -39,14 +39,14 @@ def partitions(bench: Bench) -> list[Figure]:
 
 
 def _app(bench: Bench, directory: Path) -> App:
-    """A keyed count with the default number of tasks."""
+    """Returns a keyed count with the default number of tasks."""
     app = bench.app(directory, **{"num.tasks": None})
     app.stream("in", value=int).group_by_key().count().to_stream().to("out")
     return app
 
 
 def _trickle(bench: Bench, count: int, rounds: int) -> tuple[float, dict[str, float]]:
-    """The median time from producing one record to each of three partitions until its batch is committed."""
+    """Returns the median time from producing a record to each of three partitions to the commit of its batch."""
     seconds = []
     used = 0.0
     with bench.data("trickle") as (directory, log):
@@ -73,7 +73,7 @@ def _produce(log: Log, count: int, number: int) -> None:
 
 
 def _backlog(bench: Bench, count: int) -> tuple[float, dict[str, float]]:
-    """The seconds from the start of the application until it has caught up."""
+    """Returns the seconds from the start of the application until it has caught up."""
     with bench.data("backlog") as (directory, log):
         preload(log, "in", uniform(_RECORDS, _KEYS), count)
         used, started = processor_seconds(), time.perf_counter()

@@ -1,4 +1,4 @@
-"""The same work by Spark's own operators: what the runtime is compared with, in the same Spark, in the same run.
+"""The same work by Spark's own operators, for comparison with the runtime in the same run.
 
 Spark reads the same records from Parquet files, in batches of the size that the runtime's had, keeps its state in
 RocksDB with the same settings, and writes its results to Parquet files. Code generation, which does not help the
@@ -28,7 +28,7 @@ def keyed_count(rows: DataFrame) -> DataFrame:
 
 
 def windowed_count(size_ms: int, grace: str | None) -> Shape:
-    """Counts by key and tumbling window; without a watermark if there is no grace: windows are then kept for ever."""
+    """Counts by key and tumbling window. Without a grace period there is no watermark, and every window is kept."""
 
     def shape(rows: DataFrame) -> DataFrame:
         from pyspark.sql.functions import window  # noqa: PLC0415
@@ -40,7 +40,7 @@ def windowed_count(size_ms: int, grace: str | None) -> Shape:
 
 
 class RawQuery:
-    """A query over records that are written to files as they are wanted.
+    """A query over records in files, which are written on demand.
 
     Args:
         session: Where it runs; it belongs to this query alone.
@@ -60,17 +60,18 @@ class RawQuery:
         session.conf.set("spark.sql.streaming.numRecentProgressUpdates", "10000")
 
     def run(self, records: Records) -> Progress:
-        """Takes these records, after all those before; returns how it went."""
+        """Processes more records; returns the progress."""
         source = self._directory / "input"
-        each = write_files(source, records, start=self._written)
+        file_records = write_files(source, records, start=self._written)
         self._written += len(records.keys)
-        files = max(1, round(self._batch / each))
+        files = max(1, round(self._batch / file_records))
         progress, done, total = Progress(), 0, len(records.keys)
 
         def sink(frame: DataFrame, _batch: int) -> None:
             nonlocal done
-            frame.write.mode("append").parquet(str(self._directory / "output"))  # results are kept, as ours are
-            done = min(total, done + files * each)
+            # Results are stored, as Millstream does.
+            frame.write.mode("append").parquet(str(self._directory / "output"))
+            done = min(total, done + files * file_records)
             progress.add(done)
 
         rows = self._session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).parquet(str(source))
@@ -78,15 +79,15 @@ class RawQuery:
         query = writer.option("checkpointLocation", str(self._directory / "checkpoint")).start()
         try:
             query.processAllAvailable()
-            found = [one for one in query.recentProgress if one["numInputRows"]]
+            batches = [batch for batch in query.recentProgress if batch["numInputRows"]]
         finally:
             query.stop()
-        if sum(one["numInputRows"] for one in found) != total:
-            raise SystemExit(f"Spark read {sum(one['numInputRows'] for one in found)} records of {total}")
-        progress.phases = [dict(one["durationMs"]) for one in found]
+        if sum(batch["numInputRows"] for batch in batches) != total:
+            raise SystemExit(f"Spark read {sum(batch['numInputRows'] for batch in batches)} records of {total}")
+        progress.phases = [dict(batch["durationMs"]) for batch in batches]
         return progress
 
 
 def phases(progress: Progress) -> dict[str, float]:
-    """The median of the phases that Spark reports, in milliseconds, without those that take none."""
+    """Returns the median of each phase that Spark reports, in milliseconds, without phases of zero."""
     return {name: value for name, value in medians(progress.phases).items() if value >= 1}

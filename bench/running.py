@@ -1,4 +1,4 @@
-"""Runs applications for the benchmarks, and watches them: one Spark for all of them, and for what they stand beside."""
+"""Runs applications and raw Spark queries for the benchmarks, and watches their progress."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 APPLICATION = "bench"
 MAINTENANCE = {"spark.sql.streaming.stateStore.maintenanceInterval": "15s"}
-"""So that a run of some minutes shows what Spark's housekeeping costs and gains. It counts for all queries alike."""
+"""So that a run of some minutes includes Spark's maintenance. It applies to all queries alike."""
 
 _COMPILER = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"}
-"""What Java does by default. Raw Spark has much to compile; applications start Java with its quick compiler alone."""
+"""Java's default. Raw Spark has much to compile; applications start Java with the quick compiler (C1) only."""
 
 _POLL = 0.002
-_PATIENCE = 1800.0
+_TIMEOUT = 1800.0
 _ENDING = 20.0
 
 
 class Bench:
-    """What the cases share.
+    """The setting that all cases share.
 
     Args:
         directory: Where all is kept; each case has a directory of its own in it.
@@ -51,26 +51,26 @@ class Bench:
         self._raw: bool | None = None
 
     def size(self, full: int, least: int = 1) -> int:
-        """A size at this scale."""
+        """Returns a size at the scale of this run."""
         return max(least, int(full * self.scale))
 
     def session(self) -> SparkSession:
-        """A session in the Java that applications have."""
+        """Returns a session in a JVM as applications start it."""
         return self._java(raw=False)
 
     def raw_session(self) -> SparkSession:
-        """A session for a query of Spark's own: the same settings, and Java's own compiler."""
+        """Returns a session for a raw Spark query: the same settings, and Java's default compilers."""
         return self._java(raw=True)
 
     def _java(self, *, raw: bool) -> SparkSession:
-        """Each side has a Java that was started for it: what one has compiled or left does not count for the other."""
+        """Starts a new JVM for each side, so that neither profits from code that the other compiled."""
         if self._raw is not raw:
             _stop_java()
             self._raw = raw
         return open_session(Config({**MAINTENANCE, **(_COMPILER if raw else {})}), self.directory)[0]
 
     def app(self, directory: Path, **config: Any) -> App:
-        """An application that keeps its data in a directory."""
+        """Returns an application with a data directory."""
         if self._raw:
             self.session()
         settings = {"state.dir": str(directory), "status": "none", "num.tasks": self.tasks, **MAINTENANCE, **config}
@@ -78,7 +78,7 @@ class Bench:
 
     @contextlib.contextmanager
     def data(self, name: str) -> Iterator[tuple[Path, Log]]:
-        """A new directory, and the log in it; gone afterwards."""
+        """Yields a new directory and the log in it; both are deleted afterwards."""
         directory = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.directory))
         try:
             with open_log(directory) as log:
@@ -87,7 +87,7 @@ class Bench:
             shutil.rmtree(directory, ignore_errors=True)
 
     def raw_directory(self, name: str) -> Path:
-        """A new directory for a query of Spark's own."""
+        """Yields a new directory for a raw Spark query."""
         return Path(tempfile.mkdtemp(prefix=f"{name}-raw-", dir=self.directory))
 
 
@@ -100,17 +100,17 @@ def _stop_java() -> None:
         return
     SparkSession.active().stop()
     gateway.shutdown()
-    gateway.proc.stdin.close()  # for Java, its parent has ended
+    gateway.proc.stdin.close()  # Java exits when its stdin closes
     try:
         gateway.proc.wait(_ENDING)
-    except subprocess.TimeoutExpired:  # what RocksDB has not done yet may keep it for ever
+    except subprocess.TimeoutExpired:  # background work of RocksDB can block the exit
         gateway.proc.kill()
         gateway.proc.wait()
     SparkContext._gateway = SparkContext._jvm = None
 
 
 class Watch:
-    """Watches a running application: how far it has read, and the phases of its batches.
+    """Watches a running application: its committed offsets and the phases of its batches.
 
     Args:
         handle: The application.
@@ -125,12 +125,12 @@ class Watch:
         self._first = self._done()
 
     def until(self, records: int) -> Progress:
-        """Waits until so many records are read since the watch began; one sample for each batch."""
+        """Waits until a number of records has been read; takes one sample per batch."""
         progress = Progress()
         seen = self._handle._metrics.batches
         last = time.perf_counter()
-        deadline = last + _PATIENCE
-        if self._done() - self._first >= records:  # no other batch may come
+        deadline = last + _TIMEOUT
+        if self._done() - self._first >= records:  # there may be no further batch
             return progress
         while True:
             if self._handle._metrics.batches == seen:
@@ -161,7 +161,7 @@ def _milliseconds(figures: dict[str, float]) -> dict[str, float]:
 
 
 def phases(progress: Progress, skip: int = 0) -> dict[str, float]:
-    """The median of each phase in milliseconds.
+    """Returns the median of each phase in milliseconds.
 
     ``spark`` is the job: reading, tasks, state; ``engine`` the longest task in it; ``commit`` the publication;
     ``between`` what passes from the commit to the next job: Spark's own commit and log, and the planning.
@@ -170,19 +170,19 @@ def phases(progress: Progress, skip: int = 0) -> dict[str, float]:
 
 
 def check_count(log: Log, topic: str, expected: int) -> None:
-    """A fast wrong answer is not a result."""
-    found = sum(log.ends([topic])[topic])
-    if found != expected:
-        raise SystemExit(f"topic {topic!r} has {found} records, not {expected}")
+    """Exits if a topic does not have the expected number of records: a fast wrong answer is not a result."""
+    count = sum(log.ends([topic])[topic])
+    if count != expected:
+        raise SystemExit(f"topic {topic!r} has {count} records, not {expected}")
 
 
 def checkpoint_of(directory: Path) -> Path:
-    """The checkpoint below a data directory."""
+    """Returns the checkpoint in a data directory."""
     return next(path.parent for path in directory.rglob("checkpoint/metadata"))
 
 
 def tree_size(directory: Path) -> tuple[int, int]:
-    """Bytes and files below a directory."""
+    """Returns the number of bytes and files in a directory."""
     size = files = 0
     for path in directory.rglob("*"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a large state costs: with hot keys, with even ones, after a restart, and on the disk."""
+"""The cost of a large state: with hot keys, with uniform keys, after a restart, and on disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROUND, _ROUNDS = 20, 25
 
 
 def large_state(bench: Bench) -> list[Figure]:
-    """Batches of 10 k hot keys over a large state and a small one; even keys over the large one, beside raw Spark."""
+    """Measures batches of 10 k hot keys over a large and a small state, and uniform keys over the large one."""
     keys = bench.size(10_000_000, 2 * _HOT)
     batches = _WARM + bench.size(60, 12)
     small = _with_state(bench, _HOT, [_HOT], batches)[0]
@@ -38,12 +38,12 @@ def large_state(bench: Bench) -> list[Figure]:
     def milliseconds(progress: Progress, skip: int = 0) -> float:
         return statistics.median(progress.intervals(skip + _WARM))
 
-    def figure(what: str, found: _Found) -> Figure:
+    def figure(what: str, measured: _Measurement) -> Figure:
         notes = {
-            "phases, ms": phases(found.progress),
-            "after the state was filled, in rounds of 20 batches, ms": found.settling,
+            "phases, ms": phases(measured.progress),
+            "after the state was filled, in rounds of 20 batches, ms": measured.settling,
         }
-        return Figure("large-state", what, milliseconds(found.progress), "ms a batch", notes=notes)
+        return Figure("large-state", what, milliseconds(measured.progress), "ms a batch", notes=notes)
 
     ratio = milliseconds(over_large.progress) / milliseconds(small.progress)
     beside = milliseconds(raw, settled) / milliseconds(evenly.progress)
@@ -58,13 +58,13 @@ def large_state(bench: Bench) -> list[Figure]:
     ]
 
 
-class _Found(NamedTuple):
+class _Measurement(NamedTuple):
     progress: Progress
     settling: list[float]
 
 
-def _with_state(bench: Bench, keys: int, measured: list[int], batches: int) -> list[_Found]:
-    """Fills the state with so many keys, then runs batches over some of them, once those before are forgotten."""
+def _with_state(bench: Bench, keys: int, measured: list[int], batches: int) -> list[_Measurement]:
+    """Fills the state with keys, then measures batches over some of them, once the page cache has settled."""
     with bench.data("state") as (directory, log):
         preload(log, "in", each_once(keys, step=1), bench.tasks)
         log.create_topic("out", bench.tasks)
@@ -74,15 +74,15 @@ def _with_state(bench: Bench, keys: int, measured: list[int], batches: int) -> l
         app = bench.app(directory, **{"max.batch.records": _BATCH, "min.batch.records": _BATCH})
         _count(app)
         with app.start() as handle:
-            found = []
+            measurements = []
             for among in measured:
                 settling = _settle(bench, handle, log, among)
-                found.append(_Found(_batches(bench, handle, log, among, batches), settling))
-            return found
+                measurements.append(_Measurement(_batches(bench, handle, log, among, batches), settling))
+            return measurements
 
 
 def _settle(bench: Bench, handle: Any, log: Log, keys: int) -> list[float]:
-    """Runs batches until about the same pages are in memory, and need the log, as before; returns how long they took.
+    """Runs batches until the set of cached pages and the reads of the log are stable; returns their durations.
 
     Else it would be measured what the batches before have left to do.
     """
@@ -124,7 +124,7 @@ def _raw_with_state(bench: Bench, keys: int, measured: Records) -> Progress:
 
 
 def restart(bench: Bench) -> list[Figure]:
-    """From starting a new process over 1 GB of state to the first new result."""
+    """Measures the time from the start of a new process with 1 GB of state to the first new result."""
     keys = bench.size(1_000_000, 1_000)
     with bench.data("restart") as (directory, log):
         preload(log, "in", each_once(keys, step=1), bench.tasks, noise=_VALUE)
@@ -142,7 +142,7 @@ def restart(bench: Bench) -> list[Figure]:
 
 
 def first_result(directory: Path) -> None:
-    """Starts the application of `restart` again in this process, until it gives a result for a new record."""
+    """Restarts the application of `restart` in this process, until it writes a result for a new record."""
     with open_log(directory) as log:
         before = log.ends(["out"])["out"]
         bench = Bench(directory, 1.0, len(before))
@@ -154,7 +154,7 @@ def first_result(directory: Path) -> None:
         while not log.wait(positions, 1.0):
             if handle.wait(0.0):
                 raise SystemExit("the application ended")
-        os._exit(0)  # how long it takes to stop is not the question
+        os._exit(0)  # the time to stop is not measured
 
 
 def _keep_last(app: App) -> None:
@@ -165,7 +165,7 @@ def _keep_last(app: App) -> None:
 
 
 def checkpoint_size(bench: Bench) -> list[Figure]:
-    """The size of the checkpoint over an hour with a thousand records each second: it must level off."""
+    """Measures the size of the checkpoint over an hour at a thousand records per second: it must level off."""
     seconds, each, keys = bench.size(3_600, 60), 1_000, 10_000
     with bench.data("checkpoint") as (directory, log):
         for topic in ("in", "out"):
@@ -188,19 +188,19 @@ def checkpoint_size(bench: Bench) -> list[Figure]:
 def _sizes(
     bench: Bench, handle: Any, log: Log, directory: Path, seconds: int, each: int, keys: int
 ) -> list[tuple[int, int]]:
-    """Bytes and files at twelve points of a run, which begins with the first batch."""
+    """Returns bytes and files at twelve points of a run, which starts with the first batch."""
     watch = Watch(handle, log, ["in"])
     preload(log, "in", uniform(each, keys, seed=seconds), bench.tasks)
     watch.until(each)
     begun = time.monotonic()
-    found: list[tuple[int, int]] = []
+    sizes: list[tuple[int, int]] = []
     for second in range(seconds):
         preload(log, "in", uniform(each, keys, seed=second, start=second * each), bench.tasks)
         if handle.wait(max(0.0, begun + second + 1 - time.monotonic())):
             raise SystemExit("the application ended")
-        if (second + 1) * 12 // seconds > len(found):
-            found.append(tree_size(checkpoint_of(directory)))
-    return found
+        if (second + 1) * 12 // seconds > len(sizes):
+            sizes.append(tree_size(checkpoint_of(directory)))
+    return sizes
 
 
 def _third(sizes: list[tuple[int, int]], number: int) -> list[tuple[int, int]]:

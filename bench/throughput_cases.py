@@ -1,4 +1,4 @@
-"""How many records a second: counts and joins, beside Spark's own operators where it has them."""
+"""Throughput of counts and joins, compared with Spark's own operators where they exist."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _KEYS = 100_000
 _WINDOW = 60_000
 _GRACE_MINUTES = 15
 _BATCH = 100_000
-"""How many records each batch has on both sides, where the two are compared with each other: it is the same work."""
+"""The number of records per batch on both sides of a comparison, so that both do the same work."""
 
 
 def keyed_count(bench: Bench) -> list[Figure]:
-    """Counts 100 k keys, every update to a topic; without and with a view and a changelog.
+    """Counts 100 k keys, every update written to a topic; without and with a view and a changelog.
 
     Batches have the size that pacing finds; then Spark has batches of that size, too.
     """

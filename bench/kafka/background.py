@@ -1,4 +1,4 @@
-"""Something that goes on in a thread of its own while a block runs."""
+"""Background threads that run during a block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Background:
         self._thread = threading.Thread(target=self.run, daemon=True)
 
     def run(self) -> None:
-        """What goes on; it looks at `ended`."""
+        """The work of the thread; it ends when `ended` is set."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

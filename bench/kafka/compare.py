@@ -1,4 +1,4 @@
-"""Applications on Kafka: Millstream beside Kafka Streams and Quix Streams, on one broker, one after the other.
+"""Compares applications of Millstream, Kafka Streams and Quix Streams on one broker, one after the other.
 
     python bench/kafka/compare.py [--scale 0.1] [--only millstream,streams] [--json FILE]
 
@@ -40,10 +40,10 @@ HERE = Path(__file__).parent
 RECORDS, KEYS, PARTITIONS, SIZE = 3_000_000, 100_000, 4, 100
 BEGIN, END = 0.15, 0.95
 PATIENCE = 1200.0
-WARM, SECONDS, LATENCY_PATIENCE = 20.0, 40.0, 180.0
+WARM, SECONDS, LATENCY_TIMEOUT = 20.0, 40.0, 180.0
 _POLL = 0.1
 _BROKER = ("-Xms1g", "-Xmx1g")
-_USUAL = {  # what is short for tests is as it usually is
+_USUAL = {  # Kafka's defaults instead of the short times for tests
     "broker.session.timeout.ms": "9000",
     "broker.heartbeat.interval.ms": "2000",
     "controller.quorum.election.timeout.ms": "1000",
@@ -60,7 +60,7 @@ CONTENDERS = {
 
 
 def main() -> int:
-    """Measures, prints, and writes JSON if asked to."""
+    """Measures, prints, and optionally writes JSON."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--scale", type=float, default=1.0)
     options.add_argument("--only", default=",".join(CONTENDERS), help=f"some of: {', '.join(CONTENDERS)}")
@@ -87,7 +87,7 @@ def main() -> int:
 
 
 def preload(servers: str, count: int) -> int:
-    """Writes the input; returns how many offsets it has."""
+    """Writes the input; returns the number of its offsets."""
     admin = AdminClient({"bootstrap.servers": servers, **QUIET})
     admin.create_topics([NewTopic("in", PARTITIONS, 1)])["in"].result(30)
     producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 50, **QUIET})
@@ -118,17 +118,17 @@ def create(servers: str, topic: str) -> None:
 
 
 def latency(servers: str, name: str, application: str, each_second: int, folder: Path) -> list[Figure]:
-    """Runs a contender while records come, and returns how old what it writes is."""
+    """Runs a contender while records arrive, and returns the age of its results."""
     given = f"{application}-in"
     create(servers, given)
     arguments = command(name, servers, application, "count", given, folder / application)
     with running(arguments, folder / f"{application}.log"), Steady(servers, given, each_second):
-        found = delays(servers, f"{application}-out", PARTITIONS, warm=WARM, seconds=SECONDS, patience=LATENCY_PATIENCE)
-    if not found:
-        raise SystemExit((folder / f"{application}.log").read_text()[-2000:] or "nothing came")
+        ages = delays(servers, f"{application}-out", PARTITIONS, warm=WARM, seconds=SECONDS, patience=LATENCY_TIMEOUT)
+    if not ages:
+        raise SystemExit((folder / f"{application}.log").read_text()[-2000:] or "there was no output")
     what = f"{each_second:,} records/s"
-    half, most = middle_and_worst(found)
-    notes = {"records": len(found)}
+    half, most = middle_and_worst(ages)
+    notes = {"records": len(ages)}
     return [
         Figure(f"kafka latency at {what}", f"{name}, p50", half, "ms"),
         Figure(f"kafka latency at {what}", f"{name}, p99", most, "ms", notes=notes),
@@ -136,7 +136,7 @@ def latency(servers: str, name: str, application: str, each_second: int, folder:
 
 
 def rate(servers: str, name: str, application: str, case: str, total: int, folder: Path) -> Figure:
-    """Runs a contender until it has read all, and returns its rate."""
+    """Runs a contender until it has read all records, and returns its rate."""
     samples: list[tuple[float, int]] = []
     arguments = command(name, servers, application, case, "in", folder / application)
     with running(arguments, folder / f"{application}.log") as process, Usage(process.pid) as usage:
@@ -147,7 +147,7 @@ def rate(servers: str, name: str, application: str, case: str, total: int, folde
         while not samples or samples[-1][1] < total:
             try:
                 done = sum(max(0, place.offset) for place in consumer.committed(places, 10))
-            except KafkaException:  # right after its start, a broker looks for the coordinator of the group
+            except KafkaException:  # right after its start, a broker has no group coordinator
                 done = 0
             samples.append((time.monotonic(), done))
             if process.poll() is not None or time.monotonic() > deadline:
@@ -162,7 +162,7 @@ def rate(servers: str, name: str, application: str, case: str, total: int, folde
 
 
 def command(name: str, servers: str, application: str, case: str, given: str, state: Path) -> list[str]:
-    """How a contender is started."""
+    """Returns the command of a contender."""
     arguments = [servers, application, case, given, str(state), *CONTENDERS[name]]
     if name == "millstream":
         return [sys.executable, str(HERE / "millstream_app.py"), *arguments]
@@ -172,7 +172,7 @@ def command(name: str, servers: str, application: str, case: str, given: str, st
 
 
 def streams() -> str:
-    """The class path of the Java program, which is made once."""
+    """Returns the class path of the Java program, which is compiled once."""
     folder = cache() / "streams"
     jars = copy_jars(folder, "org.apache.kafka:kafka-streams", "org.slf4j:slf4j-nop:1.7.36")
     path = ":".join([*(str(jar) for jar in sorted(jars.glob("*.jar"))), str(folder)])
@@ -181,7 +181,7 @@ def streams() -> str:
 
 
 def quix() -> Path:
-    """The Python of Quix's own environment, which is made once."""
+    """Returns the Python of the environment of Quix, which is created once."""
     folder = cache().parent / "quix"
     python = folder / "bin" / "python"
     if not (folder / "ready").exists():
@@ -194,7 +194,7 @@ def quix() -> Path:
 
 @contextmanager
 def running(arguments: list[str], said: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process, and those that come of it, until the end of the block."""
+    """Runs a process and its descendants until the end of the block."""
     with said.open("wb") as file:
         process = subprocess.Popen(arguments, stdout=file, stderr=file, start_new_session=True, env=dict(os.environ))
     try:

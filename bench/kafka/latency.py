@@ -1,4 +1,4 @@
-"""From producing a record to reading what came of it, as a plain client sees it, at a steady rate."""
+"""The latency from producing a record to reading its result with a plain client, at a steady rate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BEHIND = 5.0
 
 
 class Steady(Background):
-    """Produces so many records a second, in a thread of its own; their timestamps are when they were produced."""
+    """Produces records at a rate per second, in a thread; their timestamps are the times of their production."""
 
     def __init__(self, servers: str, topic: str, rate: int) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Steady(Background):
             for number in range(done, done + self._count):
                 try:
                     self._producer.produce(self._topic, f"{number:08}{filler}", f"k{number % KEYS}")
-                except BufferError:  # the broker is away
+                except BufferError:  # the broker does not answer
                     self._producer.poll(1.0)
             done += self._count
             self._producer.poll(0)
@@ -41,7 +41,7 @@ class Steady(Background):
 
 
 def delays(servers: str, topic: str, partitions: int, *, warm: float, seconds: float, patience: float) -> list[float]:
-    """How many milliseconds old records of a topic are when they are read, after it was warm for so many seconds."""
+    """Returns the ages of records of a topic when they are read, in milliseconds, after a warm-up."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -53,7 +53,7 @@ def delays(servers: str, topic: str, partitions: int, *, warm: float, seconds: f
         }
     )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-    found: list[float] = []
+    ages: list[float] = []
     deadline, warm_at, behind = time.monotonic() + patience, None, _BEHIND * 1000
     while time.monotonic() < deadline:
         messages = [message for message in consumer.consume(10_000, 0.01) if message.error() is None]
@@ -63,15 +63,15 @@ def delays(servers: str, topic: str, partitions: int, *, warm: float, seconds: f
             behind = now - messages[-1].timestamp()[1]
         if warm_at is None or time.monotonic() < warm_at:
             continue
-        if not found and behind > _BEHIND * 1000:  # what piled up while it started must be gone
+        if not ages and behind > _BEHIND * 1000:  # the backlog of the start must be processed first
             continue
-        if messages and not found:
+        if messages and not ages:
             deadline = time.monotonic() + seconds
-        found += [now - message.timestamp()[1] for message in messages]
+        ages += [now - message.timestamp()[1] for message in messages]
     consumer.close()
-    return found
+    return ages
 
 
-def middle_and_worst(found: list[float]) -> tuple[float, float]:
-    """The median, and the 99th percentile."""
-    return quantile(found, 0.5), quantile(found, 0.99)
+def middle_and_worst(ages: list[float]) -> tuple[float, float]:
+    """Returns the median and the 99th percentile."""
+    return quantile(ages, 0.5), quantile(ages, 0.99)

@@ -1,4 +1,4 @@
-"""Which processes use the processor: those that come of one, and the broker."""
+"""Processor time of a process with its descendants, and of the broker."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _KINDS = {
 
 
 class Usage(Background):
-    """Adds up the processor time of processes while the block runs. Of processes that end, what was last seen."""
+    """Sums the processor time of processes during a block. A process that ends counts with its last sample."""
 
     def __init__(self, process: int) -> None:
         super().__init__()
         self._process = process
         self._seconds: dict[int, tuple[str, float, float]] = {}
-        self._look(begun=True)
+        self._sample(begun=True)
 
     def by_kind(self) -> dict[str, float]:
-        """Seconds, by kind of process."""
-        found: dict[str, float] = {}
+        """Returns seconds by kind of process."""
+        seconds: dict[str, float] = {}
         for kind, first, last in self._seconds.values():
-            found[kind] = round(found.get(kind, 0.0) + last - first, 1)
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+            seconds[kind] = round(seconds.get(kind, 0.0) + last - first, 1)
+        return dict(sorted(seconds.items(), key=lambda item: -item[1]))
 
     def run(self) -> None:
-        """Looks now and then until the block ends."""
+        """Takes samples until the block ends."""
         while not self.ended.wait(_EVERY):
-            self._look()
+            self._sample()
 
-    def _look(self, *, begun: bool = False) -> None:
-        """A session has all that come of a process, except those that have begun one of their own.
+    def _sample(self, *, begun: bool = False) -> None:
+        """A session contains all descendants of a process, except those with a session of their own.
 
-        What processes have used before is not counted.
+        Time that processes used before the block is not counted.
         """
         for folder in Path("/proc").iterdir():
             if not folder.name.isdigit():

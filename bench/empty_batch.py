@@ -1,4 +1,4 @@
-"""The bare shape of a batch: a Python source, transformWithState and foreachBatch, with nothing in them.
+"""An empty batch: a Python source, transformWithState and foreachBatch that do nothing.
 
 It is the least that a batch of any application can take: one row of a few kilobytes for each task, a token and a
 segment in the state, one row back.
@@ -62,7 +62,7 @@ class _Reader(DataSourceStreamReader):
 class _Source(DataSource):
     @classmethod
     def name(cls) -> str:
-        return "bare-shape"
+        return "empty-batch"
 
     def schema(self) -> str:
         return _SCHEMA
@@ -86,20 +86,20 @@ class _Processor(StatefulProcessor):
 
 
 def run(session: SparkSession, directory: Path, *, tasks: int, batches: int, size: int) -> Progress:
-    """Runs so many batches, of so many bytes for each task."""
+    """Runs a number of batches with a payload for each task."""
     progress = Progress()
 
     def sink(frame: DataFrame, batch: int) -> None:
         rows = frame.select("payload").toArrow().num_rows
         if rows != tasks:
-            raise SystemExit(f"the bare shape gave {rows} rows, not {tasks}")
+            raise SystemExit(f"the empty batch returned {rows} rows, not {tasks}")
         progress.add(batch + 1)
 
-    # Spark's workers cannot import what lies beside this script.
+    # Spark's workers cannot import modules beside this script.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
     try:
         session.dataSource.register(_Source)
-        reader = session.readStream.format("bare-shape").option("slots", json.dumps(slots(tasks)))
+        reader = session.readStream.format("empty-batch").option("slots", json.dumps(slots(tasks)))
         rows = reader.option("batches", batches).option("size", size).load()
         kept = rows.groupBy("slot").transformWithState(_Processor(), "payload binary", "Update", "None")
         writer = kept.writeStream.outputMode("update").foreachBatch(sink)
