@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("target", ["words.py", "words.py:app", "words:app", "words"])
-def test_an_application_is_found_by_file_or_module(process: Run, folder: Path, target: str) -> None:
+def test_an_application_is_loaded_by_file_or_module(process: Run, folder: Path, target: str) -> None:
     described = process("describe", target, cwd=folder)
     assert described.code == 0
     assert described.out.startswith("Topologies:\n   Sub-topology: 0\n    Source: lines-source (topics: [lines])")
@@ -56,7 +56,7 @@ def test_an_application_may_be_a_package(process: Run, folder: Path) -> None:
     assert process("describe", "shop:app", cwd=folder).code == 0
 
 
-def test_a_file_elsewhere_a_factory_and_other_formats(process: Run, folder: Path) -> None:
+def test_a_file_in_another_directory_a_factory_and_other_formats_are_supported(process: Run, folder: Path) -> None:
     found = process("describe", f"{folder / 'words.py'}:make", "--format", "json", cwd=Path("/"))
     assert json.loads(found.out)["sub_topologies"][0]["nodes"][0]["topics"] == ["a"]
     assert process("describe", "words.py", "--format", "mermaid", cwd=folder).out.startswith("flowchart")
@@ -84,7 +84,7 @@ def test_a_file_elsewhere_a_factory_and_other_formats(process: Run, folder: Path
         ("", "nowhere:app", "there is no module 'nowhere'"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told_with_its_line(
+def test_an_error_in_a_file_is_reported_with_its_line(
     process: Run, folder: Path, source: str, target: str, message: str
 ) -> None:
     (folder / "bad.py").write_text(f"from millstream import App\n{source}")
@@ -107,7 +107,7 @@ def test_configuration_is_checked(process: Run, folder: Path) -> None:
     assert fixed.err.startswith("error: default.key.serde: it cannot be changed after the topology is built")
 
 
-def test_a_topic_that_is_missing_is_told_before_spark_is_started(process: Run, folder: Path) -> None:
+def test_a_missing_topic_is_reported_before_spark_starts(process: Run, folder: Path) -> None:
     result = process("run", "words.py", cwd=folder)
     assert result.code == 1
     assert result.err == (
@@ -153,7 +153,7 @@ def test_a_topology_is_compared_with_the_one_that_ran(shop_data: Path, shop: Run
     assert (code, text) == (0, "Application another has not run yet: there is no state to compare with.\n")
 
 
-def test_a_directory_in_the_file_gives_way_to_an_option_only(tmp_path: Path, process: Run, folder: Path) -> None:
+def test_only_an_option_overrides_the_data_directory_of_the_file(tmp_path: Path, process: Run, folder: Path) -> None:
     make_shop(folder / "own" / "data")
     here = SHOP.replace('App("shop")', f'App("shop", config={{"state.dir": {str(folder / "own" / "data")!r}}})')
     (folder / "shop.py").write_text(here)
@@ -163,7 +163,7 @@ def test_a_directory_in_the_file_gives_way_to_an_option_only(tmp_path: Path, pro
     assert elsewhere.out.startswith("Application shop has not run yet")
 
 
-def test_a_topology_that_cannot_go_on_is_not_run(tmp_path: Path, process: Run) -> None:
+def test_an_incompatible_topology_is_not_run(tmp_path: Path, process: Run) -> None:
     make_shop(tmp_path / "data")
     (tmp_path / "shop.py").write_text(SHOP.replace("key=int, value=str", "key=str, value=str"))
     result = process("run", "shop.py")
@@ -178,7 +178,7 @@ def own_shop(tmp_path: Path, inside: Inside) -> Run:
     return inside(make_shop(tmp_path / "data"))
 
 
-def test_a_reset_says_what_it_does_and_does_it_when_told(own_shop: Run) -> None:
+def test_a_reset_prints_its_steps_and_executes_them_with_execute(own_shop: Run) -> None:
     (planned,) = own_shop("reset", "shop", "-o", "json").lines
     assert planned["done"] is False
     assert "delete the internal topic shop-minutes-changelog" in planned["steps"]
@@ -204,7 +204,7 @@ def test_a_reset_says_what_it_does_and_does_it_when_told(own_shop: Run) -> None:
     }  # fmt: skip
 
 
-def test_a_reset_that_was_done_says_what_it_did(own_shop: Run) -> None:
+def test_an_executed_reset_prints_its_steps(own_shop: Run) -> None:
     done = own_shop("reset", "shop", "--execute", "--yes")
     assert (done.code, done.err) == (0, "")
     first, *steps = done.out.splitlines()
@@ -220,7 +220,7 @@ def test_a_reset_to_an_offset(own_shop: Run) -> None:
     assert own_shop("reset", "shop", "--to-offset", "-1").code == 2
 
 
-def test_a_checkpoint_in_another_storage_is_deleted_by_hand(own_shop: Run, data: Path) -> None:
+def test_a_reset_requires_that_a_remote_checkpoint_was_deleted(own_shop: Run, data: Path) -> None:
     with open_log(data) as log:
         moved = ApplicationState(checkpoint_location="s3a://bucket/shop")
         log.applications.set_state(Scope("shop"), moved.dump(), log.applications.acquire(Scope("shop")))
@@ -252,13 +252,13 @@ def test_a_running_application_is_not_reset(own_shop: Run, data: Path) -> None:
         (["shop", "--to", "noon"], 2, "--to: cannot read the time 'noon'\nhint: write earliest, latest, "),
     ],
 )
-def test_mistakes_of_a_reset(shop: Run, arguments: list[str], code: int, message: str) -> None:
+def test_invalid_options_of_a_reset_are_refused(shop: Run, arguments: list[str], code: int, message: str) -> None:
     result = shop("reset", *arguments)
     assert (result.code, result.out) == (code, "")
     assert result.err.startswith(f"error: {message}")
 
 
-def test_a_migration_says_what_it_does_and_does_it_when_told(tmp_path: Path, process: Run) -> None:
+def test_a_migration_prints_its_steps_and_executes_them_with_execute(tmp_path: Path, process: Run) -> None:
     make_shop(tmp_path / "data")
     planned = process("migrate", "shop.py")
     assert "rebuild store minutes from shop-minutes-changelog" in planned.out

@@ -68,9 +68,7 @@ def failed(data: Path) -> Path:
     return data
 
 
-def test_a_mended_application_gets_its_records_back_and_its_results_are_there_once(
-    millstream: Run, failed: Path
-) -> None:
+def test_a_fixed_application_processes_replayed_records_exactly_once(millstream: Run, failed: Path) -> None:
     done = millstream("dlq", "replay", "dead", "--execute", "--yes")
     assert done == (0, "3 dead letters of dead were replayed to payments\n", "")
     run(failed, mended=True)
@@ -83,7 +81,7 @@ def test_a_mended_application_gets_its_records_back_and_its_results_are_there_on
     assert cents(failed) == [200, 700, 300, 500]
 
 
-def test_a_record_that_fails_again_is_a_new_letter_that_says_so(millstream: Run, failed: Path) -> None:
+def test_a_record_that_fails_again_is_a_new_dead_letter_with_a_count_of_returns(millstream: Run, failed: Path) -> None:
     millstream("dlq", "replay", "dead", "0:1", "--execute", "--yes")  # the one that is no JSON
     run(failed, mended=True)
     letters = millstream("dlq", "list", "dead", "-o", "json").lines
@@ -96,7 +94,7 @@ def test_a_record_that_fails_again_is_a_new_letter_that_says_so(millstream: Run,
     assert cents(failed) == [200, 700]
 
 
-def test_headers_of_a_record_that_was_put_back_pass_through_the_application(millstream: Run, failed: Path) -> None:
+def test_headers_of_a_replayed_record_pass_through_the_application(millstream: Run, failed: Path) -> None:
     millstream("dlq", "replay", "dead", "0:0", "--execute", "--yes")
     run(failed, mended=True)
     last = millstream("consume", "cents", "--from-beginning", "--value-serde", "long", "-o", "json").lines[-1]
@@ -113,7 +111,7 @@ def test_the_dead_letter_topics_are_listed(millstream: Run, failed: Path) -> Non
     ]
 
 
-def test_letters_are_listed_with_what_failed(millstream: Run, failed: Path) -> None:
+def test_dead_letters_are_listed_with_their_exception(millstream: Run, failed: Path) -> None:
     head, *lines = millstream("dlq", "list", "dead").out.splitlines()
     assert head.split() == ["LETTER", "TIME", "SOURCE", "STATE", "RETURNED", "EXCEPTION", "MESSAGE"]
     assert lines[0].split() == [
@@ -125,7 +123,7 @@ def test_letters_are_listed_with_what_failed(millstream: Run, failed: Path) -> N
     assert shown.err == "2 dead letters of earlier records not shown; --limit shows more\n"
 
 
-def test_letters_are_chosen_and_counted(millstream: Run, failed: Path) -> None:
+def test_dead_letters_are_filtered_and_counted(millstream: Run, failed: Path) -> None:
     def offsets(*options: str) -> list[int]:
         return [each["offset"] for each in millstream("dlq", "list", "dead", "-o", "json", *options).lines]
 
@@ -142,7 +140,7 @@ def test_letters_are_chosen_and_counted(millstream: Run, failed: Path) -> None:
     assert list(counted[0]) == ["topic", "exception", "source", "letters", "pending", "last"]
 
 
-def test_where_there_are_no_letters(millstream: Run, data: Path) -> None:
+def test_an_empty_dead_letter_topic_is_reported(millstream: Run, data: Path) -> None:
     millstream("topics", "create", "dead")
     for command in (["list"], ["list", "dead"], ["list", "dead", "--summary"]):
         assert millstream("dlq", *command) == (0, "", "there are no dead letters\n")
@@ -152,7 +150,7 @@ def test_where_there_are_no_letters(millstream: Run, data: Path) -> None:
     assert nothing == (0, "", "there is nothing to replay; see also --again\n")
 
 
-def test_a_letter_is_shown_whole(millstream: Run, failed: Path) -> None:
+def test_a_dead_letter_is_shown_completely(millstream: Run, failed: Path) -> None:
     lines = millstream("dlq", "show", "dead", "0:0").out.splitlines()
     assert lines[:9] == [
         "letter     dead 0:0, pending",
@@ -169,7 +167,9 @@ def test_a_letter_is_shown_whole(millstream: Run, failed: Path) -> None:
     assert lines[-1] == "    KeyError: 'amount'"
 
 
-def test_a_letter_is_read_as_the_application_reads_the_source(millstream: Run, failed: Path, tmp_path: Path) -> None:
+def test_a_dead_letter_is_decoded_with_the_serdes_of_its_source_topic(
+    millstream: Run, failed: Path, tmp_path: Path
+) -> None:
     file = tmp_path / "payments.py"
     file.write_text(PAYMENTS, encoding="utf-8")
     (shown,) = millstream("dlq", "show", "dead", "0:0", "--app", str(file), "-o", "json").lines
@@ -181,14 +181,14 @@ def test_a_letter_is_read_as_the_application_reads_the_source(millstream: Run, f
 
 
 @pytest.mark.parametrize("place", ["17", "0:", ":1", "a:b", "0:-1"])
-def test_what_is_no_place_of_a_letter_is_refused(millstream: Run, failed: Path, place: str) -> None:
+def test_an_invalid_position_of_a_dead_letter_is_refused(millstream: Run, failed: Path, place: str) -> None:
     for command in (["show", "dead", place], ["replay", "dead", place]):
         refused = millstream("dlq", *command)
         assert (refused.code, refused.out) == (2, "")
         assert "write partition and offset, such as 0:17" in refused.err
 
 
-def test_a_letter_that_is_not_there_is_a_mistake(millstream: Run, failed: Path) -> None:
+def test_a_missing_dead_letter_is_an_error(millstream: Run, failed: Path) -> None:
     for command in (["show", "dead", "0:9"], ["replay", "dead", "0:0", "0:9", "--execute", "--yes"]):
         missing = millstream("dlq", *command)
         assert missing.code == 1
@@ -196,7 +196,7 @@ def test_a_letter_that_is_not_there_is_a_mistake(millstream: Run, failed: Path) 
     assert millstream("dlq", "list", "-o", "json").lines[0]["pending"] == 3
 
 
-def test_without_execute_nothing_is_done(millstream: Run, failed: Path) -> None:
+def test_without_execute_nothing_is_replayed(millstream: Run, failed: Path) -> None:
     planned = millstream("dlq", "replay", "dead", "--exception", "KeyError")
     assert planned == (
         0,
@@ -213,7 +213,7 @@ def test_without_execute_nothing_is_done(millstream: Run, failed: Path) -> None:
     assert cents(failed) == [200, 700]
 
 
-def test_letters_that_cannot_be_put_back_are_told(millstream: Run, failed: Path) -> None:
+def test_dead_letters_that_cannot_be_replayed_are_reported(millstream: Run, failed: Path) -> None:
     millstream("topics", "delete", "payments", "--yes")
     told = millstream("dlq", "replay", "dead", "--execute", "--yes")
     assert told.code == 0
@@ -233,7 +233,7 @@ def test_a_replay_is_a_group_with_a_lag(millstream: Run, failed: Path) -> None:
 @pytest.mark.parametrize(
     "point", ["log.publish.begin", "log.publish.after-appends", "log.publish.before-commit", "log.publish.after-commit"]
 )
-def test_a_replay_that_is_killed_and_run_again_puts_each_letter_back_once(
+def test_a_replay_that_is_killed_and_repeated_replays_each_dead_letter_once(
     process: Run, failed: Path, point: str
 ) -> None:
     command = ("dlq", "replay", "dead", "--execute", "--yes")
@@ -243,7 +243,7 @@ def test_a_replay_that_is_killed_and_run_again_puts_each_letter_back_once(
         assert log.ends(["payments"])["payments"] == [0, len(VALUES) + 3]
 
 
-def test_a_replay_that_another_has_shut_out_says_so_in_a_line(
+def test_a_fenced_replay_reports_the_error_in_a_line(
     millstream: Run, failed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from millstream.log.embedded.parts import EmbeddedApplications

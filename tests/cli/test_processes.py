@@ -70,24 +70,24 @@ def own(shop_data: Path, tmp_path: Path) -> Run:
 
 
 @pytest.mark.parametrize(("command", "shown"), GOOD)
-def test_a_command_that_is_used_well(own: Run, command: str, shown: str) -> None:
+def test_a_valid_command_succeeds(own: Run, command: str, shown: str) -> None:
     result = own(*command.split())
     assert result.code == 0, result.err
     assert shown in result.out
 
 
-def test_a_doctor(own: Run) -> None:
+def test_doctor_reports_each_check(own: Run) -> None:
     result = own("doctor", "-o", "json")
     assert {"Python", "Java", "log"} <= {check["name"] for check in result.lines}
     assert result.code == (1 if any(check["status"] == "fail" for check in result.lines) else 0)
 
 
-def test_compaction(own: Run) -> None:
+def test_compact_succeeds(own: Run) -> None:
     assert own("topics", "compact", "shop-minutes-changelog").code == 0
 
 
 @pytest.mark.parametrize(("command", "code", "message"), BAD)
-def test_a_command_that_is_used_wrongly(own: Run, command: str, code: int, message: str) -> None:
+def test_an_invalid_command_is_reported_in_two_lines_at_most(own: Run, command: str, code: int, message: str) -> None:
     result = own(*command.split())
     assert (result.code, result.out) == (code, "")
     assert result.err.startswith(f"error: {message}")
@@ -95,7 +95,7 @@ def test_a_command_that_is_used_wrongly(own: Run, command: str, code: int, messa
 
 
 @pytest.mark.parametrize("command", ["run shop.py", "reset shop --execute --yes", "migrate shop.py --execute --yes"])
-def test_an_application_that_is_running_is_left_alone(own: Run, data: Path, command: str) -> None:
+def test_a_running_application_is_not_changed(own: Run, data: Path, command: str) -> None:
     with lock_application(data / "applications" / "shop", "shop"):
         result = own(*command.split())
     assert (result.code, result.out) == (1, "")
@@ -115,7 +115,7 @@ def test_data_of_a_later_version_is_not_touched(own: Run, data: Path, command: s
     assert path.read_bytes() == before
 
 
-def test_what_is_interrupted_has_written_what_it_told(own: Run, data: Path) -> None:
+def test_an_interrupted_produce_reports_the_number_of_written_records(own: Run, data: Path) -> None:
     command = [str(MILLSTREAM), "produce", "numbers", "--rate", "50"]
     with (
         open_log(data) as log,

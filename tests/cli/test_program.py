@@ -47,7 +47,7 @@ def test_every_command_has_help_with_an_example(millstream: Run, command: list[s
     assert "Examples:" in shown.out or command == ["version"]
 
 
-def test_a_command_that_is_missing_or_misspelt(millstream: Run) -> None:
+def test_a_missing_or_misspelt_command_is_a_usage_error(millstream: Run) -> None:
     assert millstream()[0] == 2
     assert "plan-diff" in millstream().out
     misspelt = millstream("consum")
@@ -55,13 +55,13 @@ def test_a_command_that_is_missing_or_misspelt(millstream: Run) -> None:
     assert misspelt.err.startswith("error: No such command 'consum'. Did you mean 'consume'?\n")
 
 
-def test_nobody_need_listen(data: Path) -> None:
+def test_a_closed_stdout_is_no_error(data: Path) -> None:
     command = f"exec {MILLSTREAM} version >&-"
     ended = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, env=environment(data), check=False)
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
-def test_the_traceback_is_shown_if_asked_for(data: Path) -> None:
+def test_millstream_debug_prints_the_traceback(data: Path) -> None:
     asked = {**environment(data), "MILLSTREAM_DEBUG": "1"}
     ended = subprocess.run([str(MILLSTREAM), "topics", "list"], capture_output=True, text=True, env=asked, check=False)
     assert ended.returncode == 1
@@ -69,7 +69,7 @@ def test_the_traceback_is_shown_if_asked_for(data: Path) -> None:
     assert "there is no data directory" in ended.stderr
 
 
-def test_a_doctor_finds_nothing_wrong_here(millstream: Run) -> None:
+def test_doctor_finds_no_problem_on_this_machine(millstream: Run) -> None:
     millstream("topics", "create", "orders")
     result = millstream("doctor", "-o", "json")
     found = {check["name"]: check for check in result.lines}
@@ -78,7 +78,7 @@ def test_a_doctor_finds_nothing_wrong_here(millstream: Run) -> None:
     assert result.code == (1 if any(check["status"] == "fail" for check in result.lines) else 0)
 
 
-def test_a_doctor_says_what_is_wrong_and_how_to_mend_it(
+def test_doctor_reports_problems_with_a_fix(
     millstream: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
@@ -93,7 +93,7 @@ def test_a_doctor_says_what_is_wrong_and_how_to_mend_it(
     assert any(line.startswith("fail  log: ") for line in lines)
 
 
-def test_a_benchmark_gives_rates(millstream: Run, data: Path) -> None:
+def test_bench_prints_rates(millstream: Run, data: Path) -> None:
     steps = millstream("bench", "--records", "2000", "-o", "json").lines
     assert [step["step"] for step in steps] == [
         "produce to the log",

@@ -23,7 +23,7 @@ def orders(millstream: Run) -> Run:
     return millstream
 
 
-def test_lines_become_records_and_come_back(orders: Run) -> None:
+def test_produced_lines_are_consumed(orders: Run) -> None:
     written = orders("produce", "orders", given="one\ntwo\r\n\nthree")
     assert written.code == 0
     assert written.out == ""
@@ -31,7 +31,7 @@ def test_lines_become_records_and_come_back(orders: Run) -> None:
     assert orders("consume", "orders", "--from-beginning").out == "null\tone\nnull\ttwo\nnull\t\nnull\tthree\n"
 
 
-def test_keys_nulls_and_serdes(orders: Run, tmp_path: Path) -> None:
+def test_keys_nulls_and_serdes_are_supported(orders: Run, tmp_path: Path) -> None:
     (tmp_path / "input").write_text("a=1\nb=-\n")
     options = [
         "--key-separator",
@@ -51,7 +51,7 @@ def test_keys_nulls_and_serdes(orders: Run, tmp_path: Path) -> None:
     ]
 
 
-def test_what_consume_prints_as_json_produce_writes_again(orders: Run) -> None:
+def test_produce_accepts_the_json_of_consume(orders: Run) -> None:
     lines = (
         '{"key": "k", "value": {"a": [1]}, "timestamp": 7, "headers": {"trace": "t1"}}\n'
         '{"key": null, "value_base64": "//4A", "partition": 0, "timestamp": "1970-01-01T00:00:01Z"}\n'
@@ -67,7 +67,7 @@ def test_what_consume_prints_as_json_produce_writes_again(orders: Run) -> None:
     assert [{**row, "offset": 0} for row in both[:2]] == [{**row, "offset": 0} for row in both[2:]]
 
 
-def test_bytes_that_are_no_text_cannot_harm_a_terminal(orders: Run) -> None:
+def test_bytes_that_are_not_text_are_escaped(orders: Run) -> None:
     given = '{"key": "\\u001b[31m", "value_base64": "//4KAA=="}\n'
     orders("produce", "orders", "--format", "json", given=given)
     assert orders("consume", "orders", "--from-beginning").out == "\\x1b[31m\t\\xff\\xfe\\n\\x00\n"
@@ -75,7 +75,7 @@ def test_bytes_that_are_no_text_cannot_harm_a_terminal(orders: Run) -> None:
     assert typed.out == "\\x1b[31m\t(not long) 0xfffe0a00\n"
 
 
-def test_keys_of_windows(orders: Run, data: Path) -> None:
+def test_windowed_keys_are_decoded(orders: Run, data: Path) -> None:
     key = time_windowed(STRING, 60_000).serialize(Windowed("north", 60_000, 120_000))
     with open_log(data) as log:
         log.produce("orders", [ProducerRecord(key, b"3", 1)])
@@ -102,7 +102,7 @@ visits.to(lambda value: "chosen", key=str)
 """
 
 
-def test_an_application_knows_what_keys_and_values_are(orders: Run, data: Path, tmp_path: Path) -> None:
+def test_app_selects_the_serdes_of_the_topic(orders: Run, data: Path, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(SERDES)
     records = [ProducerRecord((7).to_bytes(8), b'{"pages":3}', 1)]
     with open_log(data) as log:
@@ -122,13 +122,13 @@ def test_an_application_knows_what_keys_and_values_are(orders: Run, data: Path, 
     assert read("orders", "--key-serde", "bytes") == '0x0000000000000007\t{"pages": 3}\n'
 
 
-def test_an_application_without_the_topic(orders: Run, tmp_path: Path) -> None:
+def test_app_without_the_topic_is_an_error(orders: Run, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("from millstream import App\napp = App('a')\napp.stream('order').to('out')\n")
     result = orders("consume", "orders", "--app", str(tmp_path / "app.py"))
     assert result == (2, "", "error: --app: application 'a' has no topic 'orders'\nhint: did you mean 'order'?\n")
 
 
-def test_where_to_begin(orders: Run) -> None:
+def test_consume_starts_at_the_requested_position(orders: Run) -> None:
     lines = "".join(f'{{"value": "{number}", "timestamp": {number * 1000}}}\n' for number in range(10))
     orders("produce", "orders", "--format", "json", given=lines)
 
@@ -145,7 +145,7 @@ def test_where_to_begin(orders: Run) -> None:
     assert read("--no-follow") == []
 
 
-def test_a_group_goes_on_where_it_was(orders: Run) -> None:
+def test_a_group_continues_from_its_committed_offsets(orders: Run) -> None:
     orders("produce", "orders", given="1\n2\n3\n4\n5\n")
 
     def read(*options: str) -> list[str]:
@@ -162,7 +162,7 @@ def test_a_group_goes_on_where_it_was(orders: Run) -> None:
     ]
 
 
-def test_following_goes_on_until_it_is_interrupted(orders: Run, data: Path) -> None:
+def test_follow_waits_until_it_is_interrupted(orders: Run, data: Path) -> None:
     command = [str(MILLSTREAM), "consume", "orders", "--from-beginning", "--follow"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(data)) as process:
         assert process.stdout is not None
@@ -175,7 +175,7 @@ def test_following_goes_on_until_it_is_interrupted(orders: Run, data: Path) -> N
         assert process.stderr.read() == b""
 
 
-def test_lines_that_come_slowly_are_written_at_once(orders: Run, data: Path) -> None:
+def test_slow_input_is_written_without_delay(orders: Run, data: Path) -> None:
     command = [str(MILLSTREAM), "consume", "orders", "--follow", "--from-beginning", "--max-records", "1"]
     with subprocess.Popen([str(MILLSTREAM), "produce", "orders"], stdin=subprocess.PIPE, env=environment(data)) as slow:
         assert slow.stdin is not None
@@ -189,7 +189,7 @@ def test_lines_that_come_slowly_are_written_at_once(orders: Run, data: Path) -> 
     assert orders("consume", "orders", "--offset", "-1").out == "null\tnot yet ended\n"
 
 
-def test_a_reader_that_stops_is_no_error(orders: Run, data: Path) -> None:
+def test_a_closed_pipe_is_no_error(orders: Run, data: Path) -> None:
     orders("produce", "orders", given="".join(f"{number}\n" for number in range(100_000)))
     reading, writing = os.pipe()
     command = [str(MILLSTREAM), "consume", "orders", "--from-beginning"]
@@ -202,7 +202,7 @@ def test_a_reader_that_stops_is_no_error(orders: Run, data: Path) -> None:
         assert process.wait() == 141
 
 
-def test_a_rate_is_kept(orders: Run) -> None:
+def test_rate_limits_the_records_per_second(orders: Run) -> None:
     (told,) = orders("produce", "orders", "--rate", "20", "-o", "json", given="1\n2\n3\n4\n5\n").lines
     assert told["records"] == 5
     assert told["seconds"] >= 0.1
@@ -230,7 +230,7 @@ def test_a_rate_is_kept(orders: Run) -> None:
         ([], b"a\n\xff\n", 1, "line 2 is not UTF-8 text"),
     ],
 )
-def test_a_wrong_line_is_named_and_those_before_it_are_written(
+def test_an_invalid_line_is_reported_and_earlier_lines_are_written(
     orders: Run, arguments: list[str], given: str | bytes, code: int, message: str
 ) -> None:
     result = orders("produce", "orders", *arguments, given=given)
@@ -257,14 +257,14 @@ def test_a_wrong_line_is_named_and_those_before_it_are_written(
         (["consume", "orders", "--group", "a b"], 1, "consumer group name 'a b' is not allowed"),
     ],
 )
-def test_mistakes(orders: Run, arguments: list[str], code: int, message: str) -> None:
+def test_invalid_options_are_refused(orders: Run, arguments: list[str], code: int, message: str) -> None:
     result = orders(*arguments)
     assert (result.code, result.out) == (code, "")
     assert f"error: {message}" in result.err
     assert len(result.err.splitlines()) <= 2
 
 
-def test_a_record_whose_headers_cannot_be_read_is_printed(orders: Run, data: Path) -> None:
+def test_a_record_with_unreadable_headers_is_printed(orders: Run, data: Path) -> None:
     with open_log(data) as log:
         headers = pa.array([b"\xc1", encode_headers((("trace", b"1"),))], pa.binary())
         log.append([Append("orders", 0, encode([1, 2], [b"k", b"k"], [b"bad", b"good"], headers))])

@@ -39,7 +39,7 @@ def read_all(data: Path) -> None:
         run.run()
 
 
-def test_topics_that_keep_everything_are_well(millstream: Run, data: Path) -> None:
+def test_topics_with_unlimited_retention_pass(millstream: Run, data: Path) -> None:
     assert retention(millstream) == []  # there is no log yet
     create(data, "orders", {})
     create(data, "prices", {"cleanup.policy": "compact", **WEEK})
@@ -48,7 +48,7 @@ def test_topics_that_keep_everything_are_well(millstream: Run, data: Path) -> No
     assert (check["status"], check["found"]) == ("ok", "topics keep their records without limit")
 
 
-def test_old_records_that_nobody_has_read_are_told(millstream: Run, data: Path) -> None:
+def test_unread_records_beyond_retention_are_reported(millstream: Run, data: Path) -> None:
     create(data, "orders", WEEK)
     produce(data, "orders", 1000, 900, 8, 6, 0)
     (check,) = retention(millstream)
@@ -70,9 +70,7 @@ def test_old_records_that_nobody_has_read_are_told(millstream: Run, data: Path) 
         ({**WEEK, "retention.bytes": "1000"}, "records for 7d by their timestamps and 1000 B of each partition"),
     ],
 )
-def test_an_application_that_is_far_behind_is_told(
-    millstream: Run, data: Path, config: dict[str, str], limit: str
-) -> None:
+def test_an_application_far_behind_is_reported(millstream: Run, data: Path, config: dict[str, str], limit: str) -> None:
     create(data, "orders", config)
     produce(data, "orders", 6)
     read_all(data)
@@ -88,7 +86,7 @@ def test_an_application_that_is_far_behind_is_told(
     assert check["found"].endswith(f" records that can be deleted soon; it keeps {limit}, read or not")
 
 
-def test_an_application_that_is_a_little_behind_is_not(millstream: Run, data: Path) -> None:
+def test_an_application_slightly_behind_is_not_reported(millstream: Run, data: Path) -> None:
     create(data, "orders", WEEK)
     produce(data, "orders", 6)
     read_all(data)
@@ -96,7 +94,7 @@ def test_an_application_that_is_a_little_behind_is_not(millstream: Run, data: Pa
     assert [check["status"] for check in retention(millstream)] == ["ok"]
 
 
-def test_a_group_counts_as_well(millstream: Run, data: Path) -> None:
+def test_a_consumer_group_is_checked_as_well(millstream: Run, data: Path) -> None:
     create(data, "orders", WEEK)
     produce(data, "orders", 6, 6, 6)
     millstream("consume", "orders", "--group", "checks", "--from-beginning", "--max-records", "1")
@@ -104,7 +102,7 @@ def test_a_group_counts_as_well(millstream: Run, data: Path) -> None:
     assert "group 'checks' has not read 2 records that can be deleted soon" in check["found"]
 
 
-def test_the_configuration_of_a_topic_is_changed(millstream: Run, data: Path) -> None:
+def test_alter_changes_the_configuration_of_a_topic(millstream: Run, data: Path) -> None:
     create(data, "orders", WEEK)
     changed = millstream("topics", "alter", "orders", "-c", "cleanup.policy=compact", "--default", "retention.ms")
     assert changed == (0, "", "topic orders: cleanup.policy=compact\n")

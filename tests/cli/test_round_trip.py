@@ -52,7 +52,7 @@ def call(*arguments: str) -> str:
 
 @given(st.lists(RECORDS, min_size=1, max_size=60))
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_every_byte_comes_back(records: list[ProducerRecord]) -> None:
+def test_every_byte_survives_a_round_trip(records: list[ProducerRecord]) -> None:
     with TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         with open_log(data) as log:
@@ -82,7 +82,7 @@ def test_every_byte_comes_back(records: list[ProducerRecord]) -> None:
         ("session:string", [b"k" + (90).to_bytes(8) + (5).to_bytes(8)]),
     ],
 )
-def test_serdes_write_what_they_have_read(millstream: Run, data: Path, serde: str, values: list[bytes]) -> None:
+def test_typed_values_survive_a_round_trip(millstream: Run, data: Path, serde: str, values: list[bytes]) -> None:
     with open_log(data) as log:
         log.create_topic("orders")
         log.create_topic("copy")
@@ -121,7 +121,7 @@ def test_serdes_write_what_they_have_read(millstream: Run, data: Path, serde: st
         (f'{{"partition": {2**64}}}', f"line 2: partition is {2**64}, which has more than 64 bits"),
     ],
 )
-def test_what_no_record_can_be_made_of_is_a_line_of_ours(millstream: Run, line: str, message: str) -> None:
+def test_an_invalid_record_is_reported_with_its_line(millstream: Run, line: str, message: str) -> None:
     millstream("topics", "create", "orders")
     result = millstream("produce", "orders", "--format", "json", given=f'{{"value": 1}}\n{line}\n')
     assert (result.code, result.out) == (1, "")
@@ -143,7 +143,9 @@ def test_what_no_record_can_be_made_of_is_a_line_of_ours(millstream: Run, line: 
         ("json", '{"value": "\\ud800"}'),
     ],
 )
-def test_a_value_that_the_serde_cannot_write_is_named_with_its_line(millstream: Run, serde: str, line: str) -> None:
+def test_a_value_that_the_serde_cannot_serialize_is_reported_with_its_line(
+    millstream: Run, serde: str, line: str
+) -> None:
     millstream("topics", "create", "orders")
     result = millstream("produce", "orders", "--format", "json", "--value-serde", serde, given=f"{line}\n")
     assert result.code == 1
@@ -151,7 +153,7 @@ def test_a_value_that_the_serde_cannot_write_is_named_with_its_line(millstream: 
     assert len(result.err) < 400
 
 
-def test_text_that_is_typed_as_json_is_checked_too(millstream: Run) -> None:
+def test_json_on_the_command_line_is_validated(millstream: Run) -> None:
     millstream("topics", "create", "orders")
     for typed, reason in (("NaN", "JSON has no NaN"), ("[" * 100_000, "it is nested too deeply")):
         result = millstream("produce", "orders", "--value-serde", "json", given=f"1\n{typed}\n")
@@ -161,7 +163,7 @@ def test_text_that_is_typed_as_json_is_checked_too(millstream: Run) -> None:
         assert len(result.err) < 400
 
 
-def test_keys_of_windows_are_written_from_what_consume_prints(millstream: Run, data: Path) -> None:
+def test_windowed_keys_survive_a_round_trip(millstream: Run, data: Path) -> None:
     key = time_windowed(STRING, 60_000).serialize(Windowed("north", 60_000, 120_000))
     millstream("topics", "create", "orders")
     line = '{"key": {"key": "north", "start": 60000, "end": 120000}, "value": "x"}\n'

@@ -13,7 +13,7 @@ from millstream.log import ProducerRecord, open_log
 from millstream.runtime.in_process.batches import InProcessRun
 
 
-def test_the_stores_of_an_application(shop: Run) -> None:
+def test_the_stores_of_an_application_are_listed(shop: Run) -> None:
     found = {store["store"]: store for store in shop("stores", "list", "shop", "-o", "json").lines}
     assert {name: store["kind"] for name, store in found.items()} == {
         "by-number": "key-value",
@@ -26,7 +26,7 @@ def test_the_stores_of_an_application(shop: Run) -> None:
     assert shop("stores", "list", "shop").out.splitlines()[0].split()[:3] == ["STORE", "KIND", "KEY"]
 
 
-def test_a_key_is_looked_up_by_its_own_type(shop: Run) -> None:
+def test_a_key_is_looked_up_by_its_type(shop: Run) -> None:
     assert shop("stores", "get", "shop", "orders-of-shop", "north", "-o", "json").lines == [
         {"key": "north", "value": 3, "timestamp": 70_000}
     ]
@@ -80,7 +80,7 @@ def test_rows_are_listed_by_key_and_time(shop: Run) -> None:
         (["scan", "shop", "minutes", "--limit", "0"], 2, "Invalid value for '--limit' / '-n'", "--help"),
     ],
 )
-def test_mistakes(shop: Run, arguments: list[str], code: int, message: str, hint: str) -> None:
+def test_invalid_queries_are_refused(shop: Run, arguments: list[str], code: int, message: str, hint: str) -> None:
     result = shop("stores", *arguments)
     assert (result.code, result.out) == (code, "")
     assert result.err.startswith(f"error: {message}")
@@ -96,11 +96,11 @@ def test_the_progress_of_an_application_is_that_of_its_group(shop: Run) -> None:
     assert [line.split() for line in table[4:6]] == [["orders", "0", "4", "4", "0"], ["orders", "1", "-", "0", "0"]]
 
 
-def test_a_group_that_is_not_there(shop: Run) -> None:
+def test_an_unknown_group_is_an_error(shop: Run) -> None:
     assert shop("groups", "describe", "shp") == (1, "", "error: there is no group 'shp'\nhint: did you mean 'shop'?\n")
 
 
-def test_a_store_to_which_no_batch_has_written_says_so(millstream: Run, data: Path) -> None:
+def test_a_store_without_a_batch_is_reported_as_such(millstream: Run, data: Path) -> None:
     app = App("new", config={"state.dir": str(data)})
     app.stream("in", key=str, value=str).group_by_key().count(store="counts")
     app.table("other", key=str, value=str, store="rows")

@@ -61,7 +61,7 @@ def evil_letter(data: Path) -> None:
         ("consume", "in", "--from-beginning", "--value-serde", "json"),
     ],
 )
-def test_letters_and_records_are_shown_without_harm(millstream: Run, command: tuple[str, ...]) -> None:
+def test_dead_letters_and_records_are_escaped(millstream: Run, command: tuple[str, ...]) -> None:
     result = millstream(*command)
     assert result.code == 0
     assert_not_forged(result.out + result.err)
@@ -71,7 +71,7 @@ def test_letters_and_records_are_shown_without_harm(millstream: Run, command: tu
 
 
 @pytest.mark.usefixtures("evil_letter")
-def test_json_has_every_character_of_a_letter(millstream: Run) -> None:
+def test_json_contains_every_character_of_a_dead_letter(millstream: Run) -> None:
     (letter,) = millstream("dlq", "show", "dead", "0:0", "-o", "json").lines
     assert letter["message"] == FORGED
     assert letter["key"] == letter["value"] == EVIL
@@ -80,7 +80,7 @@ def test_json_has_every_character_of_a_letter(millstream: Run) -> None:
     assert record["value"] == EVIL
 
 
-def test_a_traceback_that_is_asked_for_is_shown_without_harm(
+def test_a_traceback_is_escaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "app.py").write_text(f"raise ValueError({FORGED!r})\n", encoding="utf-8")
@@ -92,7 +92,7 @@ def test_a_traceback_that_is_asked_for_is_shown_without_harm(
     assert [line for line in shown.splitlines() if line.startswith("error: ")]
 
 
-def test_a_failed_command_says_so_without_harm(millstream: Run, tmp_path: Path) -> None:
+def test_the_error_of_a_command_is_escaped(millstream: Run, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(f"raise ValueError({FORGED!r})\n", encoding="utf-8")
     result = millstream("describe", str(tmp_path / "app.py"))
     assert_not_forged(result.err)
@@ -109,7 +109,7 @@ def test_long_texts_of_exceptions_are_shortened(millstream: Run, tmp_path: Path)
     assert "characters left out" in result.err
 
 
-def test_the_error_of_a_record_is_told_without_harm_with_its_topic_and_offset(data: Path) -> None:
+def test_the_error_of_a_record_is_escaped_and_names_topic_and_offset(data: Path) -> None:
     app = application(data, FORGED)
     with TestDriver(app) as driver, pytest.raises(ProcessingError) as caught:
         driver.input("in").pipe("k", "v")
@@ -121,7 +121,7 @@ def test_the_error_of_a_record_is_told_without_harm_with_its_topic_and_offset(da
     assert "ValueError" in trace
 
 
-def test_a_dead_letter_has_the_beginning_of_a_long_text(data: Path) -> None:
+def test_a_dead_letter_contains_the_beginning_of_a_long_text(data: Path) -> None:
     with open_log(data) as log:
         log.create_topic("in")
         log.produce("in", [ProducerRecord(b"k", b"v", 5)])
@@ -133,7 +133,7 @@ def test_a_dead_letter_has_the_beginning_of_a_long_text(data: Path) -> None:
     assert len(row["headers"]) < MESSAGE + TRACE + 1000
 
 
-def test_records_are_printed_without_harm(capsys: pytest.CaptureFixture[str]) -> None:
+def test_printed_records_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     app = App("printing")
     app.stream("in", value=str).print("label")
     with TestDriver(app) as driver:

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.conftest import Run
 
 
-def test_a_topic_is_made_listed_described_and_deleted(millstream: Run, data: Path) -> None:
+def test_a_topic_is_created_listed_described_and_deleted(millstream: Run, data: Path) -> None:
     made = millstream("topics", "create", "orders", "--partitions", "3", "--config", "retention.ms=60000")
     assert made == (0, "", "topic orders has 3 partitions\n")
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
@@ -27,7 +27,7 @@ def test_a_topic_is_made_listed_described_and_deleted(millstream: Run, data: Pat
     assert millstream("topics", "list").err == "there are no topics\n"
 
 
-def test_a_table_that_is_piped_is_plain_and_aligned(millstream: Run) -> None:
+def test_a_table_in_a_pipe_is_plain_and_aligned(millstream: Run) -> None:
     millstream("topics", "create", "orders")
     millstream("topics", "create", "a-topic-with-a-long-name-that-would-not-fit-into-a-column-of-a-narrow-terminal")
     lines = millstream("topics", "list").out.splitlines()
@@ -36,14 +36,14 @@ def test_a_table_that_is_piped_is_plain_and_aligned(millstream: Run) -> None:
     assert {line.index("0 B") for line in lines[1:]} == {lines[0].index("SIZE")}
 
 
-def test_a_topic_is_made_once(millstream: Run) -> None:
+def test_a_topic_is_created_once(millstream: Run) -> None:
     assert millstream("topics", "create", "orders", "-p", "2").code == 0
     again = millstream("topics", "create", "orders")
     assert again == (1, "", "error: topic 'orders' exists already\nhint: --if-not-exists leaves it unchanged\n")
     assert millstream("topics", "create", "orders", "--if-not-exists").err == "topic orders has 2 partitions\n"
 
 
-def test_internal_topics_are_shown_if_asked_for(shop: Run) -> None:
+def test_all_includes_internal_topics(shop: Run) -> None:
     assert {topic["name"] for topic in shop("topics", "list", "-o", "json").lines} == {
         "counts", "numbers", "orders", "prices",
     }  # fmt: skip
@@ -52,7 +52,7 @@ def test_internal_topics_are_shown_if_asked_for(shop: Run) -> None:
     assert everything["orders"] is False
 
 
-def test_compaction_says_what_it_removed(millstream: Run) -> None:
+def test_compact_prints_the_removed_records(millstream: Run) -> None:
     millstream("topics", "create", "prices", "-c", "cleanup.policy=compact")
     for price in ("1", "2", "3"):
         millstream("produce", "prices", "--key-separator", ":", given=f"tea:{price}\n")
@@ -79,7 +79,7 @@ def test_compaction_says_what_it_removed(millstream: Run) -> None:
         (["list", "-o", "xml"], 2, "'xml' is not one of 'table', 'json'", "see: millstream topics list --help"),
     ],
 )
-def test_a_mistake_is_told_in_a_line_or_two(
+def test_a_mistake_is_reported_in_two_lines_at_most(
     millstream: Run, arguments: list[str], code: int, message: str, hint: str
 ) -> None:
     millstream("topics", "create", "orders")
@@ -95,7 +95,7 @@ def test_a_mistake_is_told_in_a_line_or_two(
     assert [topic["name"] for topic in millstream("topics", "list", "-o", "json").lines] == ["orders"]
 
 
-def test_a_data_directory_that_is_missing_wrong_or_of_another_version(millstream: Run, data: Path) -> None:
+def test_a_missing_invalid_or_incompatible_data_directory_is_an_error(millstream: Run, data: Path) -> None:
     missing = millstream("topics", "list")
     assert (missing.code, missing.err.splitlines()[0]) == (1, f"error: there is no data directory {data}")
     assert not data.exists()
@@ -110,7 +110,7 @@ def test_a_data_directory_that_is_missing_wrong_or_of_another_version(millstream
     assert millstream("topics", "create", "x").err == f"error: {data} cannot be the data directory: File exists\n"
 
 
-def test_data_is_an_option_too(millstream: Run, tmp_path: Path) -> None:
+def test_data_is_also_an_option(millstream: Run, tmp_path: Path) -> None:
     millstream("topics", "create", "there", "--data", str(tmp_path / "other"))
     assert millstream("topics", "list").code == 1
     assert [t["name"] for t in millstream("topics", "list", "--data", str(tmp_path / "other"), "-o", "json").lines] == [

@@ -23,7 +23,7 @@ pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to
 
 
 @pages
-def test_examples(page: Path) -> None:
+def test_the_examples_of_a_page_run(page: Path) -> None:
     if GENERATED in page.parents:
         return
     # Fences become blank lines: doctest would take a closing one for expected output.
@@ -35,7 +35,7 @@ def test_examples(page: Path) -> None:
 
 
 @pages
-def test_links(page: Path) -> None:
+def test_the_links_of_a_page_resolve(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     links = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text))
     files = [link.partition("#")[0] for link in links if not re.match(r"[a-z]+:", link)]

@@ -41,7 +41,7 @@ def test_every_function_of_expressions_has_a_row(generator: ModuleType) -> None:
     assert [name for name in functions.__all__ if f"| `{name.rstrip('_')}(" not in page] == []
 
 
-def test_a_page_that_differs_or_is_not_wanted_is_told(
+def test_an_outdated_or_superfluous_page_is_reported(
     generator: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert generator.main(["--output", str(tmp_path)]) == 0

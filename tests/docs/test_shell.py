@@ -35,7 +35,7 @@ def told(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_terminal_shows(page: Path, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_print_the_shown_output(page: Path, tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("MILLSTREAM", "PYTEST"))}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     for name, kind, text in BLOCK.findall(page.read_text(encoding="utf-8")):
@@ -55,5 +55,5 @@ def test_what_a_terminal_shows(page: Path, tmp_path: Path) -> None:
                 assert found == wanted, command
 
 
-def test_there_are_such_pages() -> None:
+def test_some_pages_have_commands() -> None:
     assert {"tutorial", "use-the-command-line"} <= {page.stem for page in PAGES}

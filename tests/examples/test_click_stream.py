@@ -25,7 +25,7 @@ def searched(driver: TestDriver) -> list[tuple[Any, Any]]:
     return [(click["page"], click["terms"]) for click in driver.output("clicks-after-search").read_values()]
 
 
-def test_a_click_has_the_profile_of_that_moment(driver: TestDriver) -> None:
+def test_a_click_is_joined_with_the_current_profile(driver: TestDriver) -> None:
     clicks, profiles = driver.input("clicks"), driver.input("profiles")
     clicks.pipe("u1", {"page": "/before"})
     profiles.pipe("u1", ANN)
@@ -37,7 +37,7 @@ def test_a_click_has_the_profile_of_that_moment(driver: TestDriver) -> None:
     assert enriched(driver) == [("/before", None), ("/known", "Ann"), ("/stranger", None), ("/deleted", None)]
 
 
-def test_a_click_finds_the_searches_of_the_five_seconds_before_it(driver: TestDriver) -> None:
+def test_a_click_is_joined_with_the_searches_of_the_preceding_five_seconds(driver: TestDriver) -> None:
     searches, clicks = driver.input("searches"), driver.input("clicks")
     searches.pipe("u1", {"terms": "too early"}, timestamp=9_999)
     searches.pipe("u1", {"terms": "first"}, timestamp=10_000)
@@ -48,7 +48,7 @@ def test_a_click_finds_the_searches_of_the_five_seconds_before_it(driver: TestDr
     assert searched(driver) == [("/tea", "first"), ("/tea", "second")]
 
 
-def test_a_search_that_arrives_behind_its_click_is_found_all_the_same(driver: TestDriver) -> None:
+def test_a_search_that_arrives_after_its_click_is_joined(driver: TestDriver) -> None:
     driver.input("clicks").pipe("u1", {"page": "/tea"}, timestamp=15_000)
     driver.input("searches").pipe("u1", {"terms": "late"}, timestamp=12_000)
     (found,) = driver.output("clicks-after-search").read_all()
@@ -56,7 +56,7 @@ def test_a_search_that_arrives_behind_its_click_is_found_all_the_same(driver: Te
     assert found.value == {"page": "/tea", "name": None, "interests": [], "terms": "late"}
 
 
-def test_clicks_without_a_user_are_enriched_but_find_no_search(driver: TestDriver) -> None:
+def test_clicks_without_a_user_are_enriched_but_not_joined_with_searches(driver: TestDriver) -> None:
     driver.input("searches").pipe(None, {"terms": "x"})
     driver.input("clicks").pipe(None, {"page": "/anonymous"})
     driver.input("clicks").pipe("u1", None)

@@ -26,7 +26,7 @@ def alerts(driver: TestDriver) -> list[tuple[str, dict[str, Any], int]]:
     return [(alert.key, alert.value, alert.timestamp) for alert in driver.output("alerts").read_all()]
 
 
-def test_more_than_five_payments_within_a_minute(driver: TestDriver) -> None:
+def test_more_than_five_payments_within_a_minute_are_an_alert(driver: TestDriver) -> None:
     for time in (0, 10_000, 20_000, 30_000, 40_000):
         pay(driver, 20, MINUTE + time)
     pay(driver, 20, 2 * MINUTE, card="another")
@@ -41,7 +41,7 @@ def test_payments_just_over_a_minute_apart_are_not_too_many(driver: TestDriver) 
     assert alerts(driver) == []
 
 
-def test_a_payment_that_comes_late_is_counted_unless_it_comes_much_too_late(driver: TestDriver) -> None:
+def test_a_late_payment_is_counted_within_the_grace_period(driver: TestDriver) -> None:
     for time in (0, 10_000, 20_000, 30_000, 50_000):
         pay(driver, 20, MINUTE + time)
     pay(driver, 20, MINUTE + 40_000)
@@ -61,7 +61,7 @@ def test_a_payment_that_comes_late_is_counted_unless_it_comes_much_too_late(driv
         (1, 499, 0, False),
     ],
 )
-def test_a_small_payment_then_a_large_one(
+def test_a_small_payment_then_a_large_one_is_an_alert(
     driver: TestDriver, small: float, large: float, time: int, found: bool
 ) -> None:
     pay(driver, small, MINUTE)
@@ -70,20 +70,20 @@ def test_a_small_payment_then_a_large_one(
     assert alerts(driver) == ([("card", sign, MINUTE + time)] if found else [])
 
 
-def test_a_large_payment_then_a_small_one_is_no_sign(driver: TestDriver) -> None:
+def test_a_large_payment_then_a_small_one_is_no_alert(driver: TestDriver) -> None:
     pay(driver, 899, MINUTE)
     pay(driver, 1, MINUTE + 1)
     assert alerts(driver) == []
 
 
-def test_a_small_payment_that_comes_out_of_order_is_remembered_at_its_own_time(driver: TestDriver) -> None:
+def test_an_out_of_order_small_payment_is_stored_at_its_own_time(driver: TestDriver) -> None:
     pay(driver, 50, 9 * MINUTE)
     pay(driver, 1, 5 * MINUTE)
     pay(driver, 899, 8 * MINUTE)
     assert alerts(driver) == [("card", {"sign": "small then large", "tries": 1, "amount": 899}, 8 * MINUTE)]
 
 
-def test_a_device_that_is_not_known(driver: TestDriver) -> None:
+def test_an_unknown_device_is_an_alert(driver: TestDriver) -> None:
     pay(driver, 20, MINUTE, device="laptop")
     driver.input("devices").pipe("card", ["phone", "laptop"])
     pay(driver, 20, 30 * MINUTE, device="laptop")
@@ -93,7 +93,7 @@ def test_a_device_that_is_not_known(driver: TestDriver) -> None:
     assert alerts(driver) == [("card", sign, MINUTE), ("card", sign, 60 * MINUTE)]
 
 
-def test_there_is_one_alert_for_a_sign_in_ten_minutes(driver: TestDriver) -> None:
+def test_there_is_one_alert_per_sign_in_ten_minutes(driver: TestDriver) -> None:
     pay(driver, 20, MINUTE, device="laptop")
     pay(driver, 20, 5 * MINUTE, device="laptop")
     pay(driver, 20, 5 * MINUTE, device="laptop", card="other")
@@ -104,7 +104,7 @@ def test_there_is_one_alert_for_a_sign_in_ten_minutes(driver: TestDriver) -> Non
     assert driver.dropped == {("signs-deduplicate", "duplicate"): 1}
 
 
-def test_payments_without_an_amount_are_passed_over(driver: TestDriver) -> None:
+def test_payments_without_an_amount_are_skipped(driver: TestDriver) -> None:
     pay(driver, None, MINUTE, device="laptop")
     driver.input("payments").pipe("card", None)
     assert alerts(driver) == []

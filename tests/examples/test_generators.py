@@ -25,7 +25,7 @@ def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @examples
-def test_a_seed_gives_the_same_records(example: str, tmp_path: Path) -> None:
+def test_a_seed_determines_the_records(example: str, tmp_path: Path) -> None:
     done = run(f"{example}/generate.py", "--data", str(tmp_path / "script"), "--records", "120", "--seed", "7")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("120 records written to ")
@@ -41,7 +41,7 @@ def test_a_seed_gives_the_same_records(example: str, tmp_path: Path) -> None:
         assert min(row[3] for topic in topics for row in read(log, topic)) >= START
 
 
-def test_with_a_rate_records_have_the_time_of_today(tmp_path: Path) -> None:
+def test_with_a_rate_records_have_the_current_time(tmp_path: Path) -> None:
     done = run("word_count/generate.py", "--data", str(tmp_path), "--records", "3", "--rate", "1000")
     assert (done.returncode, done.stdout) == (0, "3 records written to lines\n")
     with open_log(tmp_path) as log:
@@ -50,7 +50,7 @@ def test_with_a_rate_records_have_the_time_of_today(tmp_path: Path) -> None:
         assert min(times) > START
 
 
-def test_a_mistake_is_told_without_a_traceback(tmp_path: Path) -> None:
+def test_a_mistake_is_reported_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = run("word_count/generate.py", "--data", str(tmp_path / "file"))
     assert done.returncode == 1

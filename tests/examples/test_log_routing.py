@@ -8,7 +8,7 @@ from millstream import TestDriver
 GOOD = "2026-01-01T00:00:00Z {level} shop: request served"
 
 
-def test_errors_go_to_the_topic_that_is_watched_and_the_rest_by_level() -> None:
+def test_errors_go_to_the_alert_topic_and_other_lines_to_the_topic_of_their_level() -> None:
     levels = ["INFO", "ERROR", "DEBUG", "FATAL", "WARNING", "INFO"]
     with TestDriver(app) as driver:
         driver.input("log-lines").pipe_pairs([("north", GOOD.format(level=level)) for level in levels])
@@ -22,7 +22,7 @@ def test_errors_go_to_the_topic_that_is_watched_and_the_rest_by_level() -> None:
 
 
 @pytest.mark.parametrize("line", ["", "2026-01-01T00:00:00Z INFO", GOOD.format(level="../etc"), "Traceback:"])
-def test_a_line_that_cannot_be_read_is_a_dead_letter_and_the_next_one_is_not(line: str) -> None:
+def test_a_malformed_line_is_a_dead_letter_and_the_next_one_is_processed(line: str) -> None:
     with TestDriver(app) as driver:
         driver.input("log-lines").pipe("north", line, timestamp=5)
         driver.input("log-lines").pipe("north", GOOD.format(level="INFO"), timestamp=6)
@@ -42,7 +42,7 @@ def test_bytes_that_are_not_text_are_a_dead_letter_too() -> None:
         assert driver.dropped == {("log-lines-source", "deserialization error"): 1}
 
 
-def test_records_without_a_value_are_passed_over() -> None:
+def test_records_without_a_value_are_skipped() -> None:
     with TestDriver(app) as driver:
         driver.input("log-lines").pipe("north", None)
         assert driver.produced_topics == set()

@@ -28,7 +28,7 @@ def test_a_run_is_reported_once_when_it_is_over(driver: TestDriver) -> None:
     assert reports.read_pairs() == [("saw", {"seconds": 30.0, "readings": 2, "hottest": 70.0, "vibration": 2.0})]
 
 
-def test_a_reading_out_of_order_makes_one_run_of_two(driver: TestDriver) -> None:
+def test_an_out_of_order_reading_merges_two_runs(driver: TestDriver) -> None:
     for seconds in (0, 35, 20):
         read(driver, "saw", seconds)
     read(driver, "pump", 200)
@@ -36,7 +36,7 @@ def test_a_reading_out_of_order_makes_one_run_of_two(driver: TestDriver) -> None
     assert [(machine, report["seconds"], report["readings"]) for machine, report in reports] == [("saw", 35.0, 3)]
 
 
-def test_what_comes_after_the_report_goes_to_a_topic_of_its_own(driver: TestDriver) -> None:
+def test_readings_after_the_report_go_to_the_late_topic(driver: TestDriver) -> None:
     read(driver, "saw", 10)
     read(driver, "pump", 100)
     read(driver, "saw", 12, heat=99.0)
@@ -46,7 +46,7 @@ def test_what_comes_after_the_report_goes_to_a_topic_of_its_own(driver: TestDriv
     assert driver.dropped == {("readings-aggregate", "late"): 1}
 
 
-def test_the_last_runs_are_reported_although_no_more_readings_come(driver: TestDriver) -> None:
+def test_the_last_runs_are_reported_without_further_readings(driver: TestDriver) -> None:
     read(driver, "saw", 10)
     driver.advance_wall_clock("59s")
     assert driver.output("run-reports").is_empty
@@ -57,14 +57,14 @@ def test_the_last_runs_are_reported_although_no_more_readings_come(driver: TestD
 
 
 @pytest.mark.parametrize(("heat", "shake", "due"), [(90.0, 7.0, False), (90.1, 2.0, True), (60.0, 7.5, True)])
-def test_machines_that_get_hot_or_shake_are_due(driver: TestDriver, heat: float, shake: float, due: bool) -> None:
+def test_hot_or_vibrating_machines_are_due(driver: TestDriver, heat: float, shake: float, due: bool) -> None:
     read(driver, "saw", 0, shake=shake)
     read(driver, "saw", 10, heat=heat, shake=shake)
     read(driver, "pump", 100)
     assert [key for key, _ in driver.output("maintenance-due").read_pairs()] == (["saw"] if due else [])
 
 
-def test_readings_that_are_not_whole_are_passed_over(driver: TestDriver) -> None:
+def test_incomplete_readings_are_skipped(driver: TestDriver) -> None:
     read(driver, "saw", 0, heat=None)
     driver.input("readings").pipe("saw", None)
     driver.input("readings").pipe("saw", {"temperature": 60.0})

@@ -90,20 +90,20 @@ def run_on_spark(example: str) -> Open:
 
 
 @examples
-def test_without_spark(example: str) -> None:
+def test_results_without_spark_match_the_test_driver(example: str) -> None:
     check(example, run_without_spark)
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 @examples
-def test_on_spark(example: str) -> None:
+def test_results_on_spark_match_the_test_driver(example: str) -> None:
     check(example, run_on_spark)
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
-def test_as_a_script_that_ctrl_c_ends() -> None:
+def test_a_script_stops_after_ctrl_c() -> None:
     """The one with classes of its own, which the task hosts have to know."""
     with open_log() as log:
         inputs = fill(log, "orders", RECORDS)

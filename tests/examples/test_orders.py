@@ -18,7 +18,7 @@ def driver() -> Iterator[TestDriver]:
         yield made
 
 
-def test_a_delivery_follows_the_order_and_the_customer(driver: TestDriver) -> None:
+def test_a_delivery_is_updated_with_the_order_and_the_customer(driver: TestDriver) -> None:
     orders, customers, deliveries = driver.input("orders"), driver.input("customers"), driver.output("deliveries")
     orders.pipe("o1", TEA)
     assert deliveries.is_empty  # nobody knows the customer yet
@@ -35,7 +35,7 @@ def test_a_delivery_follows_the_order_and_the_customer(driver: TestDriver) -> No
     ]
 
 
-def test_an_order_or_a_customer_that_is_deleted_takes_the_delivery_along(driver: TestDriver) -> None:
+def test_deleting_an_order_or_a_customer_deletes_the_delivery(driver: TestDriver) -> None:
     orders, customers, deliveries = driver.input("orders"), driver.input("customers"), driver.output("deliveries")
     customers.pipe("c1", Customer("Ann", "Oslo"))
     orders.pipe("o1", TEA)
@@ -55,7 +55,7 @@ def test_an_order_can_change_its_customer(driver: TestDriver) -> None:
     assert [delivery.to for delivery in driver.output("deliveries").read_values()] == ["Ann, Oslo", "Bob, Riga"]
 
 
-def test_orders_that_are_near_in_time_are_one_visit(driver: TestDriver) -> None:
+def test_orders_close_in_time_are_one_visit(driver: TestDriver) -> None:
     orders = driver.input("orders")
     orders.pipe("o1", TEA, timestamp=0)
     orders.pipe("o2", Order("c1", "cup", 8.25), timestamp=10 * MINUTE)
@@ -68,7 +68,7 @@ def test_orders_that_are_near_in_time_are_one_visit(driver: TestDriver) -> None:
     }
 
 
-def test_an_order_that_comes_late_joins_two_visits(driver: TestDriver) -> None:
+def test_a_late_order_merges_two_visits(driver: TestDriver) -> None:
     orders, visits = driver.input("orders"), driver.output("visits")
     orders.pipe("o1", TEA, timestamp=0)
     orders.pipe("o2", TEA, timestamp=15 * MINUTE)
@@ -81,7 +81,7 @@ def test_an_order_that_comes_late_joins_two_visits(driver: TestDriver) -> None:
     ]
 
 
-def test_an_order_of_more_than_a_week_ago_is_too_late_for_a_visit_but_is_delivered(driver: TestDriver) -> None:
+def test_an_order_beyond_the_grace_period_is_delivered_without_a_visit(driver: TestDriver) -> None:
     driver.input("customers").pipe("c1", Customer("Ann", "Oslo"))
     driver.input("orders").pipe("o1", TEA, timestamp=8 * DAY)
     driver.input("orders").pipe("o2", TEA, timestamp=0)

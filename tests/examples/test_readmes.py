@@ -38,7 +38,7 @@ def run(command: str) -> str:
 
 
 @examples
-def test_the_commands_of_a_page_give_what_it_shows(
+def test_the_commands_of_a_page_print_the_shown_output(
     example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path))

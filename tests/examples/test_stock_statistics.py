@@ -13,7 +13,7 @@ def trade(price: float | None, *, ask: float = 0.0, size: int | None = 1) -> dic
     return {"price": price, "ask": ask, "size": size}
 
 
-def test_every_second_the_trades_of_the_five_seconds_before() -> None:
+def test_each_second_has_the_statistics_of_the_preceding_five() -> None:
     with TestDriver(app) as driver:
         trades = driver.input("trades")
         trades.pipe("AK", trade(10.0, ask=10.5), timestamp=10_000)
@@ -37,7 +37,7 @@ def test_every_second_the_trades_of_the_five_seconds_before() -> None:
     }  # fmt: skip
 
 
-def test_a_trade_that_is_too_late_for_some_windows_is_in_the_others() -> None:
+def test_a_trade_too_late_for_some_windows_is_in_the_others() -> None:
     with TestDriver(app) as driver:
         trades = driver.input("trades")
         trades.pipe("AK", trade(10.0), timestamp=20_000)  # windows that end by 18 s are closed
@@ -49,7 +49,7 @@ def test_a_trade_that_is_too_late_for_some_windows_is_in_the_others() -> None:
     ]  # fmt: skip
 
 
-def test_a_trade_that_is_too_late_for_all_windows_is_dropped_and_counted() -> None:
+def test_a_trade_too_late_for_all_windows_is_dropped_and_counted() -> None:
     with TestDriver(app) as driver:
         trades = driver.input("trades")
         trades.pipe("AK", trade(10.0), timestamp=60_000)
@@ -64,7 +64,7 @@ def test_trades_without_a_price_or_a_size_do_not_count() -> None:
         assert driver.output("daily-top-ten").is_empty
 
 
-def test_the_ten_tickers_of_a_day_with_the_greatest_volumes() -> None:
+def test_the_top_ten_of_a_day_have_the_largest_volumes() -> None:
     with TestDriver(app) as driver:
         trades = driver.input("trades")
         for number in range(12):
@@ -76,7 +76,7 @@ def test_the_ten_tickers_of_a_day_with_the_greatest_volumes() -> None:
         assert top.read_table() == {"1970-01-02": [["T00", 111], *best[:9]]}
 
 
-def test_days_are_apart_and_a_late_trade_goes_to_its_own_day() -> None:
+def test_a_late_trade_counts_for_its_own_day() -> None:
     with TestDriver(app) as driver:
         trades = driver.input("trades")
         trades.pipe("AK", trade(1.0, size=5), timestamp=DAY - 1)

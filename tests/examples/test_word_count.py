@@ -5,7 +5,7 @@ from examples.word_count.app import app
 from millstream import TestDriver
 
 
-def test_each_word_is_counted_whatever_its_case_and_the_signs_around_it() -> None:
+def test_words_are_counted_regardless_of_case_and_punctuation() -> None:
     with TestDriver(app) as driver:
         driver.input("lines").pipe_values(["The mill turns.", "the MILL, the wheel"])
         assert driver.output("word-counts").read_pairs() == [

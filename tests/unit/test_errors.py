@@ -18,7 +18,7 @@ def subclasses(cls: type[MillstreamError]) -> list[type[MillstreamError]]:
 OWN = [cls for cls in subclasses(MillstreamError) if cls.__module__ == "millstream.errors"]
 
 
-def test_every_error_has_a_code_of_its_own() -> None:
+def test_every_error_has_a_unique_code() -> None:
     codes = [cls.__dict__.get("code") for cls in OWN]
     assert None not in codes
     assert len(set(codes)) == len(codes)
@@ -40,7 +40,7 @@ def test_an_error_shows_its_message_and_hint(cls: type[MillstreamError]) -> None
 
 @pytest.mark.parametrize("cls", OWN, ids=lambda cls: cls.__name__)
 @pytest.mark.parametrize("through", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy], ids=["pickle", "copy"])
-def test_an_error_survives_the_way_between_processes(cls: type[MillstreamError], through: Any) -> None:
+def test_an_error_can_be_pickled_and_copied(cls: type[MillstreamError], through: Any) -> None:
     error = cls("it broke", hint="mend it")
     again = through(error)
     assert (type(again), str(again), again.hint) == (cls, str(error), "mend it")
@@ -61,5 +61,5 @@ def test_a_misspelt_word_gets_a_suggestion(word: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["", "orders", "zzz"])
-def test_a_word_like_no_other_gets_none(word: str) -> None:
+def test_a_word_without_a_similar_one_gets_no_suggestion(word: str) -> None:
     assert errors.suggestion(word, ["totals", "counts"]) is None

@@ -46,7 +46,7 @@ PROCESSES = ["millstream.runtime.host.server", "millstream.runtime.spark.source"
 
 
 @pytest.mark.parametrize("module", PROCESSES)
-def test_what_each_process_of_an_application_imports_does_not_load_pandas(module: str) -> None:
+def test_the_processes_of_an_application_do_not_load_pandas(module: str) -> None:
     probe = f"import sys, {module}; print('pyarrow' in sys.modules, 'pandas' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["True", "False"]

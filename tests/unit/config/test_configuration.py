@@ -18,7 +18,7 @@ def test_every_key_has_a_default_and_a_description() -> None:
     assert all(key.doc.endswith(".") for key in KEYS.values())
 
 
-def test_keys_may_be_given_as_kafka_or_as_python_spells_them() -> None:
+def test_keys_may_have_dots_or_underscores() -> None:
     dotted = App("config", config={"processing.exception.handler": "continue"})
     underscored = App("config", processing_exception_handler="continue")
     mixed = App("config", config={"processing_exception_handler": "continue"})
@@ -26,7 +26,7 @@ def test_keys_may_be_given_as_kafka_or_as_python_spells_them() -> None:
         assert app.config["processing.exception.handler"] == "continue"
 
 
-def test_an_option_comes_before_the_mapping_however_it_is_spelt() -> None:
+def test_a_keyword_overrides_the_mapping_in_either_spelling() -> None:
     for given in ("processing.exception.handler", "processing_exception_handler"):
         app = App("config", config={given: "fail"}, processing_exception_handler="continue")
         assert app.config["processing.exception.handler"] == "continue"
@@ -48,13 +48,13 @@ def test_an_unknown_key_is_refused_with_a_suggestion(key: str) -> None:
         App("config", config={key: "fail"})
 
 
-def test_a_key_like_no_other_is_refused_with_all_there_are() -> None:
+def test_an_unknown_key_without_a_similar_one_is_refused_with_a_list_of_all() -> None:
     with pytest.raises(ConfigError, match=r"'zzz'\n  hint: the keys are: default.key.serde, "):
         App("config", zzz=1)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("key", [5, None, ("a",)])
-def test_a_key_that_is_no_text_is_refused(key: Any) -> None:
+def test_a_key_that_is_not_text_is_refused(key: Any) -> None:
     with pytest.raises(ConfigError, match="unknown configuration key"):
         App("config", config={key: 1})
 
@@ -78,7 +78,7 @@ def test_a_key_that_is_no_text_is_refused(key: Any) -> None:
         ("default.value.serde", lambda v: v),
     ],
 )
-def test_a_value_that_a_key_cannot_have_is_refused_at_once_and_names_the_key(key: str, value: Any) -> None:
+def test_an_invalid_value_is_refused_with_its_key(key: str, value: Any) -> None:
     with pytest.raises(MillstreamError, match=key.replace(".", r"\.")):
         App("config", config={key: value})
 
@@ -96,7 +96,7 @@ def test_a_value_that_a_key_cannot_have_is_refused_at_once_and_names_the_key(key
         (["single.store.self.join"], ("single.store.self.join",)),
     ],
 )
-def test_optimisations_are_none_all_or_named(value: Any, rules: tuple[str, ...]) -> None:
+def test_optimizations_are_none_all_or_named(value: Any, rules: tuple[str, ...]) -> None:
     assert App("config", topology_optimization=value).config["topology.optimization"] == rules
 
 
@@ -106,7 +106,7 @@ def test_flags_may_be_text(value: Any, flag: bool) -> None:
     assert app.config["ensure.explicit.internal.resource.naming"] is flag
 
 
-def test_default_serdes_are_used_where_nothing_is_said() -> None:
+def test_default_serdes_apply_to_topics_without_their_own() -> None:
     app = App("config", default_key_serde=int, default_value_serde="string")
     app.stream("in").to("out")
     with TestDriver(app) as driver:
@@ -133,7 +133,7 @@ def test_the_application_id_is_a_legal_name(name: Any) -> None:
         App(name)
 
 
-def test_the_application_id_begins_the_names_of_internal_topics() -> None:
+def test_names_of_internal_topics_begin_with_the_application_id() -> None:
     app = App("my-app")
     app.stream("in", value=str).repartition(name="again").to("out")
     with TestDriver(app) as driver:

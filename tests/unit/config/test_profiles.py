@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_profile_has_dotted_keys_however_they_are_written() -> None:
+def test_keys_of_a_profile_may_be_quoted_or_nested() -> None:
     assert profile("production") == {
         "bootstrap.servers": "kafka-1:9093,kafka-2:9093",
         "sasl.password": Secret("hunter2"),
@@ -46,7 +46,7 @@ def test_a_profile_has_dotted_keys_however_they_are_written() -> None:
     assert "hunter2" not in str(profile("production"))
 
 
-def test_the_environment_chooses_a_profile_and_the_servers(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_the_environment_selects_a_profile_and_servers(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     assert from_environment() == {}
     assert log_location({}, folder).cluster is None
     monkeypatch.setenv("MILLSTREAM_PROFILE", "production")
@@ -79,13 +79,13 @@ def test_the_environment_chooses_a_profile_and_the_servers(monkeypatch: pytest.M
         (b"[profiles.test]\nsasl.password = '${file:none}'", "sasl.password: none cannot be read: No such file"),
     ],
 )
-def test_what_is_wrong_with_a_profile_is_told(folder: Path, text: bytes, message: str) -> None:
+def test_an_error_in_a_profile_is_reported(folder: Path, text: bytes, message: str) -> None:
     (folder / "millstream.toml").write_bytes(text)
     with pytest.raises(ConfigError, match=f".*{message.replace('[', '.')}"):
         profile("test")
 
 
-def test_a_file_that_is_not_there(folder: Path) -> None:
+def test_a_missing_file_is_an_error(folder: Path) -> None:
     (folder / "millstream.toml").unlink()
     with pytest.raises(ConfigError, match="cannot be read: No such file") as error:
         profile("test")

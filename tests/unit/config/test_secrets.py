@@ -25,11 +25,11 @@ def test_a_secret_is_not_shown(key: str) -> None:
     assert pickle.loads(pickle.dumps(config[key])) == Secret("hunter2")
 
 
-def test_what_is_no_secret_is_shown() -> None:
+def test_other_values_are_shown() -> None:
     assert Config({"sasl.username": "anna"})["sasl.username"] == "anna"
 
 
-def test_settings_from_the_environment_and_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_references_to_variables_and_files_are_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_HOST", "kafka")
     (tmp_path / "password").write_text("hunter2\n")
     given = {"bootstrap.servers": "${env:KAFKA_HOST}:9093", "sasl.password": f"${{file:{tmp_path / 'password'}}}"}
@@ -47,13 +47,13 @@ def test_settings_from_the_environment_and_from_files(tmp_path: Path, monkeypatc
         ("${file:/no/such/file}", "cannot be read"),
     ],
 )
-def test_a_secret_that_is_not_there(value: str, told: str) -> None:
+def test_an_unresolvable_reference_is_an_error(value: str, told: str) -> None:
     with pytest.raises(ConfigError, match=f"sasl.password: .*{told}"):
         App("shop", config={"sasl.password": value})
 
 
 @pytest.mark.parametrize("servers", ["kafka", "kafka:", ":9092", "a:1,,b:2", 9092, "a:one"])
-def test_servers_that_are_none(servers: object) -> None:
+def test_invalid_servers_are_refused(servers: object) -> None:
     with pytest.raises(ConfigError, match="is not a list of servers"):
         Config({"bootstrap.servers": servers})
 
@@ -63,11 +63,11 @@ def test_servers_may_be_a_list() -> None:
 
 
 @pytest.mark.parametrize("reset", ["by_duration:soon", "sometimes", "by_duration:"])
-def test_an_offset_reset_that_is_none(reset: str) -> None:
+def test_an_invalid_offset_reset_is_refused(reset: str) -> None:
     with pytest.raises(ConfigError, match=r"auto\.offset\.reset"):
         Config({"auto.offset.reset": reset})
 
 
-def test_an_offset_reset_by_duration() -> None:
+def test_an_offset_reset_may_be_a_duration() -> None:
     assert Config({"auto.offset.reset": "by_duration:PT1H30M"})["auto.offset.reset"] == 5_400_000
     assert Config({"auto.offset.reset": "by_duration:2d"})["auto.offset.reset"] == 172_800_000

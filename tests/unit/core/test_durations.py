@@ -33,7 +33,7 @@ from millstream.errors import DurationError, MillstreamError
         (timedelta(microseconds=1_500), 1),
     ],
 )
-def test_what_a_person_writes_becomes_milliseconds(given: Any, ms: int) -> None:
+def test_durations_are_converted_to_milliseconds(given: Any, ms: int) -> None:
     assert to_ms(given) == ms
 
 
@@ -41,7 +41,7 @@ def test_what_a_person_writes_becomes_milliseconds(given: Any, ms: int) -> None:
     "given",
     ["", "soon", "5", "5 s", "5S", "s", "1.5s", "5s5", "--5s", "-", "5µs", "1e3ms", "5s\0", True, None, 1.5, [], b"5s"],
 )
-def test_what_cannot_be_read_is_refused_with_a_hint(given: Any) -> None:
+def test_invalid_durations_are_refused_with_a_hint(given: Any) -> None:
     with pytest.raises(DurationError, match=r"(?s)grace: cannot read .*hint: write milliseconds") as caught:
         to_ms(given, "grace")
     assert isinstance(caught.value, (MillstreamError, ValueError))
@@ -60,12 +60,12 @@ def test_what_cannot_be_read_is_refused_with_a_hint(given: Any) -> None:
         (-5, "-5ms"),
     ],
 )
-def test_milliseconds_are_shown_as_a_person_would_write_them(ms: int, text: str) -> None:
+def test_milliseconds_are_shown_with_units(ms: int, text: str) -> None:
     assert show_ms(ms) == text
 
 
 @pytest.mark.parametrize("ms", [1, 999, 61_001, 90_061_001, 10**12])
-def test_what_is_shown_can_be_read_again(ms: int) -> None:
+def test_shown_durations_can_be_parsed(ms: int) -> None:
     assert to_ms(show_ms(ms)) == ms
 
 

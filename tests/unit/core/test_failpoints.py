@@ -57,11 +57,11 @@ ALL = [f"{name} {turn}" for turn in range(3) for name in ("first", "second")]
         ("example.first:4", 0, 6),
     ],
 )
-def test_a_process_dies_at_the_pass_it_was_told(setting: str | None, status: int, lines: int) -> None:
+def test_a_process_exits_at_the_armed_pass(setting: str | None, status: int, lines: int) -> None:
     assert run(setting) == (status, ALL[:lines])
 
 
-def test_points_are_listed_and_have_one_owner() -> None:
+def test_points_are_listed_and_declared_once() -> None:
     point = declare("example.point")
     assert point in failpoints.FAILPOINTS
     with pytest.raises(ConfigError, match=r"failpoint 'example\.point' is already declared"):
@@ -70,6 +70,6 @@ def test_points_are_listed_and_have_one_owner() -> None:
 
 
 @pytest.mark.parametrize("setting", ["a:0", "a:x", "a:-1", "a:1:2"])
-def test_a_number_of_passes_that_is_none_is_an_error(setting: str) -> None:
+def test_an_invalid_number_of_passes_is_an_error(setting: str) -> None:
     with pytest.raises(ConfigError, match="number of passes"):
         arm(setting)

@@ -11,7 +11,7 @@ from millstream.errors import InvalidNameError, MillstreamError
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "-", "_", "x" * 249, "word-counts"])
-def test_legal_names_are_returned_as_they_are(name: str) -> None:
+def test_legal_names_are_returned_unchanged(name: str) -> None:
     assert check_name(name, "topic") == name
 
 
@@ -38,7 +38,7 @@ def test_legal_names_are_returned_as_they_are(name: str) -> None:
         (b"a", "it is a bytes, not a string"),
     ],
 )
-def test_other_names_are_refused_and_the_error_says_what_is_wrong(name: Any, problem: str) -> None:
+def test_illegal_names_are_refused_with_the_reason(name: Any, problem: str) -> None:
     with pytest.raises(InvalidNameError, match=rf"store name .* is not allowed: .*{problem}") as caught:
         check_name(name, "store")
     assert isinstance(caught.value, MillstreamError)
@@ -47,7 +47,7 @@ def test_other_names_are_refused_and_the_error_says_what_is_wrong(name: Any, pro
     assert "at most 249 characters" in (caught.value.hint or "")
 
 
-def test_the_error_is_short_and_of_one_line_however_long_or_odd_the_name() -> None:
+def test_the_error_is_one_short_line_for_every_name() -> None:
     with pytest.raises(InvalidNameError) as caught:
         check_name("a\n" * 10_000, "topic")
     assert len(caught.value.message) < 200

@@ -63,17 +63,17 @@ def java_murmur2(data: bytes) -> int:
 
 
 @pytest.mark.parametrize(("data", "expected"), KAFKA.items())
-def test_murmur2_is_kafkas(data: bytes, expected: int) -> None:
+def test_murmur2_matches_kafka(data: bytes, expected: int) -> None:
     assert murmur2(data) == expected
 
 
 @pytest.mark.parametrize(("data", "expected"), LIBRDKAFKA.items())
-def test_murmur2_is_librdkafkas(data: bytes, expected: int) -> None:
+def test_murmur2_matches_librdkafka(data: bytes, expected: int) -> None:
     assert murmur2(data) % 2**32 == expected
 
 
 @given(st.binary(max_size=200))
-def test_murmur2_follows_the_algorithm_step_by_step(data: bytes) -> None:
+def test_murmur2_matches_the_reference_algorithm(data: bytes) -> None:
     assert murmur2(data) == java_murmur2(data)
 
 
@@ -83,7 +83,7 @@ def test_murmur2_of_long_data(length: int) -> None:
     assert murmur2(data) == java_murmur2(data)
 
 
-def test_murmur2_takes_what_spark_gives() -> None:
+def test_murmur2_accepts_the_byte_types_of_spark() -> None:
     for data in (b"foobar", b"x" * 99):
         from_spark: Any = bytearray(data)
         assert murmur2(from_spark) == murmur2(data)
@@ -98,7 +98,7 @@ def test_to_positive_drops_the_sign_bit_and_is_not_the_absolute_value() -> None:
 
 @pytest.mark.parametrize(("data", "hashed"), KAFKA.items())
 @pytest.mark.parametrize("partitions", [1, 2, 12, 50, 1000])
-def test_partition_is_that_of_kafkas_producer(data: bytes, hashed: int, partitions: int) -> None:
+def test_partitions_match_kafkas_producer(data: bytes, hashed: int, partitions: int) -> None:
     assert partition_for(data, partitions) == (hashed & 0x7FFFFFFF) % partitions
 
 

@@ -18,24 +18,24 @@ def expected(keys: list[bytes | None], count: int) -> list[int]:
 
 
 @given(KEYS, st.integers(1, 5_000))
-def test_they_are_those_of_each_key_alone(keys: list[bytes | None], count: int) -> None:
+def test_partitions_of_an_array_match_those_of_single_keys(keys: list[bytes | None], count: int) -> None:
     assert partitions_for(pa.array(keys, pa.binary()), count).tolist() == expected(keys, count)
 
 
 @given(KEYS, st.integers(0, 60), st.integers(0, 60))
-def test_a_slice_is_as_good_as_an_array(keys: list[bytes | None], start: int, length: int) -> None:
+def test_slices_are_supported(keys: list[bytes | None], start: int, length: int) -> None:
     array = pa.array(keys, pa.binary()).slice(start, length)
     assert partitions_for(array, 7).tolist() == expected(keys, 7)[start : start + length]
 
 
 @pytest.mark.parametrize("size", [0, 1, 4, 5, 70])
-def test_arrays_longer_than_a_chunk(size: int) -> None:
+def test_arrays_longer_than_a_chunk_are_supported(size: int) -> None:
     keys: list[bytes | None] = [(b"%d-" % number * size)[:size] for number in range(40_000)]
     assert partitions_for(pa.array(keys, pa.binary()), 11).tolist() == expected(keys, 11)
 
 
 @pytest.mark.parametrize("kind", [pa.large_binary(), pa.string(), pa.binary(3)])
-def test_other_types_of_bytes_are_taken_too(kind: pa.DataType) -> None:
+def test_other_binary_types_are_supported(kind: pa.DataType) -> None:
     assert partitions_for(pa.array([b"abc", b"xyz"]).cast(kind), 50).tolist() == expected([b"abc", b"xyz"], 50)
 
 

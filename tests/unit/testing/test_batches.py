@@ -29,7 +29,7 @@ CUTS = [1, 7, 1_000, [3, 1, 40], [100], "random"]
 
 @pytest.mark.parametrize("batches", CUTS, ids=str)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_with_records_in_order_batches_change_nothing(batches: Any, seed: int) -> None:
+def test_with_records_in_order_batches_do_not_change_results(batches: Any, seed: int) -> None:
     expected, found = played(None, seed=seed), played(batches, seed=seed)
     assert outputs(found) == outputs(expected)
     assert stores(found) == stores(expected)
@@ -37,13 +37,13 @@ def test_with_records_in_order_batches_change_nothing(batches: Any, seed: int) -
 
 @pytest.mark.parametrize("batches", CUTS, ids=str)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_with_records_out_of_order_all_cuts_give_the_same(batches: Any, seed: int) -> None:
+def test_with_records_out_of_order_all_batch_sizes_give_the_same_results(batches: Any, seed: int) -> None:
     expected, found = played(1, seed=seed, shifted=True), played(batches, seed=seed, shifted=True)
     assert outputs(found) == outputs(expected)
 
 
 @pytest.mark.parametrize("driver_seed", range(3))
-def test_random_cuts_of_any_seed_give_the_same(driver_seed: int) -> None:
+def test_random_batches_of_any_seed_give_the_same_results(driver_seed: int) -> None:
     found = played("random", driver_seed=driver_seed)
     assert outputs(found) == outputs(played(None))
 
@@ -77,20 +77,20 @@ def test_nothing_is_processed_until_run() -> None:
         lambda driver: driver.restart(),
     ],
 )
-def test_looking_at_anything_processes_first(look: Any) -> None:
+def test_reading_results_processes_waiting_records_first(look: Any) -> None:
     driver = TestDriver(doubling(), batches=10)
     driver.input("in").pipe("k", 1)
     look(driver)
     assert driver.output("out").read_values() == [1]
 
 
-def test_dropped_records_are_processed_first_as_well() -> None:
+def test_reading_dropped_records_processes_waiting_records_first() -> None:
     driver = TestDriver(doubling(), batches=10)
     driver.input("in").pipe("k", None)
     assert len(driver.dropped_records) == 1
 
 
-def test_leaving_the_context_processes_what_is_left() -> None:
+def test_leaving_the_context_processes_waiting_records() -> None:
     seen: list[int] = []
     app = App("driver")
     app.stream("in", value=int).foreach(seen.append)
@@ -107,7 +107,7 @@ def test_without_batches_run_does_nothing() -> None:
         assert driver.output("out").read_values() == [1]
 
 
-def test_the_list_of_sizes_that_was_given_is_not_changed() -> None:
+def test_the_list_of_sizes_is_not_changed() -> None:
     sizes = [1, 2]
     driver = TestDriver(doubling(), batches=sizes)
     driver.input("in").pipe_values([1, 2, 3])
@@ -116,6 +116,6 @@ def test_the_list_of_sizes_that_was_given_is_not_changed() -> None:
 
 
 @pytest.mark.parametrize("batches", [0, -1, [0], [1, -1], "often", 1.5])
-def test_what_are_no_batches_is_refused(batches: Any) -> None:
+def test_invalid_batch_sizes_are_refused(batches: Any) -> None:
     with pytest.raises(MillstreamError, match="batches"):
         TestDriver(doubling(), batches=batches)

@@ -48,12 +48,12 @@ def test_results_can_be_read_after_the_context() -> None:
     assert driver.output("out").read_values() == [1]
 
 
-def test_an_error_leaves_the_context_as_itself() -> None:
+def test_an_error_passes_through_the_context_unchanged() -> None:
     with pytest.raises(ProcessingError, match="ZeroDivisionError"), TestDriver(closing([])) as driver:
         driver.input("in").pipe("k", 0)
 
 
-def test_one_application_can_be_run_by_several_drivers_that_share_nothing() -> None:
+def test_drivers_of_one_application_share_no_state() -> None:
     app = App("driver")
     app.stream("in", value=int).group_by_key().count(store="counts")
     first, second = TestDriver(app), TestDriver(app)
@@ -61,7 +61,7 @@ def test_one_application_can_be_run_by_several_drivers_that_share_nothing() -> N
     assert (first.store("counts").get("k"), second.store("counts").get("k")) == (1, None)
 
 
-def test_operators_added_later_are_not_seen_by_a_driver_that_was_there() -> None:
+def test_a_driver_ignores_operators_that_are_added_later() -> None:
     app = App("driver")
     stream = app.stream("in", value=int)
     stream.to("out")
@@ -74,7 +74,7 @@ def test_operators_added_later_are_not_seen_by_a_driver_that_was_there() -> None
         assert later.produced_topics == {"out", "late"}
 
 
-def test_configuration_of_the_driver_comes_before_that_of_the_application() -> None:
+def test_configuration_of_the_driver_overrides_that_of_the_application() -> None:
     app = closing([])
     with TestDriver(app, config={"processing.exception.handler": "continue"}) as driver:
         driver.input("in").pipe("k", 0)
@@ -82,13 +82,13 @@ def test_configuration_of_the_driver_comes_before_that_of_the_application() -> N
     assert app.config["processing.exception.handler"] == "fail"
 
 
-def test_configuration_of_the_driver_takes_underscores_too() -> None:
+def test_configuration_of_the_driver_accepts_underscores() -> None:
     with TestDriver(closing([]), config={"processing_exception_handler": "continue"}) as driver:
         driver.input("in").pipe("k", 0)
         assert sum(driver.dropped.values()) == 1
 
 
-def test_an_optimisation_asked_of_the_driver_is_applied() -> None:
+def test_an_optimization_in_the_configuration_of_the_driver_is_applied() -> None:
     app = App("driver")
     app.table("in", value=int, store="table").to_stream().to("out")
     with TestDriver(app, config={"topology.optimization": "all"}) as driver:
@@ -107,7 +107,7 @@ def test_an_application_without_operators_can_be_run() -> None:
         driver.advance_wall_clock("1h")
 
 
-def test_the_wall_clock_starts_where_it_is_told_and_stands_still() -> None:
+def test_the_wall_clock_starts_at_the_given_time_and_stands_still() -> None:
     app = App("driver")
     app.stream("in", value=int, timestamp="wall_clock").to("out")
     with TestDriver(app, wall_clock=500) as driver:

@@ -20,7 +20,7 @@ def driver_of(app: App, partitions: int) -> TestDriver:
 
 
 @partitions
-def test_a_table(partitions: int) -> None:
+def test_a_table_is_read(partitions: int) -> None:
     app = App("driver")
     app.table("in", value=int, store="table")
     store = driver_of(app, partitions).store("table")
@@ -33,7 +33,7 @@ def test_a_table(partitions: int) -> None:
 
 
 @partitions
-def test_a_table_with_timestamps(partitions: int) -> None:
+def test_a_table_is_read_with_timestamps(partitions: int) -> None:
     app = App("driver")
     app.table("in", value=int, store="table")
     store = driver_of(app, partitions).store("table", timestamped=True)
@@ -42,7 +42,7 @@ def test_a_table_with_timestamps(partitions: int) -> None:
 
 
 @partitions
-def test_time_windows(partitions: int) -> None:
+def test_time_windows_are_read(partitions: int) -> None:
     app = App("driver")
     app.stream("in", value=int).group_by_key().windowed_by(tumbling(10, grace=100)).count(store="windows")
     driver = driver_of(app, partitions)
@@ -61,7 +61,7 @@ def test_time_windows(partitions: int) -> None:
 
 
 @partitions
-def test_sliding_windows(partitions: int) -> None:
+def test_sliding_windows_are_read(partitions: int) -> None:
     app = App("driver")
     app.stream("in", value=int).group_by_key().windowed_by(sliding(10, grace=100)).count(store="windows")
     store = driver_of(app, partitions).store("windows")
@@ -69,7 +69,7 @@ def test_sliding_windows(partitions: int) -> None:
 
 
 @partitions
-def test_sessions(partitions: int) -> None:
+def test_sessions_are_read(partitions: int) -> None:
     app = App("driver")
     app.stream("in", value=int).group_by_key().windowed_by(session(20)).count(store="sessions")
     store = driver_of(app, partitions).store("sessions")
@@ -79,7 +79,7 @@ def test_sessions(partitions: int) -> None:
 
 
 @partitions
-def test_versioned_tables(partitions: int) -> None:
+def test_versioned_tables_are_read(partitions: int) -> None:
     app = App("driver")
     app.table("in", value=int, store=Materialized("versions", history="1m"))
     store = driver_of(app, partitions).store("versions")
@@ -89,7 +89,7 @@ def test_versioned_tables(partitions: int) -> None:
 
 
 @partitions
-def test_aggregates_and_global_tables(partitions: int) -> None:
+def test_aggregates_and_global_tables_are_read(partitions: int) -> None:
     app = App("driver")
     app.stream("in", value=int).group_by_key().count(store="counts")
     app.global_table("everywhere", value=int, store="global")
@@ -110,7 +110,7 @@ def test_an_unknown_store_is_refused_with_a_suggestion() -> None:
         driver.store("tabel")
 
 
-def test_a_table_that_is_not_kept_says_how_to_keep_it() -> None:
+def test_the_error_for_a_table_without_a_store_has_a_hint() -> None:
     app = App("driver")
     table = app.table("in")
     table.to_stream().to("out")
@@ -138,7 +138,7 @@ def test_a_method_that_a_store_does_not_have_is_an_attribute_error() -> None:
             driver_of(app, count).store("table").fetch  # noqa: B018
 
 
-def test_the_changelog_of_a_store_has_each_change() -> None:
+def test_the_changelog_of_a_store_contains_each_change() -> None:
     app = App("driver")
     app.table("in", key=str, value=str, store="table")
     with TestDriver(app) as driver:

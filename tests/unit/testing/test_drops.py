@@ -49,7 +49,7 @@ def test_a_dropped_record_is_counted_by_operator_and_reason(case: str) -> None:
         assert (dropped.key, dropped.value, dropped.timestamp) == records[-1]
 
 
-def test_a_record_without_valid_time_is_counted_under_the_source() -> None:
+def test_a_record_with_an_invalid_timestamp_is_counted_at_the_source() -> None:
     app = App("driver")
     app.stream("in", value=int, on_invalid_timestamp="skip", name="source").to("out")
     with TestDriver(app) as driver:
@@ -57,7 +57,7 @@ def test_a_record_without_valid_time_is_counted_under_the_source() -> None:
         assert driver.dropped == {("source", "invalid timestamp"): 1}
 
 
-def test_what_a_filter_takes_out_is_not_dropped() -> None:
+def test_filtered_records_are_not_dropped() -> None:
     app = App("driver")
     app.stream("in", value=int).filter(lambda v: v > 1).to("out")
     with TestDriver(app) as driver:

@@ -16,24 +16,24 @@ def driver() -> TestDriver:
     return TestDriver(app)
 
 
-def test_a_record_can_be_piped_as_it_is() -> None:
+def test_a_record_object_can_be_piped() -> None:
     made = driver()
     made.input("in").pipe(Record("k", "v", 5))
     assert made.output("out").read_all() == [Record("k", "v", 5)]
 
 
 @pytest.mark.parametrize("timestamp", ["5s", 1.5, 2**63, True])
-def test_what_is_no_timestamp_is_refused(timestamp: Any) -> None:
+def test_an_invalid_timestamp_is_refused(timestamp: Any) -> None:
     with pytest.raises(TopologyError, match="is not a timestamp"):
         driver().input("in").pipe("k", "v", timestamp=timestamp)
 
 
-def test_what_is_no_record_is_refused() -> None:
+def test_an_invalid_record_is_refused() -> None:
     with pytest.raises(TypeError, match="write Record"):
         driver().input("in").pipe_records([("k", "v", 5)])  # type: ignore[list-item]
 
 
-def test_what_is_no_application_is_refused() -> None:
+def test_an_invalid_application_is_refused() -> None:
     with pytest.raises(TopologyError, match="expected an App"):
         TestDriver("app")  # type: ignore[arg-type]
 
@@ -48,7 +48,7 @@ def test_a_misspelt_timestamp_field_is_refused_when_the_type_is_known() -> None:
         App("test").stream("in", value=Reading, timestamp="att")
 
 
-def test_a_list_of_topics_is_taken_for_its_topics() -> None:
+def test_a_list_of_topics_is_accepted() -> None:
     app = App("test")
     app.stream(["a", "b"], key=str, value=str).to("out")  # type: ignore[call-overload]
     made = TestDriver(app)

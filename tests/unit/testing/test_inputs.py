@@ -43,7 +43,7 @@ def test_another_number_of_arguments_is_refused(driver: TestDriver, arguments: t
         driver.input("orders").pipe(*arguments)
 
 
-def test_timestamps_are_given_or_those_of_the_input(driver: TestDriver) -> None:
+def test_timestamps_are_explicit_or_the_time_of_the_input(driver: TestDriver) -> None:
     orders = driver.input("orders", start=100, advance="1s")
     for timestamp in (None, 7, None):
         orders.pipe("k", 1, timestamp=timestamp)
@@ -52,7 +52,7 @@ def test_timestamps_are_given_or_those_of_the_input(driver: TestDriver) -> None:
     assert [r.timestamp for r in driver.output("out").read_all()] == [100, 7, 1_100, 62_100]
 
 
-def test_two_inputs_of_one_topic_have_times_of_their_own(driver: TestDriver) -> None:
+def test_two_inputs_of_one_topic_have_separate_times(driver: TestDriver) -> None:
     first, second = driver.input("orders", advance=10), driver.input("orders", start=5)
     first.pipe("a", 1)
     first.pipe("a", 1)
@@ -66,12 +66,12 @@ def test_headers_are_a_mapping_or_pairs_with_text_or_bytes(driver: TestDriver, h
     assert driver.output("out").read().headers == (("a", b"1"), ("b", b"2"), ("c", None))
 
 
-def test_a_header_name_may_come_twice(driver: TestDriver) -> None:
+def test_a_header_name_may_occur_twice(driver: TestDriver) -> None:
     driver.input("orders").pipe("k", 1, headers=[("a", "1"), ("a", "2")])
     assert driver.output("out").read().headers == (("a", b"1"), ("a", b"2"))
 
 
-def test_whole_records_can_be_piped(driver: TestDriver) -> None:
+def test_several_records_can_be_piped(driver: TestDriver) -> None:
     records = [Record("a", 1, 5), Record("b", 2, 3, (("h", b"1"),))]
     driver.input("orders").pipe_records(records)
     assert driver.output("out").read_all() == records
@@ -107,7 +107,7 @@ def test_an_unknown_topic_is_refused_with_a_suggestion(driver: TestDriver) -> No
         driver.input("something else")
 
 
-def test_an_output_topic_is_no_input(driver: TestDriver) -> None:
+def test_an_output_topic_is_refused_as_input(driver: TestDriver) -> None:
     with pytest.raises(TopologyError, match="does not read a topic 'out'"):
         driver.input("out")
 
@@ -119,7 +119,7 @@ def test_a_value_of_the_wrong_type_is_refused_and_nothing_is_piped(driver: TestD
     assert driver.output("out").read_values() == [5]
 
 
-def test_a_value_is_read_as_its_type_says() -> None:
+def test_a_value_is_deserialized_by_its_type() -> None:
     @dataclass
     class Order:
         item: str
@@ -132,7 +132,7 @@ def test_a_value_is_read_as_its_type_says() -> None:
         assert driver.output("out").read_values() == ["Order"]
 
 
-def test_the_partition_can_be_chosen_and_must_be_there() -> None:
+def test_the_partition_can_be_chosen_and_must_exist() -> None:
     app = App("driver")
     app.stream("in", value=int).to("out")
     with TestDriver(app, partitions=2) as driver:

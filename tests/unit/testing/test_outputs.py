@@ -25,12 +25,12 @@ def test_each_record_is_read_once(driver: TestDriver) -> None:
     assert output.read_all() == []
 
 
-def test_a_new_reader_begins_at_the_beginning(driver: TestDriver) -> None:
+def test_a_new_reader_starts_at_the_beginning(driver: TestDriver) -> None:
     driver.input("in").pipe("a", 1)
     assert driver.output("out").read_values() == driver.output("out").read_values() == [1]
 
 
-def test_a_reader_sees_what_is_written_later(driver: TestDriver) -> None:
+def test_a_reader_reads_records_that_are_written_later(driver: TestDriver) -> None:
     output = driver.output("out")
     assert output.is_empty
     driver.input("in").pipe("a", 1)
@@ -39,12 +39,12 @@ def test_a_reader_sees_what_is_written_later(driver: TestDriver) -> None:
     assert output.is_empty
 
 
-def test_reading_when_there_is_nothing_is_an_error_that_says_so(driver: TestDriver) -> None:
+def test_reading_without_a_record_is_an_error(driver: TestDriver) -> None:
     with pytest.raises(LookupError, match="no record to read"):
         driver.output("out").read()
 
 
-def test_values_pairs_and_tables(driver: TestDriver) -> None:
+def test_values_pairs_and_tables_can_be_read(driver: TestDriver) -> None:
     driver.input("in").pipe_pairs([("a", 1), ("b", 2), ("a", 3), ("b", None)])
     assert driver.output("out").read_values() == [1, 2, 3, None]
     assert driver.output("out").read_pairs() == [("a", 1), ("b", 2), ("a", 3), ("b", None)]
@@ -61,12 +61,12 @@ def test_a_table_of_windows_can_be_read() -> None:
         assert driver.output("out").read_table() == {Windowed("a", 0, 10): 2, Windowed("a", 10, 20): 1}
 
 
-def test_another_serde_may_be_given(driver: TestDriver) -> None:
+def test_another_serde_can_be_used(driver: TestDriver) -> None:
     driver.input("in").pipe("a", 1)
     assert driver.output("out", key=bytes, value=bytes).read_pairs() == [(b"a", (1).to_bytes(8, "big"))]
 
 
-def test_topics_that_a_function_names_are_read_with_its_serdes() -> None:
+def test_topics_of_a_topic_function_are_read_with_its_serdes() -> None:
     app = App("driver")
     app.stream("in", value=int).to(lambda value: f"out-{value % 2}")
     with TestDriver(app) as driver:
@@ -82,7 +82,7 @@ def test_an_unknown_topic_is_refused_with_a_suggestion(driver: TestDriver) -> No
         driver.output("something else")
 
 
-def test_produced_topics_are_those_written_to_with_internal_ones() -> None:
+def test_produced_topics_include_internal_topics() -> None:
     app = App("driver")
     app.stream("in", value=str).group_by(lambda v: v, key=str, name="words").count().to_stream().to("out")
     app.stream("other").to("never")

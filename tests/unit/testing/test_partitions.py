@@ -33,11 +33,11 @@ def test_a_key_goes_to_the_partition_of_its_murmur2_hash() -> None:
         assert task == f"0_{partition}"
 
 
-def test_records_without_key_are_dealt_in_turn() -> None:
+def test_records_without_a_key_go_to_each_partition_in_turn() -> None:
     assert [partition for _, (partition, _) in dealt(3, [None] * 6)] == [0, 1, 2, 0, 1, 2]
 
 
-def test_every_partition_has_offsets_of_its_own() -> None:
+def test_every_partition_has_its_own_offsets() -> None:
     class Offset(Processor[Any, Any, Any, Any]):
         def process(self, record: Record[Any, Any]) -> None:
             where = self.context.record_metadata
@@ -86,7 +86,7 @@ def test_for_each_key_results_are_the_same_as_with_one_partition(partitions: int
     assert results(partitions) == results(1)
 
 
-def test_a_repartition_topic_may_have_a_number_of_partitions_of_its_own() -> None:
+def test_a_repartition_topic_may_have_another_number_of_partitions() -> None:
     app = App("driver")
     app.stream("in", value=int).repartition(name="one", partitions=1).process(Where).to("out")
     with TestDriver(app, partitions=3) as driver:
@@ -102,7 +102,7 @@ def test_a_repartition_topic_may_have_more_partitions_than_the_input() -> None:
         assert {partition for partition, _ in driver.output("out").read_values()} == {0, 1, 2, 3, 4}
 
 
-def test_every_task_sees_the_whole_global_table() -> None:
+def test_every_task_has_the_whole_global_table() -> None:
     app = App("driver")
     app.stream("in", value=int).join(app.global_table("small", value=int), lambda a, b: b, on=lambda k, v: "x").to(
         "out"

@@ -29,12 +29,12 @@ def test_with_every_kind_of_store_results_are_the_same_with_restarts(seed: int, 
     assert found.dropped == expected.dropped
 
 
-def test_every_output_of_that_application_is_used() -> None:
+def test_every_output_of_the_application_has_records() -> None:
     driver = played(0, set())
     assert len(outputs(driver)) == 17
 
 
-def test_offsets_go_on() -> None:
+def test_offsets_continue_after_a_restart() -> None:
     class Where(Processor[str, int, str, int]):
         def process(self, record: Record[str, int]) -> None:
             where = self.context.record_metadata
@@ -50,7 +50,7 @@ def test_offsets_go_on() -> None:
         assert driver.output("out").read_values() == [0, 1]
 
 
-def test_processors_are_closed_and_made_anew() -> None:
+def test_processors_are_closed_and_created_again() -> None:
     calls: list[str] = []
 
     class Noting(Processor[str, int, str, int]):
@@ -79,7 +79,7 @@ def test_a_store_without_logging_is_lost() -> None:
         assert driver.store("counts").get("k") == 1
 
 
-def test_the_time_of_an_operator_is_kept() -> None:
+def test_the_stream_time_of_an_operator_is_kept() -> None:
     app = App("driver")
     app.stream("in", value=int).group_by_key().windowed_by(tumbling(10)).count(name="op").to_stream().to("out")
     with TestDriver(app) as driver:
@@ -90,7 +90,7 @@ def test_the_time_of_an_operator_is_kept() -> None:
         assert sum(driver.dropped.values()) == 1
 
 
-def test_with_several_partitions_each_task_goes_on_with_its_own_state() -> None:
+def test_with_several_partitions_each_task_restores_its_own_state() -> None:
     app = App("driver")
     app.stream("in", value=int).group_by_key().count(store="counts")
     with TestDriver(app, partitions=3) as driver:

@@ -39,7 +39,7 @@ QUESTIONS: dict[str, Callable[[TestDriver, Any], Any]] = {
 
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("key", [str, dict])
-def test_the_answer_is_that_of_one_partition(question: str, key: Any) -> None:
+def test_results_match_those_of_one_partition(question: str, key: Any) -> None:
     wanted = "b" if key is str else {"id": 2}
     ask = QUESTIONS[question]
     assert ask(driver(3, key), wanted) == ask(driver(1, key), wanted)

@@ -18,12 +18,12 @@ ANY = st.text(st.characters())
 
 
 @given(ANY)
-def test_one_line_has_only_characters_that_can_be_printed(given: str) -> None:
+def test_a_line_has_only_printable_characters(given: str) -> None:
     assert text.printable(given).isprintable()
 
 
 @given(ANY)
-def test_a_message_has_no_second_line_at_the_margin(given: str) -> None:
+def test_only_the_first_line_of_a_message_is_at_the_margin(given: str) -> None:
     first, *rest = text.readable(given).split("\n")
     assert all(line.replace("\t", "").isprintable() for line in [first, *rest])
     assert all(not line or line.startswith("    ") for line in rest)
@@ -42,7 +42,7 @@ def test_json_is_printable_and_loses_nothing(given: object) -> None:
     assert json.loads(shown) == given
 
 
-def test_every_kind_of_character_that_a_terminal_acts_upon_is_escaped() -> None:
+def test_every_kind_of_control_character_is_escaped() -> None:
     assert text.printable(EVIL) == (r"\x1b]0;x\x07\x9b31m\x7f\u2028\u202e\u2066\u200b\ufeff\ud800\U000e0041\r")
     assert text.printable("Zoë 北京 العربية 🙂 [bold]") == "Zoë 北京 العربية 🙂 [bold]"
 
@@ -66,7 +66,7 @@ def test_long_texts_keep_their_beginning_and_their_end() -> None:
     assert "(49996008 characters left out)" in shown
 
 
-def test_errors_cannot_carry_terminal_commands_or_forged_lines() -> None:
+def test_errors_contain_no_control_characters_and_no_forged_lines() -> None:
     error = ProcessingError(f"it failed: {EVIL}\nerror: rm -rf\n  hint: do it", hint=f"see {EVIL}\nerror: x")
     assert all(line.isprintable() for line in str(error).split("\n"))
     lines = str(error).split("\n")
@@ -82,6 +82,6 @@ class UnreadableError(Exception):
         raise RuntimeError("no text today")
 
 
-def test_an_exception_without_a_text_is_told_by_its_class() -> None:
+def test_an_exception_without_a_text_is_shown_by_its_class() -> None:
     assert text.error_text(UnreadableError()) == "UnreadableError: (its text cannot be read)"
     assert "Unreadable" in text.trace_text(UnreadableError())

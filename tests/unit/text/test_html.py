@@ -34,7 +34,7 @@ def test_an_application_is_shown_as_a_picture() -> None:
     assert "App(&#x27;shop&#x27;)" in html(app)
 
 
-def test_a_picture_of_a_topology_whose_topics_form_a_circle() -> None:
+def test_a_topology_whose_topics_form_a_cycle_has_a_picture() -> None:
     app = App("loop")
     app.stream("in", value=str).map_values(str.upper).to("in")
     picture = app.describe("svg")
@@ -46,7 +46,7 @@ def test_an_application_without_operators_has_a_picture() -> None:
     assert "<svg" in html(App("empty"))
 
 
-def test_streams_and_tables_say_what_they_are_and_where_they_were_made() -> None:
+def test_streams_and_tables_show_their_operator_and_line() -> None:
     app = App("shop")
     stream = app.stream("orders", value=str).filter(lambda value: value != "")
     table = app.table("prices", value=str, store="prices")
@@ -57,7 +57,7 @@ def test_streams_and_tables_say_what_they_are_and_where_they_were_made() -> None
     assert "users" in html(app.global_table("users", value=str, store="users"))
 
 
-def test_groups_say_what_they_group() -> None:
+def test_groups_show_their_source() -> None:
     app = App("groups")
     grouped = app.stream("in", value=str).group_by_key()
     rows = app.table("prices", value=str).group_by(lambda value: (value, value))
@@ -82,7 +82,7 @@ def test_a_store_is_shown_as_a_table_of_its_first_rows() -> None:
         assert ">start<" in html(driver.store("windows"))
 
 
-def test_what_records_hold_cannot_change_the_page() -> None:
+def test_contents_of_records_are_escaped() -> None:
     app = App("hostile")
     app.stream("in", value=str).group_by_key().reduce(lambda _old, new: new, store="latest")
     with TestDriver(app) as driver:
@@ -98,5 +98,5 @@ class Broken:
         raise ValueError("no")
 
 
-def test_a_repr_that_fails_is_shown_as_that() -> None:
+def test_a_failing_repr_is_shown_as_such() -> None:
     assert show(Broken()) == "<Broken: its repr raised ValueError>"
