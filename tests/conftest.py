@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
-# Parts of scripts that tests write and run, which cannot be imported here.
+from millstream.runtime.spark.archive import find_java
+
+# A part of a script that tests write and run. It cannot be imported here.
 collect_ignore = ["runtime/kinds_application.py"]
 
 settings.register_profile("local", deadline=None)
@@ -16,3 +19,16 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests with Spark come first, because each takes long. Those of one worker share a session."""
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """On a machine without Java, a script that prints a version: commands check it even if they start no JVM."""
+    with pytest.MonkeyPatch.context() as patch:
+        if find_java() is None:
+            home = tmp_path_factory.mktemp("java")
+            (home / "bin").mkdir()
+            (home / "bin" / "java").write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
+            (home / "bin" / "java").chmod(0o755)
+            patch.setenv("JAVA_HOME", str(home))
+        yield
