@@ -90,6 +90,7 @@ def run(chosen: list[Vector], *args: Any, **options: Any) -> list[dict[str, Any]
 # ----- without Spark -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.timeout(300)
 def test_step_by_step(family: str) -> None:
@@ -99,6 +100,7 @@ def test_step_by_step(family: str) -> None:
         check(vector, got)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.timeout(300)
 def test_tasks_that_are_rebuilt_for_each_batch_give_the_same_results(family: str) -> None:

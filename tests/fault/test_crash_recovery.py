@@ -31,7 +31,10 @@ from millstream.runtime.spark.source import stream_of
 from millstream.runtime.start.prepared_application import PreparedApplication
 from millstream.serde import Serde
 
-pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),
+]
 
 BAD = "bad"
 OFFSET = 3

@@ -65,6 +65,7 @@ def test_tasks_that_are_loaded_again_for_each_batch_give_the_expected_results(di
     check(directory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", LOCAL)
 def test_a_run_recovers_from_a_crash_at_any_failpoint(point: str, directory: Path) -> None:
     assert run(directory, point) == EXIT_STATUS, "no run reaches this failpoint"
@@ -77,6 +78,7 @@ def test_a_run_recovers_from_a_crash_at_any_failpoint(point: str, directory: Pat
 IN_BATCH = [point for point in LOCAL if not point.startswith(("start.", "log.acquire", "log.state", "log.topic"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [2, 3])
 @pytest.mark.parametrize("seed", range(int(os.environ.get("RECOVERIES", "3"))))
 def test_a_run_recovers_from_crashes_during_recovery(seed: int, depth: int, directory: Path) -> None:

@@ -93,6 +93,7 @@ def test_a_host_does_not_load_pandas(directory: Path) -> None:
     assert "pandas" not in loaded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", HOST)
 def test_a_host_that_ends_in_a_batch_is_replaced(point: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLSTREAM_FAILPOINT", f"{point}:6")
@@ -116,6 +117,7 @@ def test_an_abandoned_attempt_has_no_effect(directory: Path) -> None:
     check(directory)
 
 
+@pytest.mark.slow
 def test_lost_and_repeated_attempts_and_a_crash_together(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLSTREAM_FAILPOINT", "host.batch.after-run:7")
     with HostedRun(smoke.build(directory), records=RECORDS, seed=3, lost=0.3, repeated=0.3) as run:
