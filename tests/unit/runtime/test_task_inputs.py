@@ -148,6 +148,11 @@ def test_a_range_is_read_for_a_task_without_routing(tmp_path: Path) -> None:
     assert (part.topic, part.partition, part.more, part.bound) == ("in", 1, True, 7)
     assert part.records.column("value").to_pylist() == [b"3", b"1", b"7"]
     assert part.orders.tolist() == [3, 3, 7]
+    task = runner(tmp_path)
+    task.receive((part.topic, part.partition, NO_SENDER), part.batch())
+    task.begin(9)
+    task.run({("in", 1, NO_SENDER): part.bound}, 9)
+    assert task.offsets == {("in", 1, NO_SENDER): 3}
     assert read.result.offsets == [("in", 1, 0, 3)]
     assert read.result.bounds == [("in", 1, 7)]
 

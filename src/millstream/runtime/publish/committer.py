@@ -47,13 +47,14 @@ class Committer:
         self._base = base
         self._log = log
         self._epoch = epoch
+        self._scope = Scope(program.topology.application_id)
         self._specs: dict[str, StoreSpec] = {
             spec.name: spec for node in program.topology.plan.nodes for spec in node.stores
         }
         topology = program.topology
         self._internal = {topology.topic_of(node) for node in topology.plan.of_type(Repartition)}
         self._new_views = [spec for spec in stores_of(topology) if program.has_view(spec)]
-        published = log.applications.published(Scope(topology.application_id))
+        published = log.applications.published(self._scope)
         self._published = -1 if published is None else published.batch
         self._facts = facts_of(topology, program.complete_changelogs)
         self._bounds = read_state(log, topology.application_id).bounds or {}
@@ -81,7 +82,7 @@ class Committer:
             bounds = self._bounds.setdefault(topic, {})
             bounds[partition] = max(bound, bounds.get(partition, bound))
         publication = Publication(
-            scope=Scope(self._program.topology.application_id),
+            scope=self._scope,
             epoch=self._epoch,
             batch=self._base + batch,
             appends=appends,

@@ -56,6 +56,10 @@ class InputRecords(NamedTuple):
     chosen: Any = None
     senders: Any = None
 
+    def batch(self) -> pa.RecordBatch:
+        """The records with the columns of `INPUT_SCHEMA`, for a task that needs no routing."""
+        return input_batch(self.records, self.orders, self.senders)
+
 
 class RangeRecords(NamedTuple):
     """The outcome of reading a range.
@@ -228,6 +232,16 @@ _NO_RECORDS = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in _
 def _one_batch(records: pa.Table) -> pa.RecordBatch:
     batches = records.combine_chunks().to_batches()
     return batches[0] if batches else _NO_RECORDS
+
+
+def input_batch(records: pa.RecordBatch, orders: Any, senders: Any = None) -> pa.RecordBatch:
+    """Adds the columns of order positions and senders to records."""
+    columns = [records.column(name) for name in ("offset", "timestamp")]
+    columns.append(from_integers(orders))
+    sender = pa.int32()
+    columns.append(pa.nulls(len(orders), sender) if senders is None else from_integers(senders).cast(sender))
+    columns += [records.column(name) for name in ("key", "value", "headers")]
+    return pa.record_batch(columns, schema=INPUT_SCHEMA)
 
 
 def running_maximum(records: pa.RecordBatch) -> Any:

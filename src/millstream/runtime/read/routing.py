@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from millstream.core.partitioning_arrow import partitions_for
 from millstream.log.arrays import from_integers
-from millstream.runtime.messages import INPUT_SCHEMA, NO_SENDER, InputBound, InputSlice, TaskInput
+from millstream.runtime.messages import NO_SENDER, InputBound, InputSlice, TaskInput
 from millstream.runtime.read.inputs import Range
-from millstream.runtime.read.range_reader import InputRecords, RangeRecords, running_maximum
+from millstream.runtime.read.range_reader import InputRecords, RangeRecords, input_batch, running_maximum
 
 _FLUSH_RECORDS = 4096
 """Partitions are packed together until they have so many records: a slice has a fixed cost, however small it is."""
@@ -126,12 +126,7 @@ def _senders(parts: Sequence[InputRecords]) -> Any:
 
 def packed(records: pa.RecordBatch, orders: Any, senders: Any = None) -> bytes:
     """The records of an input slice, as `InputSlice.data` has them."""
-    columns = [records.column(name) for name in ("offset", "timestamp")]
-    columns.append(from_integers(orders))
-    sender = pa.int32()
-    columns.append(pa.nulls(len(orders), sender) if senders is None else from_integers(senders).cast(sender))
-    columns += [records.column(name) for name in ("key", "value", "headers")]
-    data: bytes = pa.record_batch(columns, schema=INPUT_SCHEMA).serialize().to_pybytes()
+    data: bytes = input_batch(records, orders, senders).serialize().to_pybytes()
     return data
 
 
