@@ -1,1 +1,1 @@
-"""What people write: applications, streams, tables, windows and processors."""
+"""The user-facing API: applications, streams, tables, windows and processors."""

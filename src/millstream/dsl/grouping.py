@@ -43,7 +43,7 @@ class NewAggregate(Frozen):
         label: Name of the node.
         parent: Its input.
         aggregation: The functions.
-        options: How the result is kept.
+        options: How the result is stored.
         store: Name of the store, if the options have none.
         value: Serde of the aggregate.
         shared: The node whose store it uses, in a cogroup.
@@ -85,9 +85,9 @@ class Grouping(Generic[TableT]):
         """The topology under construction."""
         return self.output.builder
 
-    def function(self, target: Any, what: str, roles: tuple[str, ...] = KEY_VALUE) -> Function:
+    def function(self, target: Any, option: str, roles: tuple[str, ...] = KEY_VALUE) -> Function:
         """Wraps a function of the user's."""
-        return self.output.function(target, what, roles)
+        return self.output.function(target, option, roles)
 
     def partitioned(self, topic: str | None, stem: str) -> NodeOutput:
         """Returns the output, repartitioned by the key of the groups.

@@ -44,7 +44,10 @@ class DslObject(Generic[InternalsT]):
 
 
 def internals_of(part: DslObject[InternalsT]) -> InternalsT:
-    """Returns the internal side of an object: a `NodeOutput` for streams and tables, a `Grouping` for groupings."""
+    """Returns the internal side of an object.
+
+    It is a `NodeOutput` for streams and tables, a `Grouping` or `Cogrouping` for groupings, and `Inputs` for an `App`.
+    """
     return part._internals
 
 
@@ -91,13 +94,13 @@ class NodeOutput(Frozen):
             self, key=declared_serde(key, "key") or self.key, value=declared_serde(value, "value") or self.value
         )
 
-    def function(self, target: Any, what: str, roles: tuple[str, ...] = KEY_VALUE) -> Function:
+    def function(self, target: Any, option: str, roles: tuple[str, ...] = KEY_VALUE) -> Function:
         """Wraps a function of the user's that reads keys and values."""
-        return self.builder.function(target, roles, what, key=self.key, value=self.value)
+        return self.builder.function(target, roles, option, key=self.key, value=self.value)
 
-    def record_function(self, target: Any, what: str) -> Function:
+    def record_function(self, target: Any, option: str) -> Function:
         """Wraps a function of the user's that may also read the timestamp and the headers of a record."""
-        return self.builder.function(target, KEY_VALUE, what, has_record=True, key=self.key, value=self.value)
+        return self.builder.function(target, KEY_VALUE, option, has_record=True, key=self.key, value=self.value)
 
     def result_serde(self, declared: Any, function: Function, part: str) -> Serde[Any] | None:
         """Returns the serde of the results of a function, None if unknown."""

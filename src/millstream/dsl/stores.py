@@ -56,7 +56,7 @@ def windowed(
     if options.history is not None:
         raise TopologyError(
             "history is for plain tables; a windowed table cannot be versioned",
-            hint="retention=… keeps windows longer",
+            hint="retention=… retains windows longer",
         )
     retention = window.retention if options.retention is None else to_ms(options.retention, "retention")
     if retention < window.retention:

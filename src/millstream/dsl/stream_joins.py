@@ -80,8 +80,8 @@ class JoinOperators(Dataset[K, V]):
           which must be versioned, can catch up.
         - With a **global table**: joins each record with the row whose key ``on=…`` returns. Never repartitions.
 
-        Joins with a stream or a table repartition each stream whose key was changed. Records with a null key or value
-        are dropped (and counted).
+        Joins with a stream or a table repartition each stream whose key was changed. Records with a null value, and
+        records with a null key (global table: for which ``on`` returns None), are dropped (and counted).
 
         Args:
             other: The right side.
@@ -139,8 +139,8 @@ class JoinOperators(Dataset[K, V]):
     def left_join(self, other: Any, joiner: Any, window: JoinWindow | None = None, **options: Any) -> Any:
         """Joins as `join`, and also emits records of this stream without a match: the right value is then None.
 
-        In a join of streams, an unmatched record is emitted when its window closes. Records with a null key are emitted
-        unmatched.
+        In a join of streams, an unmatched record is emitted when its window closes. Records of this stream with a null
+        key (global table: for which ``on`` returns None) are emitted unmatched.
         """
         return join(self._internals, other, "left", joiner, window, options)
 
@@ -229,8 +229,8 @@ def _stream_stream(
             duplicates=True,
         )
 
-    def unmatched(side: str, output: NodeOutput, *, kept: bool) -> StoreSpec | None:
-        if not kept or window.eager:
+    def unmatched(side: str, output: NodeOutput, *, outer: bool) -> StoreSpec | None:
+        if not outer or window.eager:
             return None
         fields = tuple_of(key, output.value_serde)
         return StoreSpec(name=f"{label}-{side}-unmatched-store", kind="buffer", key=BYTES, value=fields)
@@ -245,8 +245,8 @@ def _stream_stream(
         window=window,
         left_store=rows("left", left, left_value),
         right_store=rows("right", right, right_value),
-        left_unmatched=unmatched("left", left, kept=how != "inner"),
-        right_unmatched=unmatched("right", right, kept=how == "outer"),
+        left_unmatched=unmatched("left", left, outer=how != "inner"),
+        right_unmatched=unmatched("right", right, outer=how == "outer"),
     )
     builder.add(node, lineage=label)
     same = left.value is not None and right.value is not None and left.value.name == right.value.name

@@ -62,7 +62,7 @@ REKEYING: dict[str, Callable[[Stream[str, str]], Stream[Any, Any]]] = {
     "map": lambda s: s.map(lambda k, v: (k, v), key=str, value=str),
     "flat_map": lambda s: s.flat_map(lambda k, v: [(k, v)], key=str, value=str),
     "process": lambda s: s.process(PassOn, key=str, value=str),
-    "a merge of one that did": lambda s: s.merge(s.select_key(first, key=str)),
+    "a merge with a rekeyed stream": lambda s: s.merge(s.select_key(first, key=str)),
     "select_key before operators that keep the key": lambda s: (
         s.select_key(first, key=str).filter(lambda v: v).map_values(str.upper, value=str)
     ),
