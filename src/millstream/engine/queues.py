@@ -52,7 +52,7 @@ class Queue:
     Attributes:
         process: Processes a record.
         find: Returns the serialized record of an offset, for a host that gives columns to `Task.take`.
-        end: The offset after the last record that was added or taken; None before the first.
+        end: The offset after the highest one that was added or taken; None before the first record.
     """
 
     __slots__ = (

@@ -214,7 +214,7 @@ class Task:
         self._guard(self._take, inputs, order)
         for queue, columns in inputs:
             if columns.offsets:
-                queue.end = columns.offsets[-1] + 1
+                queue.end = max(queue.end or 0, columns.offsets[-1] + 1)  # a queue may be in several inputs
 
     def _take(self, inputs: list[tuple[Queue, Columns]], order: Sequence[int] | None) -> None:
         if self._take_chunk(inputs, order):
@@ -312,9 +312,9 @@ class Task:
         return self.context.stream_time
 
     def positions(self) -> dict[tuple[str, int], int]:
-        """The offset of the next record to take, by topic and partition, of each input that has had records.
+        """Returns the offset after the highest one taken, by topic and partition, of each input that has had records.
 
-        Topics of global tables are not included: their host reads all partitions of them for every task.
+        Topics of global tables are not included: the host reads all partitions of them for every task.
         """
         queues = {**{(queue.topic, queue.partition): queue for queue in self._queues.values()}, **self._inputs}
         return {

@@ -65,6 +65,13 @@ def test_taken_columns_move_the_position_of_each_partition() -> None:
     assert task.positions() == {("numbers", 0): 5, ("numbers", 5): 41}
 
 
+def test_the_position_is_after_the_highest_offset_if_a_partition_is_in_several_inputs() -> None:
+    task = make(doubling())
+    queue = task.input("numbers", 0)
+    task.take([(queue, columns(record(3, 1))), (queue, columns(record(1, 2)))], [0, 1])
+    assert task.positions() == {("numbers", 0): 4}
+
+
 def test_a_failed_batch_does_not_move_the_position() -> None:
     task = make(doubling())
     queue = task.input("numbers", 0)
