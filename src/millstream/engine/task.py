@@ -43,7 +43,7 @@ class Task:
         partition: The partition number.
         now: The wall clock, in milliseconds.
         state: Changelogs by store, and cells, of an earlier task of this partition, which this one continues.
-        raw: Keys and values go in and come out as Python objects, without serdes.
+        raw: Keys and values are Python objects in inputs and outputs, without serdes.
         open_store: Opens the stores.
     """
 

@@ -52,7 +52,7 @@ def type_of(expr: Expr, roles: Mapping[str, DataType]) -> DataType:
 
 
 class _ProblemError(Exception):
-    """``where`` is the part of the expression that is wrong, or None if the message says it."""
+    """``where`` is the part of the expression that is wrong, or None if the message contains it."""
 
     def __init__(self, where: Expr | None, message: str, hint: str | None = None) -> None:
         self.where, self.message, self.hint = where, message, hint
@@ -77,7 +77,7 @@ class _Checker:
             return StructType(tuple((name, self.type(field)) for name, field in expr.fields))
         if isinstance(expr, Case):
             return self.case(expr)
-        raise AssertionError(f"a {type(expr).__name__} is no node")
+        raise AssertionError(f"a {type(expr).__name__} is not a node")
 
     def field(self, expr: Field) -> DataType:
         base = self.type(expr.base)

@@ -38,7 +38,7 @@ def to_dict(expr: Expr) -> Plain:
     if isinstance(expr, Case):
         default = None if expr.default is None else to_dict(expr.default)
         return {"case": [[to_dict(when), to_dict(then)] for when, then in expr.branches], "else": default}
-    raise AssertionError(f"a {type(expr).__name__} is no node")
+    raise AssertionError(f"a {type(expr).__name__} is not a node")
 
 
 def _from_scalar(value: Scalar) -> Plain:

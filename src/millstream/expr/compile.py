@@ -110,7 +110,7 @@ class _Compiler:
         if isinstance(expr, Case):
             branches = [(self.run(when), self.run(then)) for when, then in expr.branches]
             return case(branches, Constant(None) if expr.default is None else self.run(expr.default))
-        raise AssertionError(f"a {type(expr).__name__} is no node")
+        raise AssertionError(f"a {type(expr).__name__} is not a node")
 
     def is_row(self, expr: Expr) -> bool:
         return self.positions is None and isinstance(expr, Root)

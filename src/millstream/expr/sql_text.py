@@ -51,7 +51,7 @@ def to_text(expr: Expr) -> str:
         branches = " ".join(f"WHEN {to_text(when)} THEN {to_text(then)}" for when, then in expr.branches)
         default = "" if expr.default is None else f" ELSE {to_text(expr.default)}"
         return f"CASE {branches}{default} END"
-    raise AssertionError(f"a {type(expr).__name__} is no node")
+    raise AssertionError(f"a {type(expr).__name__} is not a node")
 
 
 def _literal(value: Scalar) -> str:

@@ -52,17 +52,17 @@ def test_a_handler_is_called_once_for_each_failure() -> None:
         def process(self, record: Record[Any, Any]) -> None:
             self.context.forward(record)
 
-    asked = []
+    calls = []
 
     def handler(context: Any, error: BaseException) -> str:
-        asked.append(context.operator)
+        calls.append(context.operator)
         return "fail"
 
     app = App("errors", processing_exception_handler=handler)
     app.stream("in", value=int).process(Pass, value=int).map_values(lambda v: 1 // v, name="divide").to("out")
     with TestDriver(app) as driver, pytest.raises(ProcessingError):
         driver.input("in").pipe("k", 0)
-    assert asked == ["divide"]
+    assert calls == ["divide"]
 
 
 @pytest.mark.parametrize("phase", PHASES)
