@@ -1,4 +1,4 @@
-"""A real broker, one for each process that runs tests, and its log."""
+"""A real broker for each test process, and its log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from millstream.log.kafka import KafkaLog
 
 @contextmanager
 def running(broker: Broker) -> Iterator[Broker]:
-    """Starts a broker, for tests that want one of their own; its data is deleted."""
+    """Starts a broker for tests that need their own, and deletes its data afterwards."""
     try:
         broker.start()
     except SetupError as error:
@@ -36,7 +36,7 @@ def running(broker: Broker) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that runs. Without its jars, tests are skipped; not where all of them must run."""
+    """A running broker. Without its jars, tests are skipped, except on CI."""
     with running(Broker(tmp_path_factory.mktemp("broker"))) as broker:
         yield broker
 
@@ -60,6 +60,6 @@ def log(broker: Broker, tmp_path: Path) -> Iterator[KafkaLog]:
 
 @pytest.fixture
 def other(broker: Broker, tmp_path: Path) -> Iterator[KafkaLog]:
-    """The same log, as another process has it."""
+    """The same log, as opened by another process."""
     with open_kafka_log({"bootstrap.servers": broker.bootstrap_servers}, tmp_path / "other") as log:
         yield log

@@ -15,11 +15,11 @@ _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 _SQL, _TOKENS = "org.apache.spark:spark-sql-kafka-0-10_2.13", "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
 _OTHERS = ("org.apache.kafka:kafka-clients:3.9.2", "org.apache.commons:commons-pool2:2.13.1")
 _RELEASES = ((pyspark.__version__, pyspark.__version__), ("4.2.0", "4.1.0-preview1"))
-"""Of the connector and what it needs: Spark's own; where that is not to be had, one that runs with it."""
+"""Versions of the connector and its dependencies: that of Spark, else a compatible one."""
 
 
 def connector_jars() -> list[Path] | str:
-    """Brings the jars once; returns their paths, or why they cannot be had."""
+    """Downloads the jars once. Returns their paths, or the reason of a failure."""
     folder = cache().parent / f"connector-{pyspark.__version__}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:

@@ -1,4 +1,4 @@
-"""Records with all that a record can have, and whether what was copied is the same."""
+"""Records with all fields, and a check of their copies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEADERS = (("trace", b"7"), ("empty", None), ("trace", b"\x00\xff"))
 
 
 def produce_originals(log: Log) -> None:
-    """Makes the topics, and writes to ``in``: keys, headers, timestamps, a tombstone, a record without a key."""
+    """Creates the topics, and writes to ``in``: keys, headers, timestamps, a tombstone, a record without a key."""
     for topic in ("in", "out"):
         log.create_topic(topic, PARTITIONS)
     log.produce("in", [ProducerRecord(key.encode(), b"v", NOW + n, _HEADERS) for n, key in enumerate(_KEYS)])
@@ -24,15 +24,15 @@ def produce_originals(log: Log) -> None:
 
 
 def check_copies(servers: str) -> None:
-    """Reads ``out`` as anybody would."""
-    found = {message.key(): message for message in independent.messages(servers, "out")}
-    assert set(found) == {*(key.encode() for key in _KEYS), b"gone", None}
+    """Reads ``out`` by an independent consumer."""
+    copies = {message.key(): message for message in independent.messages(servers, "out")}
+    assert set(copies) == {*(key.encode() for key in _KEYS), b"gone", None}
     for number, key in enumerate(_KEYS):
-        message = found[key.encode()]
+        message = copies[key.encode()]
         assert message.value() == b"v"
         assert message.headers() == list(_HEADERS)
         assert message.timestamp()[1] == NOW + number
         assert message.partition() == partition_for(key.encode(), PARTITIONS)
-    assert found[b"gone"].value() is None
-    assert not found[b"gone"].headers()
-    assert (found[None].value(), found[None].timestamp()[1]) == (b"nobody", 1)
+    assert copies[b"gone"].value() is None
+    assert not copies[b"gone"].headers()
+    assert (copies[None].value(), copies[None].timestamp()[1]) == (b"nobody", 1)

@@ -1,4 +1,4 @@
-"""What any source of a cluster's records must do, on Spark; run by `test_sources.py` in a process of its own.
+"""Tests of each source of a cluster's records, on Spark; run by `test_sources.py` in a separate process.
 
 A process has one Spark, with the jars of the connector or without.
 """
@@ -36,9 +36,9 @@ Make = Callable[..., App]
 
 @pytest.fixture(params=SOURCES)
 def source(request: pytest.FixtureRequest) -> str:
-    """The source that a test is run with."""
-    found: str = request.param
-    return found
+    """The source under test."""
+    source: str = request.param
+    return source
 
 
 @pytest.fixture
@@ -72,31 +72,31 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def test_all_that_a_record_has_comes_through(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_records_are_copied_completely(broker: Broker, log: KafkaLog, make: Make) -> None:
     produce_originals(log)
     copying(make()).run(until_caught_up=True)
     check_copies(broker.bootstrap_servers)
 
 
-def test_what_transactions_leave_is_passed_over(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_control_records_and_aborted_records_are_skipped(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t", "log_level": 0})
     producer.init_transactions()
     for number in range(6):
         producer.begin_transaction()
-        for each in range(3):
-            producer.produce("in", f"{number}{each}", "k")
+        for index in range(3):
+            producer.produce("in", f"{number}{index}", "k")
         producer.flush()
         (producer.abort_transaction if number % 2 else producer.commit_transaction)()
-    for _round in range(2):  # the second has nothing to read but what the last one left
+    for _round in range(2):  # the second one has only control records to read
         copying(make(**{"max.batch.records": 4, "min.batch.records": 4})).run(until_caught_up=True)
-    assert values(broker) == [f"{number}{each}" for number in (0, 2, 4) for each in range(3)]
+    assert values(broker) == [f"{number}{index}" for number in (0, 2, 4) for index in range(3)]
     assert log.committed("shop") == {("in", 0): log.ends(["in"])["in"][0]}
 
 
 @pytest.mark.skipif(not JARS, reason="the jars of the connector could not be brought")
 @pytest.mark.parametrize("source", SOURCES[-1:], indirect=True)
-def test_state_goes_on_after_a_stop_and_with_the_other_source(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_state_is_kept_after_a_stop_and_with_the_other_source(broker: Broker, log: KafkaLog, make: Make) -> None:
     def counting(**config: Any) -> App:
         app = make(**config)
         counts = app.stream("in", key=str, value=str).group_by_key().count(store="counts")
@@ -111,7 +111,7 @@ def test_state_goes_on_after_a_stop_and_with_the_other_source(broker: Broker, lo
     assert counting().store("counts").get("k") == 8
 
 
-def test_topics_and_partitions_that_come_while_it_runs(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_topics_and_partitions_added_at_run_time_are_read(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 1)
     log.create_topic("out", 1)
     app = make()
@@ -127,7 +127,7 @@ def test_topics_and_partitions_that_come_while_it_runs(broker: Broker, log: Kafk
 
 
 @pytest.mark.parametrize(("reset", "expected"), [("latest", []), ("by_duration:1h", ["new"])])
-def test_where_an_application_begins(
+def test_the_start_positions_of_an_application(
     broker: Broker, log: KafkaLog, make: Make, reset: str, expected: list[str]
 ) -> None:
     log.create_topic("in", 1)
@@ -137,7 +137,7 @@ def test_where_an_application_begins(
     assert values(broker) == expected
 
 
-def test_records_that_are_deleted_before_they_are_read(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_records_deleted_before_they_are_read_raise_an_error(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 1)
     for value in "abcd":
         log.produce("in", [ProducerRecord(b"k", value.encode(), NOW)])
@@ -154,7 +154,7 @@ def test_records_that_are_deleted_before_they_are_read(broker: Broker, log: Kafk
         assert handle.metrics()["dropped"] == {"in: lost": end - 4}
 
 
-def test_windows_close_when_no_record_comes(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_windows_close_without_further_records(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 1)
     log.create_topic("out", 1)
     app = make()
@@ -165,7 +165,7 @@ def test_windows_close_when_no_record_comes(broker: Broker, log: KafkaLog, make:
         wait_for(lambda: values(broker) == ["2"])
 
 
-def test_global_tables_come_first(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_global_tables_are_read_first(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 2)
     log.create_topic("names", 1)
     log.produce("in", [ProducerRecord(b"k", b"%d" % number, NOW - 1000) for number in range(3)])
@@ -179,7 +179,7 @@ def test_global_tables_come_first(broker: Broker, log: KafkaLog, make: Make) -> 
 
 
 @pytest.mark.parametrize("how", ["PLAIN", "SCRAM-SHA-256", "mutual"])
-def test_a_cluster_that_lets_in_only_whom_it_knows(how: str, secure: Secure, tmp_path: Path, source: str) -> None:
+def test_a_cluster_with_authentication(how: str, secure: Secure, tmp_path: Path, source: str) -> None:
     password = PASSWORDS["admin"] if how == "PLAIN" else SCRAM_PASSWORD
     settings = secure.mutual() if how == "mutual" else secure.sasl(how, password, listener="SASL_SSL")
     config = {"state.dir": str(tmp_path / "data"), "status": "none", "spark.jars": JARS, "kafka.source": source}

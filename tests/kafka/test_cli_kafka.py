@@ -1,4 +1,4 @@
-"""Commands on a cluster: the same as on the embedded log, and how they say what is wrong with a cluster."""
+"""Commands on a cluster: the same as on the embedded log, and the errors of a cluster."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def command(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command in this process, without a word about a cluster."""
+    """Runs a command in this process, without settings of a cluster."""
     for name in ("MILLSTREAM_DEBUG", "MILLSTREAM_PROFILE", "MILLSTREAM_CONFIG", "MILLSTREAM_BOOTSTRAP_SERVERS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MILLSTREAM_DATA", str(data))
@@ -66,7 +66,7 @@ def command(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
 
 @pytest.fixture
 def millstream(command: Run, log: KafkaLog, broker: Broker) -> Run:
-    """Runs a command on the cluster, and takes it for granted that it does what it is asked to, unless told so."""
+    """Runs a command on the cluster, and checks its exit code."""
 
     def run(*arguments: str, given: str = "", code: int = 0) -> Result:
         result = command(*arguments, "-b", broker.bootstrap_servers, given=given)
@@ -102,7 +102,7 @@ def shop(log: KafkaLog, broker: Broker, data: Path) -> App:
 # ----- topics ----------------------------------------------------------------------------------------------------
 
 
-def test_topics_are_made_looked_at_and_deleted(millstream: Run, log: KafkaLog) -> None:
+def test_topics_are_created_described_and_deleted(millstream: Run, log: KafkaLog) -> None:
     options = ("-c", "cleanup.policy=compact", "-c", "retention.ms=60000", "-c", "replication.factor=1")
     assert millstream("topics", "create", "prices", "-p", "3", *options).err == "topic prices has 3 partitions\n"
     assert log.topic("prices").partitions == 3
@@ -143,7 +143,7 @@ def test_topics_are_made_looked_at_and_deleted(millstream: Run, log: KafkaLog) -
         ("compact im", "there is no topic 'im'"),
     ],
 )
-def test_a_topic_that_cannot_be_had(millstream: Run, log: KafkaLog, options: str, message: str) -> None:
+def test_invalid_topics_are_refused(millstream: Run, log: KafkaLog, options: str, message: str) -> None:
     log.create_topic("in", 1)
     result = millstream("topics", *options.split(), code=1)
     assert result.err.startswith(f"error: {message}"), result.err
@@ -151,7 +151,7 @@ def test_a_topic_that_cannot_be_had(millstream: Run, log: KafkaLog, options: str
     assert [topic.name for topic in log.topics()] == ["in"]
 
 
-def test_a_topic_that_is_there_is_left_as_it_is(millstream: Run, log: KafkaLog) -> None:
+def test_an_existing_topic_is_left_unchanged(millstream: Run, log: KafkaLog) -> None:
     log.create_topic("in", 2)
     assert "has 2 partitions" in millstream("topics", "create", "in", "--if-not-exists").err
 
@@ -176,14 +176,14 @@ def test_records_are_written_and_read(millstream: Run, log: KafkaLog, broker: Br
     assert millstream("consume", "in", "--timestamp", str(NOW + 9)).out == ""
 
 
-def test_the_last_records_are_the_last_ones(millstream: Run, log: KafkaLog) -> None:
+def test_last_shows_the_last_records(millstream: Run, log: KafkaLog) -> None:
     log.create_topic("in", 1)
     for number in range(4):
         log.produce("in", [ProducerRecord(b"k", f"v{number}".encode())])
     assert millstream("consume", "in", "--offset", "-2").out == "k\tv2\nk\tv3\n"
 
 
-def test_a_group_goes_on_where_it_was(millstream: Run, log: KafkaLog) -> None:
+def test_a_group_continues_at_its_committed_offsets(millstream: Run, log: KafkaLog) -> None:
     log.create_topic("in", 1)
     log.produce("in", [ProducerRecord(b"k", value) for value in (b"a", b"b", b"c")])
     assert millstream("consume", "in", "-g", "checks", "--from-beginning", "-n", "2").out == "k\ta\nk\tb\n"
@@ -192,7 +192,7 @@ def test_a_group_goes_on_where_it_was(millstream: Run, log: KafkaLog) -> None:
     assert millstream("consume", "in", "-g", "checks").out == ""
 
 
-def test_new_records_are_waited_for(log: KafkaLog, millstream: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follow_waits_for_new_records(log: KafkaLog, millstream: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     log.create_topic("in", 1)
     wait = KafkaLog.wait
 
@@ -204,14 +204,14 @@ def test_new_records_are_waited_for(log: KafkaLog, millstream: Run, monkeypatch:
     assert millstream("consume", "in", "--follow", "--max-records", "1").out == "k\tnew\n"
 
 
-def test_a_record_that_the_brokers_refuse(millstream: Run, log: KafkaLog) -> None:
+def test_a_refused_record_is_reported(millstream: Run, log: KafkaLog) -> None:
     log.create_topic("in", 1, {"cleanup.policy": "compact"})
     result = millstream("produce", "in", given="no key\n", code=1)
     assert result.err.startswith("error: ")
     assert len(result.err.splitlines()) <= 2
 
 
-def test_a_broker_that_goes_while_records_are_waited_for_is_told_as_one_that_is_away(tmp_path: Path) -> None:
+def test_a_broker_that_stops_during_a_wait_is_reported_as_unavailable(tmp_path: Path) -> None:
     with (
         running(Broker(tmp_path / "broker")) as own,
         open_kafka_log({"bootstrap.servers": own.bootstrap_servers}, tmp_path / "data", timeout=5) as log,
@@ -229,7 +229,7 @@ def test_a_broker_that_goes_while_records_are_waited_for_is_told_as_one_that_is_
 # ----- groups ----------------------------------------------------------------------------------------------------
 
 
-def test_groups_are_those_of_all_clients(millstream: Run, log: KafkaLog, broker: Broker, shop: App) -> None:
+def test_groups_of_all_clients_are_listed(millstream: Run, log: KafkaLog, broker: Broker, shop: App) -> None:
     log.produce("in", [ProducerRecord(b"k", b"v", NOW)])
     strange = "team a: nightly/export"
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": strange})
@@ -238,7 +238,7 @@ def test_groups_are_those_of_all_clients(millstream: Run, log: KafkaLog, broker:
     rows = {row["group"]: row for row in millstream("groups", "list", "-o", "json").lines}
     lag = rows["shop"].pop("lag")
     assert rows["shop"] == {"group": "shop", "type": "application", "topics": ["in"]}
-    assert 1 <= lag <= 2  # the mark of the transaction has an offset, too
+    assert 1 <= lag <= 2  # the control record of the transaction also has an offset
     assert rows[strange]["type"] == "consumer"
     assert rows[strange]["topics"] == ["out"]
     assert rows[strange]["lag"] > 0
@@ -252,7 +252,7 @@ def test_groups_are_those_of_all_clients(millstream: Run, log: KafkaLog, broker:
     assert "did you mean 'shop'" in millstream("groups", "describe", "shopp", code=1).err
 
 
-def test_a_group_with_members_and_one_whose_topic_is_gone(millstream: Run, log: KafkaLog, broker: Broker) -> None:
+def test_a_group_with_members_and_one_of_a_deleted_topic(millstream: Run, log: KafkaLog, broker: Broker) -> None:
     log.create_topic("in", 1)
     log.create_topic("gone", 1)
     log.commit_offsets("checks", {("in", 0): 0, ("gone", 0): 0})
@@ -283,7 +283,7 @@ def test_stores_are_read(millstream: Run, shop: App) -> None:
     assert "there is no application 'shopp' here" in millstream("stores", "list", "shopp", code=1).err
 
 
-def test_stores_of_an_application_that_runs_elsewhere(
+def test_stores_of_an_application_on_another_machine(
     millstream: Run, shop: App, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path / "elsewhere"))
@@ -313,7 +313,7 @@ def test_a_topology_is_compared_with_the_one_that_ran(millstream: Run, shop: App
     assert "lost" in millstream("plan-diff", str(path), code=4).out
 
 
-def test_a_reset_says_what_it_deletes_and_does_it(
+def test_a_reset_lists_its_steps_and_executes_them(
     millstream: Run, shop: App, log: KafkaLog, broker: Broker, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admin, "_LOOK_SECONDS", 0.0)
@@ -345,7 +345,7 @@ def test_a_reset_says_what_it_deletes_and_does_it(
     assert millstream("stores", "get", "shop", "counts", "k", "-o", "json").lines[0]["value"] == 2
 
 
-def test_a_reset_leaves_an_application_alone_whose_name_begins_alike(
+def test_a_reset_keeps_an_application_with_the_same_name_prefix(
     millstream: Run, shop: App, log: KafkaLog, broker: Broker, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admin, "_LOOK_SECONDS", 0.0)
@@ -356,7 +356,7 @@ def test_a_reset_leaves_an_application_alone_whose_name_begins_alike(
     assert millstream("stores", "get", "shop-eu", "counts", "k", "-o", "json").lines[0]["value"] == 2
 
 
-def test_a_reset_is_refused_while_an_instance_elsewhere_publishes(
+def test_a_reset_is_refused_while_an_instance_on_another_machine_publishes(
     millstream: Run, shop: App, log: KafkaLog, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with InProcessRun(counting(broker.bootstrap_servers, tmp_path / "elsewhere")) as local:
@@ -373,13 +373,13 @@ def test_a_reset_is_refused_while_an_instance_elsewhere_publishes(
         assert local.run() == 1
 
 
-def test_an_instance_elsewhere_that_was_quiet_is_shut_out_by_a_reset(
+def test_a_reset_fences_an_idle_instance_on_another_machine(
     millstream: Run, shop: App, log: KafkaLog, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admin, "_LOOK_SECONDS", 0.0)
     app = App("copy", config={"state.dir": str(tmp_path / "elsewhere"), "bootstrap.servers": broker.bootstrap_servers})
     app.stream("in", key=str, value=str).to("copied")
-    for _start in range(3):  # so that its epoch is above that which a reset begins with
+    for _start in range(3):  # so that several epochs precede the reset
         run_once(app)
     with InProcessRun(app) as local:
         log.produce("in", [ProducerRecord(b"k", b"v", NOW)])
@@ -391,7 +391,7 @@ def test_an_instance_elsewhere_that_was_quiet_is_shut_out_by_a_reset(
         assert len(independent.messages(broker.bootstrap_servers, "copied")) == 3
 
 
-def test_dead_letters_are_listed_and_put_back(millstream: Run, log: KafkaLog, broker: Broker, data: Path) -> None:
+def test_dead_letters_are_listed_and_replayed(millstream: Run, log: KafkaLog, broker: Broker, data: Path) -> None:
     log.create_topic("in", 1)
     log.produce("in", [ProducerRecord(b"k", value, NOW) for value in (b"1", b"x", b"2")])
     dead = {"errors.dead.letter.queue.topic.name": "dead", "processing.exception.handler": "continue"}
@@ -490,7 +490,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "arguments", "message"), WRONG)
-def test_what_is_wrong_with_a_profile_is_told_in_a_line(
+def test_errors_in_a_profile_are_reported_in_one_line(
     command: Run, profiles: Callable[[str], Path], text: str, arguments: str, message: str
 ) -> None:
     profiles(text)
@@ -503,7 +503,7 @@ def test_what_is_wrong_with_a_profile_is_told_in_a_line(
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """Where nobody answers, though somebody listens."""
+    """The address of a listener that never responds."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -511,7 +511,9 @@ def silent() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", ["topics list", "groups list", "reset shop", "produce in", "stores list shop"])
-def test_a_broker_that_is_away_is_waited_for_and_told(command: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_wait_for_an_unavailable_broker_and_report_it(
+    command: Run, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(log_access, "_CONNECT_SECONDS", 0.5)
     result = command(*name.split(), "-b", "127.0.0.1:1")
     waiting, error, *hint = result.err.splitlines()
@@ -522,7 +524,7 @@ def test_a_broker_that_is_away_is_waited_for_and_told(command: Run, name: str, m
     assert hint == ["hint: is it running, and is that its address?"]
 
 
-def test_a_broker_that_does_not_answer_is_told_in_a_process_of_its_own(silent: str, data: Path) -> None:
+def test_a_silent_broker_is_reported_by_a_process(silent: str, data: Path) -> None:
     began = time.monotonic()
     result = run_in(data)("topics", "list", "-b", silent)
     assert time.monotonic() - began < QUICKLY
@@ -532,24 +534,24 @@ def test_a_broker_that_does_not_answer_is_told_in_a_process_of_its_own(silent: s
     assert len(result.err.splitlines()) <= 3
 
 
-def test_servers_for_development_are_not_asked_of_a_cluster(command: Run) -> None:
+def test_dev_commands_accept_no_bootstrap_servers(command: Run) -> None:
     assert "No such option" in command("dev", "kafka", "status", "-b", "127.0.0.1:1").err
 
 
 # ----- the doctor ------------------------------------------------------------------------------------------------
 
 
-def looked_at(result: Result) -> dict[str, list[dict[str, Any]]]:
-    """What a doctor found out about a cluster, by the name of the check."""
+def checks_by_name(result: Result) -> dict[str, list[dict[str, Any]]]:
+    """Returns the checks of `doctor` on a cluster, by name."""
     found: dict[str, list[dict[str, Any]]] = {}
     for check in result.lines:
         found.setdefault(check["name"], []).append(check)
     return found
 
 
-def test_a_doctor_finds_a_cluster_well(command: Run, log: KafkaLog, broker: Broker, shop: App) -> None:
+def test_doctor_reports_a_healthy_cluster(command: Run, log: KafkaLog, broker: Broker, shop: App) -> None:
     result = command("doctor", "-b", broker.bootstrap_servers, "-o", "json")
-    found = looked_at(result)
+    found = checks_by_name(result)
     assert "log" not in found
     names = ["confluent-kafka", "cluster", "brokers", "release", "authentication", "authorisation", "topics"]
     assert [found[name][0]["status"] for name in names] == ["ok"] * 7
@@ -560,15 +562,15 @@ def test_a_doctor_finds_a_cluster_well(command: Run, log: KafkaLog, broker: Brok
     assert found["authorisation"][0]["found"] == "topics that are visible to the user: 4"
 
 
-def test_a_doctor_compares_clocks_if_it_may_write(
+def test_doctor_compares_clocks_with_probe(
     command: Run, log: KafkaLog, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = [topic.name for topic in log.topics()]
-    (clock,) = looked_at(command("doctor", "-b", broker.bootstrap_servers, "--probe", "-o", "json"))["clock"]
+    (clock,) = checks_by_name(command("doctor", "-b", broker.bootstrap_servers, "--probe", "-o", "json"))["clock"]
     assert (clock["status"], clock["found"][:9]) == ("ok", "less than")
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + 90)
-    (clock,) = looked_at(command("doctor", "-b", broker.bootstrap_servers, "--probe", "-o", "json"))["clock"]
+    (clock,) = checks_by_name(command("doctor", "-b", broker.bootstrap_servers, "--probe", "-o", "json"))["clock"]
     assert clock["status"] == "warn"
     assert re.fullmatch(r"that of the brokers is [89]\d\.\d s behind the local one", clock["found"])
     assert [topic.name for topic in log.topics()] == before
@@ -578,11 +580,11 @@ def test_a_doctor_compares_clocks_if_it_may_write(
     ("requests", "release"),
     [({0: 13, 65: 0}, "4.1"), ({0: 9, 60: 0, 65: 0}, "3.0"), ({0: 9, 60: 0}, "2.8"), ({0: 8}, None)],
 )
-def test_the_release_follows_from_what_brokers_take(requests: dict[int, int], release: str | None) -> None:
+def test_the_release_follows_from_the_request_versions(requests: dict[int, int], release: str | None) -> None:
     assert release_of(requests) == release
 
 
-def test_a_doctor_knows_which_settings_bite(command: Run, log: KafkaLog, broker: Broker) -> None:
+def test_doctor_warns_of_harmful_settings(command: Run, log: KafkaLog, broker: Broker) -> None:
     for name in ("a", "b", "c", "d"):
         log.create_topic(name, 1, {"min.insync.replicas": "2"})
     log.create_topic("shop-counts-changelog", 1, {"cleanup.policy": "delete"})
@@ -600,11 +602,9 @@ def test_a_doctor_knows_which_settings_bite(command: Run, log: KafkaLog, broker:
     ]
 
 
-def test_a_doctor_tells_of_records_that_retention_deletes_before_they_are_read(
-    millstream: Run, log: KafkaLog, shop: App
-) -> None:
+def test_doctor_warns_of_records_that_retention_deletes_unread(millstream: Run, log: KafkaLog, shop: App) -> None:
     def found() -> list[tuple[str, str]]:
-        checks = looked_at(millstream("doctor", "-o", "json"))["retention"]
+        checks = checks_by_name(millstream("doctor", "-o", "json"))["retention"]
         return [(check["status"], check["found"]) for check in checks]
 
     assert found() == [("ok", "topics keep their records without limit")]
@@ -625,26 +625,26 @@ def test_a_doctor_tells_of_records_that_retention_deletes_before_they_are_read(
     assert (status, text.split(": ")[1]) == ("ok", "in keeps records for 7d by their timestamps")
 
 
-def test_a_doctor_says_that_a_cluster_is_away_or_not_to_be_found(
+def test_doctor_reports_an_unavailable_or_unknown_cluster(
     command: Run, profiles: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "_PATIENCE", 0.5)
     result = command("doctor", "-b", "127.0.0.1:1", "-o", "json")
     assert result.code == 1
-    (cluster,) = looked_at(result)["cluster"]
+    (cluster,) = checks_by_name(result)["cluster"]
     assert cluster["status"] == "fail"
     assert "the broker at 127.0.0.1:1 does not answer" in cluster["found"]
     assert cluster["fix"] == "is it running, and is that its address?"
     profiles(GOOD)
     monkeypatch.setenv("MILLSTREAM_PROFILE", "tset")
-    (cluster,) = looked_at(command("doctor", "-o", "json"))["cluster"]
+    (cluster,) = checks_by_name(command("doctor", "-o", "json"))["cluster"]
     assert (cluster["status"], cluster["fix"]) == ("fail", "did you mean 'test'?")
 
 
-def test_a_doctor_without_the_client_for_kafka(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_missing_kafka_client(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "millstream.log.kafka", None)
     result = command("doctor", "-b", "127.0.0.1:1", "-o", "json")
-    (client,) = looked_at(result)["confluent-kafka"]
+    (client,) = checks_by_name(result)["confluent-kafka"]
     assert (client["status"], client["fix"]) == ("fail", 'pip install "millstream[kafka]"')
     assert command("topics", "list", "-b", "127.0.0.1:1").err == (
         'error: a Kafka cluster requires the package confluent-kafka\nhint: pip install "millstream[kafka]"\n'
@@ -652,12 +652,12 @@ def test_a_doctor_without_the_client_for_kafka(command: Run, monkeypatch: pytest
 
 
 def topic(*parts: tuple[int, list[int], list[int]]) -> Any:
-    """Partitions: leader, replicas, those that are in sync."""
+    """Returns partitions from leader, replicas and in-sync replicas."""
     named = [SimpleNamespace(leader=leader, replicas=all_, isrs=isrs) for leader, all_, isrs in parts]
     return SimpleNamespace(partitions=dict(enumerate(named)))
 
 
-def test_a_doctor_of_a_cluster_with_several_brokers() -> None:
+def test_doctor_checks_replicas_of_several_brokers() -> None:
     topics = {
         "good": topic((1, [1, 2, 3], [1, 2, 3])),
         "risky": topic((1, [1, 2, 3], [1, 2, 3])),
@@ -674,8 +674,8 @@ def test_a_doctor_of_a_cluster_with_several_brokers() -> None:
     ]
 
 
-def test_a_doctor_knows_brokers_that_are_not_where_they_say() -> None:
+def test_doctor_reports_unreachable_advertised_addresses() -> None:
     found = health._reach([(1, "127.0.0.1", 1)])
     assert found.status == "fail"
     assert found.found == "broker 1 advertises 127.0.0.1:1: Connection refused"
-    assert found.fix == "its advertised.listeners must have an address that this machine reaches"
+    assert found.fix == "its advertised.listeners must have an address that this machine can reach"

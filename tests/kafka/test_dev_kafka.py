@@ -58,7 +58,7 @@ def listening(pid: int) -> set[str]:
     return found
 
 
-def test_a_broker_is_started_looked_at_and_stopped(millstream: Run, data: Path, port: str) -> None:
+def test_a_broker_is_started_described_and_stopped(millstream: Run, data: Path, port: str) -> None:
     assert millstream("dev", "kafka", "status") == (0, "not running\n", "")
     assert not data.exists()
 
@@ -92,7 +92,7 @@ def test_a_broker_is_started_looked_at_and_stopped(millstream: Run, data: Path, 
     assert (stopped["running"], stopped["answers"], stopped["pid"]) == (False, False, None)
 
 
-def test_a_broker_that_was_killed_starts_again_with_its_data(millstream: Run, data: Path, port: str) -> None:
+def test_a_killed_broker_is_restarted_with_its_data(millstream: Run, data: Path, port: str) -> None:
     servers = millstream("dev", "kafka", "start", "--port", port).out.strip()
     with open_kafka_log({"bootstrap.servers": servers}, data) as log:
         log.create_topic("orders")
@@ -120,7 +120,7 @@ def test_a_broker_that_was_killed_starts_again_with_its_data(millstream: Run, da
     assert millstream("dev", "kafka", "status").out == "not running\n"
 
 
-def test_two_that_start_the_broker_at_once_start_one(millstream: Run, port: str) -> None:
+def test_concurrent_starts_start_one_broker(millstream: Run, port: str) -> None:
     ended = []
     threads = [
         threading.Thread(target=lambda: ended.append(millstream("dev", "kafka", "start", "--port", port)))
@@ -133,7 +133,7 @@ def test_two_that_start_the_broker_at_once_start_one(millstream: Run, port: str)
     assert [(each.code, each.out) for each in ended] == [(0, f"127.0.0.1:{port}\n")] * 2, ended
 
 
-def test_a_port_that_is_taken(millstream: Run) -> None:
+def test_a_port_in_use_is_reported(millstream: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         result = millstream("dev", "kafka", "start", "--port", str(port))
@@ -145,7 +145,7 @@ def test_a_port_that_is_taken(millstream: Run) -> None:
     assert millstream("dev", "kafka", "status").out == "not running\n"
 
 
-def test_what_a_broker_needs_and_is_not_there(millstream: Run, tmp_path: Path, port: str) -> None:
+def test_missing_requirements_of_a_broker_are_reported(millstream: Run, tmp_path: Path, port: str) -> None:
     start = ("dev", "kafka", "start", "--port", port)
     empty = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     no_maven = millstream(*start, env=empty)

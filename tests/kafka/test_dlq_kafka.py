@@ -1,4 +1,4 @@
-"""Dead letters of a real broker: put back once, with the marks of transactions between them."""
+"""Dead letters of a real broker: replayed once, with control records between them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def values(log: KafkaLog) -> list[str]:
     return [value for *_, value in rows(log, "orders", 1)]
 
 
-def test_letters_are_put_back_once_by_whoever_asks(log: KafkaLog, other: KafkaLog) -> None:
+def test_letters_are_replayed_once_by_any_process(log: KafkaLog, other: KafkaLog) -> None:
     assert dead_letter_topics(log) == ["dead"]
     letters = DeadLetters(log, "dead")
     assert [each.exception for each in letters.read()] == ["F", "E", "F", "F"]
@@ -65,7 +65,7 @@ def test_letters_are_put_back_once_by_whoever_asks(log: KafkaLog, other: KafkaLo
     assert all(each.replayed for each in letters.read())
 
 
-def test_a_replay_that_another_overtakes_is_shut_out_and_nothing_is_doubled(
+def test_a_later_replay_fences_the_earlier_one_without_duplicates(
     log: KafkaLog, other: KafkaLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_READ_BYTES", 1)
@@ -95,7 +95,7 @@ with open_kafka_log({"bootstrap.servers": sys.argv[1]}, Path(sys.argv[2])) as lo
 
 
 @pytest.mark.parametrize("point", ["before-produce", "after-produce", "before-commit", "after-commit"])
-def test_a_replay_that_is_killed_and_run_again_puts_each_letter_back_once(
+def test_a_killed_replay_that_is_run_again_replays_each_letter_once(
     log: KafkaLog, broker: Broker, tmp_path: Path, point: str
 ) -> None:
     # The first transaction is the one that shuts others out.
@@ -106,7 +106,7 @@ def test_a_replay_that_is_killed_and_run_again_puts_each_letter_back_once(
     assert values(log) == ["a", "b", "c", "d"]
 
 
-def test_a_topic_that_was_made_anew_has_new_letters(log: KafkaLog, other: KafkaLog) -> None:
+def test_a_recreated_topic_has_new_letters(log: KafkaLog, other: KafkaLog) -> None:
     DeadLetters(log, "dead").replay()
     log.delete_topic("dead")
     log.create_topic("dead")

@@ -77,13 +77,13 @@ def run(app: App) -> int:
         return local.run()
 
 
-def test_everybody_can_read_what_an_application_writes(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_output_is_readable_by_other_clients(broker: Broker, log: KafkaLog, make: Make) -> None:
     produce_originals(log)
     run(copying(make()))
     check_copies(broker.bootstrap_servers)
 
 
-def test_state_offsets_and_views_go_on_after_a_stop(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_state_offsets_and_views_are_kept_after_a_stop(broker: Broker, log: KafkaLog, make: Make) -> None:
     def counting() -> App:
         app = make()
         app.stream("in", key=str, value=str).group_by_key().count(store="counts").to_stream().map_values(
@@ -104,7 +104,7 @@ def test_state_offsets_and_views_go_on_after_a_stop(broker: Broker, log: KafkaLo
     assert not run(counting())
 
 
-def test_views_of_an_earlier_life_are_not_shown(broker: Broker, log: KafkaLog, make: Make, tmp_path: Path) -> None:
+def test_views_from_before_a_reset_are_not_shown(broker: Broker, log: KafkaLog, make: Make, tmp_path: Path) -> None:
     def counting() -> App:
         app = make()
         app.stream("in", key=str, value=str).group_by_key().count(store="counts")
@@ -123,7 +123,7 @@ def test_views_of_an_earlier_life_are_not_shown(broker: Broker, log: KafkaLog, m
     assert dict(counting().store("counts").all()) == {"new": 1}
 
 
-def test_views_that_this_machine_has_not_got_are_made_from_changelogs(
+def test_views_missing_on_this_machine_are_rebuilt_from_changelogs(
     log: KafkaLog, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def app() -> App:
@@ -173,9 +173,7 @@ def test_views_that_this_machine_has_not_got_are_made_from_changelogs(
     assert app().store("counts").get("a") == 21
 
 
-def test_a_view_is_not_made_from_a_changelog_that_was_switched_off_for_a_while(
-    log: KafkaLog, make: Make, tmp_path: Path
-) -> None:
+def test_a_view_is_not_rebuilt_from_an_incomplete_changelog(log: KafkaLog, make: Make, tmp_path: Path) -> None:
     """It has rows of another time. Those of now come back as they change."""
     log.create_topic("in", 1)
 
@@ -196,7 +194,7 @@ def test_a_view_is_not_made_from_a_changelog_that_was_switched_off_for_a_while(
     assert dict(app().store("counts").all()) == {"b": 2}
 
 
-def test_repartition_topics_keep_what_is_not_read_and_lose_what_is(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_repartition_topics_keep_unread_records_and_delete_read_ones(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 2)
     app = make(**{"topic.segment.bytes": "1048576"})
     counts = app.stream("in", key=str, value=str).group_by_key().count(store="counts")
@@ -217,7 +215,7 @@ def test_repartition_topics_keep_what_is_not_read_and_lose_what_is(broker: Broke
     assert written(broker)[-1] == "1"
 
 
-def test_topics_and_partitions_that_come_while_it_runs(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_topics_and_partitions_added_at_run_time_are_read(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 1)
     app = make()
     app.stream(pattern="in.*", key=str, value=str).to("out")
@@ -239,7 +237,7 @@ def test_topics_and_partitions_that_come_while_it_runs(broker: Broker, log: Kafk
     ("reset", "expected"),
     [("earliest", ["old", "new"]), ("latest", []), ("by_duration:1h", ["new"]), ("by_duration:PT240H", ["old", "new"])],
 )
-def test_where_an_application_begins(
+def test_the_start_positions_of_an_application(
     broker: Broker, log: KafkaLog, make: Make, reset: str, expected: list[str]
 ) -> None:
     log.create_topic("in", 1)
@@ -249,7 +247,7 @@ def test_where_an_application_begins(
     assert written(broker) == expected * 2
 
 
-def test_an_application_begins_where_its_group_has_read_to(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_an_application_starts_at_the_committed_offsets_of_its_group(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 2)
     produce(log, "a", "b", "c", partition=0)
     produce(log, "d", partition=1)
@@ -262,7 +260,7 @@ def test_an_application_begins_where_its_group_has_read_to(broker: Broker, log: 
     assert sorted(written(broker)) == ["c", "d"]
 
 
-def test_records_that_are_deleted_before_they_are_read(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_records_deleted_before_they_are_read_raise_an_error(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 1)
     produce(log, "a")
     app = copying(make())
@@ -280,7 +278,7 @@ def test_records_that_are_deleted_before_they_are_read(broker: Broker, log: Kafk
     assert [(drop.operator, drop.reason, drop.count) for drop in drops] == [("in", "lost", 3)]
 
 
-def test_a_topic_that_was_made_anew(log: KafkaLog, make: Make) -> None:
+def test_a_recreated_input_topic_raises_an_error(log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 1)
     produce(log, "a", "b")
     run(copying(make()))
@@ -291,7 +289,7 @@ def test_a_topic_that_was_made_anew(log: KafkaLog, make: Make) -> None:
     assert "millstream reset" in str(caught.value)
 
 
-def test_a_record_that_is_too_large_or_too_far_in_the_future(log: KafkaLog, make: Make) -> None:
+def test_records_that_are_too_large_or_too_far_in_the_future_are_refused(log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 1)
     log.create_topic("out", 1, {"max.message.bytes": "1000"})
     produce(log, "".join(random.Random(7).choices(string.printable, k=3000)))
@@ -302,7 +300,9 @@ def test_a_record_that_is_too_large_or_too_far_in_the_future(log: KafkaLog, make
         log.produce("late", [ProducerRecord(b"k", b"v", NOW + 10 * 86_400_000)])
 
 
-def test_the_handler_is_asked_about_records_that_are_too_large(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_the_production_handler_decides_on_records_that_are_too_large(
+    broker: Broker, log: KafkaLog, make: Make
+) -> None:
     log.create_topic("in", 1)
     produce(log, "a", "bbbb", "c")
     names = {"production.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"}
@@ -321,7 +321,7 @@ def test_the_handler_is_asked_about_records_that_are_too_large(broker: Broker, l
     assert dict(letter.headers() or [])["__streams.errors.offset"] == b"1"
 
 
-def test_no_record_that_is_too_large_gets_to_the_commit(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_records_that_are_too_large_are_refused_before_the_commit(broker: Broker, log: KafkaLog, make: Make) -> None:
     """What a producer counts besides the value is counted, too; a dead letter goes without its stack trace."""
     log.create_topic("in", 1)
     sizes = [900, 950, 990, 1_000]
@@ -338,7 +338,7 @@ def test_no_record_that_is_too_large_gets_to_the_commit(broker: Broker, log: Kaf
     assert all(dict(letter.headers() or [])["__streams.errors.stacktrace"] == b"" for letter in letters)
 
 
-def test_what_stays_within_a_batch_may_be_large(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_records_within_a_batch_may_be_large(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 1)
     produce(log, "x" * 5_000, "y")
     app = make(**{"producer.message.max.bytes": 2_000})
@@ -347,16 +347,14 @@ def test_what_stays_within_a_batch_may_be_large(broker: Broker, log: KafkaLog, m
     assert len(independent.messages(broker.bootstrap_servers, "out")) == 2
 
 
-def test_a_topic_that_is_not_there(log: KafkaLog, make: Make) -> None:
+def test_a_missing_input_topic_raises_an_error(log: KafkaLog, make: Make) -> None:
     log.create_topic("inn", 1)
     with pytest.raises(UnknownTopicError, match="there is no topic 'in'") as caught:
         run(copying(make()))
     assert "did you mean 'inn'" in str(caught.value)
 
 
-def test_a_broker_that_is_not_there_is_waited_for(
-    tmp_path: Path, make: Make, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_start_waits_for_an_unavailable_broker(tmp_path: Path, make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -367,7 +365,7 @@ def test_a_broker_that_is_not_there_is_waited_for(
 
 
 @pytest.mark.parametrize("moment", [prepared_application.ACQUIRED, prepared_application.CREATED])
-def test_a_broker_that_falls_silent_while_an_application_starts_is_waited_for(
+def test_start_waits_for_a_broker_that_becomes_silent(
     moment: str,
     broker: Broker,
     log: KafkaLog,
@@ -395,7 +393,9 @@ def test_a_broker_that_falls_silent_while_an_application_starts_is_waited_for(
     assert "trying again" in told
 
 
-def test_a_poison_record_goes_to_the_dead_letters_with_the_batch(broker: Broker, log: KafkaLog, make: Make) -> None:
+def test_a_poison_record_becomes_a_dead_letter_in_the_transaction_of_its_batch(
+    broker: Broker, log: KafkaLog, make: Make
+) -> None:
     log.create_topic("in", 1)
     produce(log, "1", "two", "3")
     names = {"processing.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dead"}
@@ -410,7 +410,7 @@ def test_a_poison_record_goes_to_the_dead_letters_with_the_batch(broker: Broker,
     assert facts["__streams.errors.offset"] == b"1"
 
 
-def test_a_later_instance_shuts_the_earlier_one_out(broker: Broker, log: KafkaLog, make: Make, tmp_path: Path) -> None:
+def test_a_later_instance_fences_the_earlier_one(broker: Broker, log: KafkaLog, make: Make, tmp_path: Path) -> None:
     log.create_topic("in", 1)
     produce(log, "a")
     with InProcessRun(copying(make())) as zombie:
@@ -427,7 +427,7 @@ def test_a_later_instance_shuts_the_earlier_one_out(broker: Broker, log: KafkaLo
 
 
 class InProcessRunElsewhere(InProcessRun):
-    """An instance on another machine, which has the checkpoint and not the lock."""
+    """An instance on another machine, which has the checkpoint but not the lock."""
 
     def __init__(self, app: App, other: InProcessRun) -> None:
         other.application._lock.close()

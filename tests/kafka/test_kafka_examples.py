@@ -1,4 +1,4 @@
-"""The examples run on a cluster as they are: the environment says where it is."""
+"""The examples run unchanged on a cluster that the environment names."""
 
 from __future__ import annotations
 

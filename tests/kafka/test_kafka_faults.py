@@ -37,7 +37,7 @@ KILLS = 10
 BROKER_DEATHS = int(os.environ.get("BROKER_DEATHS", "5"))
 PER_KEY_ON_SPARK = int(os.environ.get("PER_KEY_ON_SPARK", "200"))
 PROPERTIES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
-"""Of a broker: it ends transactions that take too long soon, instead of every 10 s."""
+"""Settings of a broker that aborts expired transactions soon, instead of every 10 s."""
 
 OPTIONS = ("--batch", "400", "--set", "producer.transaction.timeout.ms=2000", "--set", "request.timeout.ms=4000")
 
@@ -54,13 +54,13 @@ def directory(broker: Broker, log: KafkaLog, tmp_path: Path, monkeypatch: pytest
 
 
 def start(directory: Path, point: str | None = None) -> subprocess.Popen[bytes]:
-    """Starts the application in a process of its own, which dies at a point if one is given."""
+    """Starts the application in a separate process, which dies at the failpoint if there is one."""
     command = [sys.executable, "-m", "tests.kafka.local_smoke", str(directory), str(RECORDS)]
     return subprocess.Popen(command, env={**os.environ, "MILLSTREAM_FAILPOINT": point} if point else None)
 
 
 def run(directory: Path, point: str | None = None) -> int:
-    """Runs it until it is done or dies."""
+    """Runs the application until it is done or dies."""
     return start(directory, point).wait(120)
 
 
@@ -74,7 +74,9 @@ def test_without_a_crash_the_results_are_those_of_the_model(broker: Broker, dire
     check(broker, directory)
 
 
-def test_a_run_that_dies_at_every_point_of_the_commit_ends_right(broker: Broker, directory: Path) -> None:
+def test_a_run_that_dies_at_every_failpoint_of_the_commit_has_the_right_results(
+    broker: Broker, directory: Path
+) -> None:
     dice = random.Random(SEED)
     deaths = [f"{point}:{dice.randint(1, 4)}" for point in (*KAFKA, *ON_THE_WAY)]
     dice.shuffle(deaths)
@@ -117,10 +119,10 @@ def test_on_spark_the_application_and_its_broker_are_killed_and_stopped(
                 broker.start()
                 instance.wait_for_batches(1)
             assert broker.pid is not None
-            for stopped in ([broker.pid], instance.processes()):  # a coordinator that says nothing; an application
+            for stopped in ([broker.pid], instance.processes()):  # a silent coordinator, then the application
                 instance.wait_for(lambda: instance.in_batch, "a batch")
                 send(stopped, signal.SIGSTOP)
-                time.sleep(5.0)  # longer than a request or a transaction may take
+                time.sleep(5.0)  # longer than the timeouts of requests and transactions
                 send(stopped, signal.SIGCONT)
                 instance.wait_for_batches(1)
             instance.kill(java=True)

@@ -36,7 +36,7 @@ from millstream.log.kafka.clients import Clients
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
 
-def test_topics_are_made_changed_and_deleted(log: KafkaLog) -> None:
+def test_topics_are_created_changed_and_deleted(log: KafkaLog) -> None:
     assert log.topics() == []
     made = log.create_topic("orders", 2, {"cleanup.policy": "compact"})
     assert made == ("orders", 2, {"cleanup.policy": "compact"}, False)
@@ -58,8 +58,8 @@ def test_topics_are_made_changed_and_deleted(log: KafkaLog) -> None:
         log.topic("orders")
 
 
-def test_consumers_are_used_again_for_other_partitions(log: KafkaLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each batch has records in other partitions of a wide topic: a new consumer for each would have to connect."""
+def test_consumers_are_reused_for_other_partitions(log: KafkaLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches read different partitions of a wide topic: a new consumer for each would have to connect."""
     made = []
     usual = Clients.consumer
 
@@ -78,7 +78,7 @@ def test_consumers_are_used_again_for_other_partitions(log: KafkaLog, monkeypatc
     assert len(made) == 32
 
 
-def test_topics_that_are_deleted_while_all_are_listed_are_left_out(broker: Broker, log: KafkaLog) -> None:
+def test_topics_deleted_during_a_listing_are_left_out(broker: Broker, log: KafkaLog) -> None:
     names = [f"topic-{number}" for number in range(40)]
     for name in names:
         log.create_topic(name)
@@ -87,11 +87,11 @@ def test_topics_that_are_deleted_while_all_are_listed_are_left_out(broker: Broke
     deadline = time.monotonic() + 60
     while log.topics():
         assert time.monotonic() < deadline
-    for each in deleted.values():
-        each.result(60)
+    for future in deleted.values():
+        future.result(60)
 
 
-def test_mistakes_about_topics(log: KafkaLog) -> None:
+def test_invalid_operations_on_topics_are_refused(log: KafkaLog) -> None:
     with pytest.raises(InvalidNameError):
         log.create_topic("a b")
     with pytest.raises(ConfigError, match=r"Unknown topic config name: cleanup\.polici"):
@@ -111,15 +111,15 @@ def test_mistakes_about_topics(log: KafkaLog) -> None:
             call(["ordrs"])
 
 
-def test_records_come_back_as_they_were(log: KafkaLog) -> None:
+def test_records_are_read_unchanged(log: KafkaLog) -> None:
     log.create_topic("t")
     headers = (("trace", b"1"), ("none", None), ("trace", b""))
-    given = [
+    records = [
         ProducerRecord(b"k", b"v", 5, headers),
         ProducerRecord(None, b"", 7),
         ProducerRecord(b"", None, 1_700_000_000_000),
     ]
-    (produced,) = log.produce("t", given)
+    (produced,) = log.produce("t", records)
     assert produced == (0, 0, 3)
     table = log.read("t", 0, 0, 3)
     assert table["key"].to_pylist() == [b"k", None, b""]
@@ -128,18 +128,18 @@ def test_records_come_back_as_they_were(log: KafkaLog) -> None:
     assert [decode_headers(data) for data in table["headers"].to_pylist()] == [headers, (), ()]
 
 
-def test_keys_go_where_javas_clients_put_them(log: KafkaLog) -> None:
+def test_keys_are_partitioned_as_by_java_clients(log: KafkaLog) -> None:
     log.create_topic("t", 5)
     keys = [b"key-%d" % number for number in range(100)]
     log.produce("t", [ProducerRecord(key, b"v", 1) for key in keys])
-    found = {key: number for number in range(5) for _, key, _ in rows(log, "t", number)}
-    assert found == {key.decode(): partition_for(key, 5) for key in keys}
+    partitions = {key: number for number in range(5) for _, key, _ in rows(log, "t", number)}
+    assert partitions == {key.decode(): partition_for(key, 5) for key in keys}
 
 
-def test_a_range_is_read_whole_whatever_transactions_leave_in_it(log: KafkaLog, broker: Broker) -> None:
+def test_a_range_with_control_records_is_read_completely(log: KafkaLog, broker: Broker) -> None:
     log.create_topic("t")
     for number in range(5):
-        log.produce("t", [record("k", str(number), 1)])  # each leaves a marker behind
+        log.produce("t", [record("k", str(number), 1)])  # each adds a control record
     aborted = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x", "log_level": 0})
     aborted.init_transactions(30)
     aborted.begin_transaction()
@@ -158,9 +158,7 @@ def test_a_range_is_read_whole_whatever_transactions_leave_in_it(log: KafkaLog, 
     assert len(log.read("t", 0, 0, end + 10)) == 6
 
 
-def test_ranges_of_nothing_but_what_transactions_leave_are_read_one_after_the_other(
-    log: KafkaLog, broker: Broker
-) -> None:
+def test_consecutive_ranges_of_control_records_only_are_empty(log: KafkaLog, broker: Broker) -> None:
     log.create_topic("t")
     log.produce("t", [record("k", "first", 1)])
     aborted = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x", "log_level": 0})
@@ -179,7 +177,7 @@ def test_ranges_of_nothing_but_what_transactions_leave_are_read_one_after_the_ot
     assert [value for *_, value in rows(log, "t")] == ["first", "last"]
 
 
-def test_a_broker_that_answers_without_an_offset_is_asked_again(log: KafkaLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_without_an_offset_is_requested_again(log: KafkaLog, monkeypatch: pytest.MonkeyPatch) -> None:
     log.create_topic("t")
     log.produce("t", [record("k", "v", 1)])
     real, calls = AdminClient.list_offsets, itertools.count()
@@ -198,7 +196,7 @@ def test_a_broker_that_answers_without_an_offset_is_asked_again(log: KafkaLog, m
     assert next(calls) > 1
 
 
-def test_an_offset_that_is_not_there_yet_is_not_taken_for_one_that_is_gone(
+def test_an_offset_that_is_not_visible_yet_is_not_reported_as_deleted(
     log: KafkaLog, broker: Broker, tmp_path: Path
 ) -> None:
     log.create_topic("t")
@@ -211,7 +209,7 @@ def test_an_offset_that_is_not_there_yet_is_not_taken_for_one_that_is_gone(
         hasty.read("t", 0, 100, 110)
 
 
-def test_reading_goes_on_where_it_was_and_stops_after_so_many_bytes(log: KafkaLog) -> None:
+def test_a_read_continues_at_its_position_and_stops_at_max_bytes(log: KafkaLog) -> None:
     log.create_topic("t")
     log.produce("t", [ProducerRecord(None, bytes(1000), 1) for _ in range(500)])
     position, sizes = 0, []
@@ -223,7 +221,7 @@ def test_reading_goes_on_where_it_was_and_stops_after_so_many_bytes(log: KafkaLo
     assert all(90 <= size <= 110 for size in sizes[:-1])
 
 
-def test_what_is_written_is_written_as_a_whole(log: KafkaLog, other: KafkaLog) -> None:
+def test_records_of_a_call_are_written_in_one_transaction(log: KafkaLog, other: KafkaLog) -> None:
     log.create_topic("a")
     log.create_topic("b", 1, {"max.message.bytes": "1000"})
     too_large = encode([1], [b"k"], [bytes(2_000_000)])
@@ -241,12 +239,12 @@ def test_offsets_by_time(log: KafkaLog) -> None:
     log.produce("t", [record(None, str(time), time, partition=0) for time in (10, 20, 30)])
     asked = {("t", 0): 15, ("t", 1): 15}
     assert log.offsets_for_times(asked) == {("t", 0): 1, ("t", 1): 0}
-    assert log.offsets_for_times({("t", 0): 31})["t", 0] in {3, 4}  # with what the transaction leaves, or not yet
+    assert log.offsets_for_times({("t", 0): 31})["t", 0] in {3, 4}  # with the control record, or not yet
     assert log.latest_times({("t", 0): (0, 3)}) == {("t", 0): 30}
     assert log.latest_times({("t", 1): (0, 0)}) == {}
 
 
-def test_waiting_ends_when_another_writes(log: KafkaLog, other: KafkaLog) -> None:
+def test_wait_returns_when_another_log_writes(log: KafkaLog, other: KafkaLog) -> None:
     log.create_topic("t", 2)
     assert not log.wait({("t", 0): 0, ("t", 1): 0}, 0.1)
     writing = threading.Timer(0.3, lambda: other.produce("t", [record("k", "v")], partition=1))
@@ -257,7 +255,7 @@ def test_waiting_ends_when_another_writes(log: KafkaLog, other: KafkaLog) -> Non
     writing.join()
 
 
-def test_records_that_were_deleted_are_told(log: KafkaLog, broker: Broker) -> None:
+def test_a_read_of_deleted_records_raises_an_error(log: KafkaLog, broker: Broker) -> None:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 
@@ -285,7 +283,7 @@ def test_groups(log: KafkaLog) -> None:
         log.delete_group("readers")
 
 
-def test_a_broker_that_is_not_there(tmp_path: Path) -> None:
+def test_an_unavailable_broker_raises_an_error(tmp_path: Path) -> None:
     with (
         open_kafka_log({"bootstrap.servers": "127.0.0.1:1"}, tmp_path, timeout=1.0) as log,
         pytest.raises(BrokerError, match=r"the broker at 127\.0\.0\.1:1 does not answer"),

@@ -34,7 +34,7 @@ def values(log: Log) -> list[str]:
     return [value for *_, value in rows(log, "out")]
 
 
-def test_a_batch_is_written_with_all_that_belongs_to_it(log: KafkaLog, other: KafkaLog) -> None:
+def test_a_batch_is_written_with_offsets_state_and_fingerprints(log: KafkaLog, other: KafkaLog) -> None:
     epoch = log.applications.acquire(Scope("app"))
     assert log.applications.published(Scope("app")) is None
     assert log.applications.publish(publication(epoch, 3))
@@ -44,7 +44,7 @@ def test_a_batch_is_written_with_all_that_belongs_to_it(log: KafkaLog, other: Ka
     assert other.applications.state(Scope("app")) == {"plan": b"3"}
 
 
-def test_offsets_and_state_that_a_batch_does_not_name_stay(log: KafkaLog) -> None:
+def test_offsets_and_state_that_a_batch_does_not_contain_are_kept(log: KafkaLog) -> None:
     epoch = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(epoch, 1, state={"plan": b"1", "schema": b"s"}))
     log.applications.publish(publication(epoch, 2, offsets={("in", 1): 7}))
@@ -54,7 +54,7 @@ def test_offsets_and_state_that_a_batch_does_not_name_stay(log: KafkaLog) -> Non
     assert log.applications.state(Scope("app")) == {"plan": b"2", "schema": b"s"}
 
 
-def test_a_replay_writes_nothing_not_even_by_the_next_instance(log: KafkaLog, other: KafkaLog) -> None:
+def test_a_replay_by_any_instance_writes_nothing(log: KafkaLog, other: KafkaLog) -> None:
     epoch = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(epoch, 1))
     log.applications.publish(publication(epoch, 2))
@@ -83,12 +83,12 @@ def test_an_older_instance_is_fenced(log: KafkaLog, other: KafkaLog) -> None:
     assert values(log) == ["v", "new"]
 
 
-def test_an_application_that_nobody_acquired_cannot_publish(log: KafkaLog) -> None:
+def test_an_application_that_was_not_acquired_cannot_publish(log: KafkaLog) -> None:
     with pytest.raises(FencedError, match="no instance has ever acquired it"):
         log.applications.publish(publication(1, 1))
 
 
-def test_a_batch_that_cannot_be_written_leaves_nothing(log: KafkaLog) -> None:
+def test_a_refused_batch_writes_nothing(log: KafkaLog) -> None:
     epoch = log.applications.acquire(Scope("app"))
     good = publication(epoch, 1)
     bad = Append("out", 0, encode([1], [b"k"], [bytes(3_000_000)]))
@@ -101,9 +101,9 @@ def test_a_batch_that_cannot_be_written_leaves_nothing(log: KafkaLog) -> None:
     assert values(log) == ["v"]
 
 
-def test_a_transaction_that_took_too_long_is_written_again_once(log: KafkaLog, broker: Broker) -> None:
-    # Somebody else's producer of the same name ends ours, as the broker does when a transaction is too old; but no
-    # other instance has taken over.
+def test_a_transaction_that_timed_out_is_written_again_once(log: KafkaLog, broker: Broker) -> None:
+    # A producer with the same transactional id fences the first one, as the broker does after a transaction timeout,
+    # but no other instance has acquired the application.
     epoch = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(epoch, 1))
     intruder = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "app", "log_level": 0})
@@ -115,41 +115,41 @@ def test_a_transaction_that_took_too_long_is_written_again_once(log: KafkaLog, b
     assert last.batch == 2
 
 
-def test_a_broker_that_dies_and_comes_back(log: KafkaLog, broker: Broker, tmp_path: Path) -> None:
+def test_batches_are_published_once_while_the_broker_restarts(log: KafkaLog, broker: Broker, tmp_path: Path) -> None:
     settings = {"bootstrap.servers": broker.bootstrap_servers}
-    with open_kafka_log(settings, tmp_path / "hasty", timeout=8) as hasty:  # some calls never return after that
+    with open_kafka_log(settings, tmp_path / "hasty", timeout=8) as hasty:  # some calls never return after a restart
         epoch = hasty.applications.acquire(Scope("app"))
         hasty.applications.publish(publication(epoch, 1))
         for batch in (2, 3):
             broker.kill()
             broker.start(wait=False)
-            insist(hasty, publication(epoch, batch, b"%d" % batch))
+            publish_with_retries(hasty, publication(epoch, batch, b"%d" % batch))
     assert values(log) == ["v", "2", "3"]
 
 
-def insist(log: KafkaLog, given: Publication) -> None:
-    """Publishes, as an application does, until the broker is there again; on a busy machine it takes its time."""
+def publish_with_retries(log: KafkaLog, publication: Publication) -> None:
+    """Publishes, as an application does, until the broker is available again."""
     for _attempt in range(5):
         with contextlib.suppress(BrokerError):
-            log.applications.publish(given)
+            log.applications.publish(publication)
             return
-    raise AssertionError("the broker does not come back")
+    raise AssertionError("the broker is still unavailable")
 
 
 @pytest.mark.parametrize("silent", [1, 2])
-def test_a_broker_that_falls_silent_right_after_a_commit(
+def test_a_broker_that_becomes_silent_after_a_commit(
     log: KafkaLog, monkeypatch: pytest.MonkeyPatch, silent: int
 ) -> None:
-    """Whether the new producer that asks the journal gets an answer or not: what is tried again is not doubled."""
+    """A retry writes no duplicates, whether the new producer can read the journal or not."""
     epoch = log.applications.acquire(Scope("app"))
     list_offsets, calls = positions.list_offsets, itertools.count()
 
-    def asked(*arguments: Any, **options: Any) -> Any:
+    def failing(*arguments: Any, **options: Any) -> Any:
         if next(calls) < silent:
             raise BrokerError("the broker does not answer")
         return list_offsets(*arguments, **options)
 
-    monkeypatch.setattr(positions, "list_offsets", asked)
+    monkeypatch.setattr(positions, "list_offsets", failing)
     for _attempt in range(silent):
         with contextlib.suppress(BrokerError):
             log.applications.publish(publication(epoch, 1))
@@ -158,7 +158,7 @@ def test_a_broker_that_falls_silent_right_after_a_commit(
     assert values(log) == ["v", "w"]
 
 
-def test_a_transaction_of_another_does_not_keep_ours_back(log: KafkaLog, broker: Broker) -> None:
+def test_an_open_transaction_of_another_producer_does_not_block_a_publication(log: KafkaLog, broker: Broker) -> None:
     epoch = log.applications.acquire(Scope("app"))
     other = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "other", "log_level": 0})
     other.init_transactions(30)
@@ -174,7 +174,7 @@ def test_a_transaction_of_another_does_not_keep_ours_back(log: KafkaLog, broker:
     assert values(log) == ["open", "1", "2", "3"]
 
 
-def test_what_is_remembered_outside_of_batches(log: KafkaLog, other: KafkaLog) -> None:
+def test_state_can_be_set_outside_of_a_batch(log: KafkaLog, other: KafkaLog) -> None:
     epoch = log.applications.acquire(Scope("app"))
     log.applications.set_state(Scope("app"), {"plan": b"1", "other": b""}, epoch)
     log.applications.set_state(Scope("app"), {"plan": b"2"}, epoch)

@@ -1,4 +1,4 @@
-"""TLS, SASL and access control of a real broker: what works, and how it is told what does not."""
+"""TLS, SASL and access control of a real broker, and the errors when they fail."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ PASSWORDS = {"admin": "admin-password", "clerk": "clerk-password"}
 SCRAM_PASSWORD = "scram-password"
 WRONG = "wrong-password"
 QUICKLY = 15.0
-"""Seconds; half of the time after which a request is given up."""
+"""Seconds; half of the timeout of a request."""
 
 Settings = dict[str, Any]
 
 
 class Secure:
-    """A broker that lets in only whom it knows, and lets them do only what they may."""
+    """A broker with authentication and access control."""
 
     def __init__(self, broker: Broker, folder: Path) -> None:
         self.broker = broker
@@ -55,7 +55,7 @@ class Secure:
         self.admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
 
     def settings(self, listener: str, **more: str) -> Settings:
-        """Settings for a listener; in names of more, a line is a dot."""
+        """Returns settings for a listener. In names of `more`, an underscore stands for a dot."""
         given = {"bootstrap.servers": f"127.0.0.1:{self.broker.port_of(listener)}"}
         return {**given, **{name.replace("_", "."): value for name, value in more.items()}}
 
@@ -74,19 +74,19 @@ class Secure:
         return self.tls("MUTUAL", **dict(zip(("ssl_certificate_location", "ssl_key_location"), paths, strict=True)))
 
     def allow(self, *rights: tuple[ResourceType, str, AclOperation]) -> None:
-        """Gives the clerk rights to what begins with a name, and waits until the broker knows them."""
+        """Gives the clerk rights to names with a prefix, and waits until they are effective."""
         bindings = [
             AclBinding(kind, name, ResourcePatternType.PREFIXED, "User:clerk", "*", right, AclPermissionType.ALLOW)
             for kind, name, right in rights
         ]
         for future in self.admin.create_acls(bindings).values():
             future.result(30)
-        self.wait_until(lambda known: set(bindings) <= set(known))
+        self.wait_until(lambda rights: set(bindings) <= set(rights))
 
     def take_all_rights(self) -> None:
         for future in self.admin.delete_acls([ANY]).values():
             future.result(30)
-        self.wait_until(lambda known: not known)
+        self.wait_until(lambda rights: not rights)
 
     def wait_until(self, true: Callable[[list[AclBinding]], bool]) -> None:
         deadline = time.monotonic() + 30
@@ -95,7 +95,7 @@ class Secure:
 
 
 EACH: Any = None
-"""Their types do not know that None is any name, user and host."""
+"""The type stubs do not allow None for any name, user and host."""
 ANY = AclBindingFilter(
     *(ResourceType.ANY, EACH, ResourcePatternType.ANY, EACH, EACH, AclOperation.ANY, AclPermissionType.ANY)
 )
@@ -147,7 +147,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
 
 @pytest.fixture
 def topics(secure: Secure, tmp_path: Path) -> Iterator[None]:
-    """Topics that are there, with a record in one of them, and no rights."""
+    """Topics, with a record in one of them, and no rights."""
     with open_kafka_log(secure.settings("PLAINTEXT"), tmp_path / "admin") as log:
         log.create_topic("in")
         log.create_topic("out")
@@ -159,7 +159,7 @@ def topics(secure: Secure, tmp_path: Path) -> Iterator[None]:
 
 
 def told(settings: Settings, directory: Path, use: Callable[[KafkaLog], object] = KafkaLog.topics) -> MillstreamError:
-    """What it says, in one line, quickly, without a secret, and with a hint."""
+    """Returns the error, which must have one line, a hint and no secret, and be raised quickly."""
     started = time.monotonic()
     with pytest.raises(MillstreamError) as caught, open_kafka_log(settings, directory) as log:
         use(log)
@@ -181,7 +181,7 @@ def publish(log: KafkaLog, application: str = "app") -> bool:
 
 GOOD: dict[str, Callable[[Secure], Settings]] = {
     "TLS": lambda secure: secure.tls(),
-    "TLS with a certificate of ours": lambda secure: secure.mutual(),
+    "TLS with a client certificate": lambda secure: secure.mutual(),
     "PLAIN": lambda secure: secure.sasl("PLAIN", PASSWORDS["admin"]),
     "SCRAM": lambda secure: secure.sasl("SCRAM-SHA-256", SCRAM_PASSWORD),
     "PLAIN over TLS": lambda secure: secure.sasl("PLAIN", PASSWORDS["admin"], listener="SASL_SSL"),
@@ -243,12 +243,12 @@ REFUSED: list[tuple[str, Callable[[Secure], Settings], type[MillstreamError], st
         *(AuthenticationError, "is not trusted", "issued for that host"),
     ),
     (
-        "no certificate of ours",
+        "no client certificate",
         lambda secure: secure.tls("MUTUAL"),
         *(AuthenticationError, "TLS with the broker", "ssl.certificate.location"),
     ),
     (
-        "a certificate of ours that is not known",
+        "an unknown client certificate",
         lambda secure: secure.mutual("other"),
         *(AuthenticationError, "TLS with the broker", "ssl.certificate.location"),
     ),
@@ -275,8 +275,8 @@ REFUSED: list[tuple[str, Callable[[Secure], Settings], type[MillstreamError], st
 ]
 
 
-@pytest.mark.parametrize(("what", "settings", "kind", "message", "hint"), REFUSED, ids=[each[0] for each in REFUSED])
-def test_who_is_not_let_in_is_told_why(
+@pytest.mark.parametrize(("what", "settings", "kind", "message", "hint"), REFUSED, ids=[case[0] for case in REFUSED])
+def test_a_refused_connection_is_explained(
     secure: Secure,
     tmp_path: Path,
     what: str,
@@ -291,7 +291,7 @@ def test_who_is_not_let_in_is_told_why(
     assert hint in str(error.hint)
 
 
-def test_one_server_of_several_that_is_wrong_does_not_matter(secure: Secure, tmp_path: Path) -> None:
+def test_one_wrong_bootstrap_server_of_several_is_tolerated(secure: Secure, tmp_path: Path) -> None:
     right = secure.sasl("SCRAM-SHA-256", SCRAM_PASSWORD)
     wrong = [secure.settings(name)["bootstrap.servers"] for name in ("PLAINTEXT", "SSL")]
     servers = ",".join([*wrong, right["bootstrap.servers"], "127.0.0.1:1"])
@@ -308,11 +308,11 @@ PROGRESS = [(TOPIC, "app-", AclOperation.ALL)]
 
 @pytest.fixture
 def clerk(secure: Secure, topics: None) -> Settings:
-    """Settings of a user who has no rights yet."""
+    """Settings of a user without rights."""
     return secure.sasl("PLAIN", PASSWORDS["clerk"], "clerk")
 
 
-def test_topics_that_one_may_not_see(clerk: Settings, tmp_path: Path) -> None:
+def test_topics_without_the_right_to_describe(clerk: Settings, tmp_path: Path) -> None:
     with open_kafka_log(clerk, tmp_path / "data") as log:
         assert log.topics() == []
     uses: dict[str, Callable[[KafkaLog], object]] = {
@@ -328,25 +328,25 @@ def test_topics_that_one_may_not_see(clerk: Settings, tmp_path: Path) -> None:
         assert str(error.hint).startswith("user 'clerk' needs more rights: Describe and DescribeConfigs on the topic")
 
 
-def test_a_topic_that_one_may_see_and_not_write_or_read(secure: Secure, clerk: Settings, tmp_path: Path) -> None:
+def test_topics_without_the_right_to_write_or_read(secure: Secure, clerk: Settings, tmp_path: Path) -> None:
     secure.allow(*LOOK, (TRANSACTIONS, "millstream-", AclOperation.WRITE))
     error = told(clerk, tmp_path, lambda log: log.produce("out", [record("k", "v", NOW)]))
     assert isinstance(error, AuthorizationError)
-    assert " (out) was given up: " in error.message
+    assert " (out) was aborted: " in error.message
     assert "Topic authorization failed" in error.message
     error = told(clerk, tmp_path, lambda log: log.read("in", 0, 0, 1))
     assert isinstance(error, AuthorizationError)
     assert error.message.startswith("topic 'in' cannot be read: ")
 
 
-def test_reading_needs_no_right_to_a_group(secure: Secure, clerk: Settings, tmp_path: Path) -> None:
+def test_reading_requires_no_right_to_a_group(secure: Secure, clerk: Settings, tmp_path: Path) -> None:
     secure.allow(*LOOK, (TOPIC, "in", AclOperation.READ))
     for _ in range(5):
         with open_kafka_log(clerk, tmp_path) as log:
             assert rows(log, "in") == [(0, "k", "v")]
 
 
-def test_a_right_that_comes_later_is_enough(secure: Secure, clerk: Settings, tmp_path: Path) -> None:
+def test_a_right_granted_later_is_sufficient(secure: Secure, clerk: Settings, tmp_path: Path) -> None:
     secure.allow(*LOOK, (TRANSACTIONS, "millstream-", AclOperation.WRITE))
     with open_kafka_log(clerk, tmp_path) as log:
         with pytest.raises(AuthorizationError):
@@ -359,7 +359,7 @@ def test_an_application_without_the_rights_to_its_name(secure: Secure, clerk: Se
     secure.allow(*LOOK, *PROGRESS, (TOPIC, "out", AclOperation.WRITE))
     error = told(clerk, tmp_path, publish)
     assert isinstance(error, AuthorizationError)
-    assert error.message.startswith("transactions of 'app' cannot be begun: ")
+    assert error.message.startswith("transactions of 'app' cannot be initialized: ")
     assert "Write on the transactional id, which is the application's name" in str(error.hint)
 
     secure.allow((TRANSACTIONS, "app", AclOperation.WRITE))
@@ -392,15 +392,15 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "message", "hint"), MISTAKES, ids=[each[0] for each in MISTAKES])
-def test_settings_that_there_are_not(tmp_path: Path, name: str, value: str, message: str, hint: str) -> None:
+@pytest.mark.parametrize(("name", "value", "message", "hint"), MISTAKES, ids=[case[0] for case in MISTAKES])
+def test_unknown_settings_are_refused(tmp_path: Path, name: str, value: str, message: str, hint: str) -> None:
     error = told({"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SSL", name: value}, tmp_path)
     assert isinstance(error, ConfigError)
     assert message in error.message
     assert hint in str(error.hint)
 
 
-def test_a_mechanism_that_is_missing(tmp_path: Path) -> None:
+def test_a_missing_mechanism_is_reported(tmp_path: Path) -> None:
     given = {"security.protocol": "SASL_SSL", "sasl.username": "admin", "sasl.password": WRONG}
     error = told({"bootstrap.servers": "127.0.0.1:1", **given}, tmp_path)
     assert (error.message, error.hint) == ("sasl.mechanism is missing", "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
@@ -410,7 +410,7 @@ def findings(settings: Settings) -> dict[str, Check]:
     return {finding.name: finding for finding in health.examine(Cluster(settings))}
 
 
-def test_a_doctor_knows_who_is_let_in(secure: Secure) -> None:
+def test_doctor_checks_authentication(secure: Secure) -> None:
     known = findings(secure.sasl("PLAIN", PASSWORDS["admin"]))
     assert known["authentication"] == ("authentication", "ok", "SASL_PLAINTEXT, PLAIN as 'admin'", None)
     assert known["authorisation"].status == "ok"
@@ -421,7 +421,7 @@ def test_a_doctor_knows_who_is_let_in(secure: Secure) -> None:
     assert WRONG not in refused.found
 
 
-def test_a_doctor_knows_what_the_user_may_not_see(secure: Secure) -> None:
+def test_doctor_checks_authorisation(secure: Secure) -> None:
     clerk = secure.sasl("PLAIN", PASSWORDS["clerk"], "clerk")
     with open_kafka_log(secure.sasl("PLAIN", PASSWORDS["admin"]), secure.folder / "doctor") as log:
         log.create_topic("ledger")
@@ -440,7 +440,7 @@ def test_a_doctor_knows_what_the_user_may_not_see(secure: Secure) -> None:
         log.delete_topic("ledger")
 
 
-def test_a_password_that_others_can_read_is_a_warning() -> None:
+def test_doctor_warns_of_a_password_without_encryption() -> None:
     settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "anna"}
     far = health._authentication(Cluster({"bootstrap.servers": "kafka-1:9092", **settings}))
     assert far.status == "warn"

@@ -28,7 +28,7 @@ SEED, PER_KEY = 77, 60
 
 @pytest.fixture(scope="module")
 def found() -> list[Path] | str:
-    """The connector's jars, or why there are none."""
+    """The connector's jars, or the reason why there are none."""
     return connector_jars()
 
 
@@ -40,7 +40,7 @@ def jars(found: list[Path] | str) -> str:
     return ",".join(map(str, found))
 
 
-def test_each_source_does_what_all_sources_must(found: list[Path] | str, tmp_path: Path) -> None:
+def test_each_source_passes_the_source_suite(found: list[Path] | str, tmp_path: Path) -> None:
     jars, passed = ("", "11 passed, 1 skipped") if isinstance(found, str) else (",".join(map(str, found)), "23 passed")
     suite = Path(__file__).with_name("source_suite.py")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path}", str(suite)]
@@ -51,7 +51,7 @@ def test_each_source_does_what_all_sources_must(found: list[Path] | str, tmp_pat
     assert re.search(f"^{passed}", done.stdout, re.MULTILINE), done.stdout[-500:]
 
 
-def test_with_the_connector_nothing_is_lost_or_doubled(
+def test_with_the_connector_results_are_exactly_once(
     jars: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, dice = tmp_path / "data", random.Random(SEED)

@@ -1,4 +1,4 @@
-"""Blocks: what goes in comes out, and damage is noticed."""
+"""Blocks: encoding and decoding, and the detection of damage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def columns(records: list[Any]) -> tuple[list[Any], ...]:
 
 
 @given(RECORDS)
-def test_what_goes_in_comes_out(records: list[Any]) -> None:
+def test_a_decoded_block_has_the_encoded_records(records: list[Any]) -> None:
     timestamps, keys, values, headers = columns(records)
     block = encode(timestamps, keys, values, headers)
     batch = decode(block.data)
@@ -38,7 +38,7 @@ def test_what_goes_in_comes_out(records: list[Any]) -> None:
 
 
 @given(RECORDS)
-def test_the_first_bytes_know_null_keys_and_the_largest_record(records: list[Any]) -> None:
+def test_the_first_bytes_record_null_keys_and_the_largest_record(records: list[Any]) -> None:
     timestamps, keys, values, headers = columns(records)
     sizes = [
         len(key or b"") + len(value or b"") + len(encode_headers(pairs) or b"")
@@ -48,7 +48,7 @@ def test_the_first_bytes_know_null_keys_and_the_largest_record(records: list[Any
 
 
 @given(RECORDS, st.data())
-def test_a_flipped_bit_is_noticed(records: list[Any], data: Any) -> None:
+def test_a_flipped_bit_is_detected(records: list[Any], data: Any) -> None:
     block = bytearray(encode(*columns(records)).data)
     place = data.draw(st.integers(0, len(block) - 1))
     block[place] ^= 1 << data.draw(st.integers(0, 7))
@@ -57,21 +57,21 @@ def test_a_flipped_bit_is_noticed(records: list[Any], data: Any) -> None:
 
 
 @given(RECORDS, st.data())
-def test_a_block_cut_short_is_noticed(records: list[Any], data: Any) -> None:
+def test_a_truncated_block_is_detected(records: list[Any], data: Any) -> None:
     block = encode(*columns(records)).data
     with pytest.raises(CorruptLogError):
         decode(block[: data.draw(st.integers(0, len(block) - 1))])
 
 
 @given(st.binary(max_size=200))
-def test_other_bytes_are_no_block(data: bytes) -> None:
+def test_other_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(CorruptLogError):
         decode(data)
     with pytest.raises(CorruptLogError):
         decode(b"\x01\x00\x00\x00" + data)
 
 
-def test_arrow_arrays_and_slices_are_taken_as_they_are() -> None:
+def test_arrow_arrays_and_slices_are_accepted() -> None:
     timestamps = pa.array([1, 2, 3, 4])
     texts = pa.array([b"a", None, b"ccc", b"d"], pa.binary())
     batch = pa.RecordBatch.from_arrays([timestamps, texts, texts, pa.nulls(4, pa.binary())], schema=blocks.SCHEMA)
@@ -82,7 +82,7 @@ def test_arrow_arrays_and_slices_are_taken_as_they_are() -> None:
     assert (part.min_timestamp, part.max_timestamp, facts(part.data)) == (2, 3, (True, 6))
 
 
-def test_text_that_repeats_itself_is_stored_small_and_noise_as_it_is() -> None:
+def test_repetitive_text_is_compressed_and_noise_is_not() -> None:
     repeated = encode([0] * 1_000, [b"key"] * 1_000, [b"the same text"] * 1_000)
     assert len(repeated.data) < 10_000
     keys, values = ([os.urandom(100) for _ in range(100)] for _ in range(2))
@@ -105,18 +105,18 @@ def test_a_single_record_is_small() -> None:
         ((pa.array([0, None]), [b"k", b"k"], [b"v", b"v"]), "a record has no timestamp"),
     ],
 )
-def test_what_is_no_record_is_refused(given: Any, message: str) -> None:
+def test_invalid_columns_are_refused(given: Any, message: str) -> None:
     with pytest.raises(RecordRefusedError, match=message):
         encode(*given)
 
 
-def test_a_batch_of_other_columns_is_refused() -> None:
+def test_a_batch_with_other_columns_is_refused() -> None:
     with pytest.raises(RecordRefusedError, match="a block has the columns"):
         encode_batch(pa.record_batch({"a": pa.array([1])}))
 
 
 @pytest.mark.parametrize("data", [b"\xc1", b"", b"\x91\x92\xa1\xff\xc0", encode_headers((("trace", "abc"),))])  # type: ignore[arg-type]
-def test_headers_that_cannot_be_read_say_why(data: bytes) -> None:
+def test_unreadable_headers_contain_the_reason(data: bytes) -> None:
     headers = decode_headers(data)
     assert isinstance(headers, UnreadableHeaders)
     assert not headers

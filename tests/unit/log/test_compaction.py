@@ -21,7 +21,7 @@ def topic(log: EmbeddedLog, **config: str) -> None:
     log.create_topic("t", 1, {"cleanup.policy": "compact"} | {key.replace("_", "."): v for key, v in config.items()})
 
 
-def test_the_last_record_of_each_key_stays_where_it_is(log: EmbeddedLog) -> None:
+def test_the_last_record_of_each_key_keeps_its_offset(log: EmbeddedLog) -> None:
     topic(log)
     log.produce("t", [record("a", "1", 5), record("b", "2", 6), record("a", "3", 7)])
     log.produce("t", [record("c", "4", 8), record("b", "5", 9, headers=(("h", b"x"),))])
@@ -37,7 +37,7 @@ def test_the_last_record_of_each_key_stays_where_it_is(log: EmbeddedLog) -> None
     assert rows(log, "t")[-1] == (5, "a", "6")
 
 
-def test_ranges_are_exact_around_holes(log: EmbeddedLog) -> None:
+def test_ranges_are_exact_around_gaps(log: EmbeddedLog) -> None:
     topic(log)
     log.produce("t", [record("a" if number % 3 else str(number), "v", number) for number in range(20)])
     log.cleanup.compact("t")
@@ -51,7 +51,7 @@ def test_ranges_are_exact_around_holes(log: EmbeddedLog) -> None:
     assert log.latest_times({("t", 0): (0, 20)}) == {("t", 0): 19}
 
 
-def test_a_tombstone_stays_for_a_while_after_it_was_first_met(log: EmbeddedLog) -> None:
+def test_a_tombstone_is_kept_for_delete_retention_after_its_first_compaction(log: EmbeddedLog) -> None:
     topic(log, delete_retention_ms="100")
     log.produce("t", [record("a", "1", 0), record("a", None, 0), record("b", "2", 0)])
     log.cleanup.compact("t", now=1_000)
@@ -62,7 +62,7 @@ def test_a_tombstone_stays_for_a_while_after_it_was_first_met(log: EmbeddedLog) 
     assert rows(log, "t") == [(2, "b", "2")]
 
 
-def test_all_may_go(log: EmbeddedLog) -> None:
+def test_compaction_may_delete_all_records(log: EmbeddedLog) -> None:
     topic(log, delete_retention_ms="0")
     log.produce("t", [record("a", "1"), record("a", None)])
     log.cleanup.compact("t", now=10)
@@ -76,7 +76,7 @@ def test_all_may_go(log: EmbeddedLog) -> None:
     assert rows(log, "t") == [(2, "a", "2")]
 
 
-def test_records_younger_than_the_lag_stay(log: EmbeddedLog) -> None:
+def test_records_younger_than_the_compaction_lag_are_kept(log: EmbeddedLog) -> None:
     topic(log, min_compaction_lag_ms="50")
     for time in (0, 10, 60, 70):
         log.produce("t", [record("a", str(time), time)])
@@ -86,7 +86,7 @@ def test_records_younger_than_the_lag_stay(log: EmbeddedLog) -> None:
     assert rows(log, "t") == [(3, "a", "70")]
 
 
-def test_what_is_held_or_not_read_yet_is_not_touched(log: EmbeddedLog) -> None:
+def test_held_and_unread_records_are_not_compacted(log: EmbeddedLog) -> None:
     topic(log)
     for number in range(10):
         log.produce("t", [record("a", str(number))])
@@ -104,7 +104,7 @@ def test_what_is_held_or_not_read_yet_is_not_touched(log: EmbeddedLog) -> None:
     assert [offset for offset, _, _ in rows(log, "t")] == [9]
 
 
-def test_log_append_times_survive(log: EmbeddedLog) -> None:
+def test_compaction_keeps_log_append_times(log: EmbeddedLog) -> None:
     topic(log, message_timestamp_type="LogAppendTime")
     log.produce("t", [record("a", "1", 5), record("a", "2", 5), record("b", "3", 5)])
     before = log.read("t", 0, 0, 3)["timestamp"].to_pylist()
@@ -122,7 +122,7 @@ def test_every_partition_is_compacted(log: EmbeddedLog) -> None:
     )
 
 
-def test_large_blocks_that_lose_nothing_are_left_alone(log: EmbeddedLog) -> None:
+def test_large_blocks_without_deleted_records_are_not_rewritten(log: EmbeddedLog) -> None:
     topic(log)
     noise = [ProducerRecord(b"%d" % number, os.urandom(1_000), 0) for number in range(300)]
     log.produce("t", noise)
@@ -155,8 +155,8 @@ STEPS = st.lists(
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
-def test_compaction_keeps_what_a_model_says(tmp_path: Path, steps: list[Any]) -> None:
-    """Tombstones never go here: how long they stay has tests of its own."""
+def test_compaction_matches_a_model(tmp_path: Path, steps: list[Any]) -> None:
+    """Tombstones are never deleted here; their retention has tests of its own."""
     with open_log(tmp_path / "data") as log:
         name = f"t{len(log.topics())}"
         log.create_topic(name, 1, {"cleanup.policy": "compact", "delete.retention.ms": str(2**40)})

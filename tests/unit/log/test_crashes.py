@@ -26,7 +26,7 @@ POINTS = sorted(point for point in FAILPOINTS if point.startswith("log."))
 
 @dataclasses.dataclass
 class Case:
-    """Something that a process does and may be killed in.
+    """An action during which a process may be killed.
 
     Attributes:
         points: The beginnings of the names of the points that it passes.
@@ -83,7 +83,7 @@ def published(log: EmbeddedLog) -> Any:
 
 
 def view_stores(log: Any) -> Any:
-    """The views that there are. No method of a log shows them."""
+    """Returns the stores with views, which no method of a log lists."""
     with log._database.read() as connection:
         return [store.name for store in list_stores(connection, "app")]
 
@@ -148,7 +148,7 @@ def passed(case: Case) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "point"), [(name, point) for name, case in CASES.items() for point in passed(case)], ids=str
 )
-def test_a_crash_leaves_all_or_nothing_and_a_retry_ends_right(name: str, point: str, tmp_path: Path) -> None:
+def test_a_crash_leaves_all_or_nothing_and_a_retry_completes_it(name: str, point: str, tmp_path: Path) -> None:
     case = CASES[name]
     with open_log(tmp_path / "smooth") as log:
         case.prepare(log)
@@ -166,7 +166,7 @@ def test_a_crash_leaves_all_or_nothing_and_a_retry_ends_right(name: str, point: 
         assert case.look(log) == everything
 
 
-def test_a_crash_in_acquire_takes_no_epoch(tmp_path: Path) -> None:
+def test_a_crash_in_acquire_assigns_no_epoch(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         log.create_topic("t")
         epoch = log.applications.acquire(Scope("app"))
@@ -178,7 +178,7 @@ def test_a_crash_in_acquire_takes_no_epoch(tmp_path: Path) -> None:
         assert log.applications.acquire(Scope("app")) > epoch
 
 
-def test_a_crash_in_hold_leaves_the_hold_that_was(tmp_path: Path) -> None:
+def test_a_crash_in_hold_leaves_the_former_hold(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         many_blocks({"retention.ms": "0"})(log)
         log.cleanup.hold("app", {("t", 0): 1})
@@ -193,7 +193,7 @@ RETENTION = ["log.retention.after-delete", "log.retention.before-commit"]
 
 
 @pytest.mark.parametrize("point", [f"{point}:{number}" for point in RETENTION for number in (1, 2)])
-def test_a_crash_in_retention_leaves_whole_partitions(point: str, tmp_path: Path) -> None:
+def test_a_crash_in_retention_leaves_consistent_partitions(point: str, tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         many_blocks({"retention.ms": "0"})(log)
     assert die_at(point, tmp_path, lambda log: log.cleanup.apply_retention(now=4)) == EXIT_STATUS
@@ -211,7 +211,7 @@ COMPACTION = ["log.compaction.before-swap", "log.compaction.after-swap", "log.co
 
 
 @pytest.mark.parametrize("point", [f"{point}:{number}" for point in COMPACTION for number in (1, 2)])
-def test_a_crash_in_compaction_leaves_whole_partitions(point: str, tmp_path: Path) -> None:
+def test_a_crash_in_compaction_leaves_consistent_partitions(point: str, tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         many_blocks({"cleanup.policy": "compact"})(log)
         before = [rows(log, "t", partition) for partition in range(2)]
@@ -224,7 +224,7 @@ def test_a_crash_in_compaction_leaves_whole_partitions(point: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("point", ["log.create.before-link", "log.create.after-link"])
-def test_a_crash_while_the_log_is_made_leaves_none_or_a_whole_one(point: str, tmp_path: Path) -> None:
+def test_a_crash_while_the_log_is_created_leaves_none_or_a_complete_one(point: str, tmp_path: Path) -> None:
     def child() -> None:
         arm(point)
         open_log(tmp_path)
@@ -236,7 +236,7 @@ def test_a_crash_while_the_log_is_made_leaves_none_or_a_whole_one(point: str, tm
         assert log.ends(["t"]) == {"t": [0]}
 
 
-def test_every_point_is_passed_by_some_case_above() -> None:
+def test_every_failpoint_is_reached_by_a_case_above() -> None:
     tested = {point for case in CASES.values() for point in passed(case)}
     tested |= {
         "log.acquire.before-commit",

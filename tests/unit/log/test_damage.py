@@ -73,7 +73,7 @@ def view_rows(directory: Path) -> list[Any]:
 
 
 def fill(directory: Path) -> None:
-    """A log in which every table that the log itself has holds something."""
+    """A log with rows in each of its tables."""
     with open_log(directory) as log:
         log.create_topic("t", 2, {"retention.ms": "-1"})
         log.create_topic("c", 1, {"cleanup.policy": "compact"})
@@ -92,7 +92,7 @@ def fill(directory: Path) -> None:
 
 
 def everything(log: EmbeddedLog) -> Any:
-    """All that can be read."""
+    """Reads everything."""
     topics = log.topics()
     tables = [
         log.read(topic.name, partition, 0, end).to_pylist()
@@ -132,7 +132,7 @@ def damaged(original: tuple[Path, Any], tmp_path: Path, content: bytes) -> Path:
 
 
 def look(directory: Path, expected: Any) -> str:
-    """Reads all and writes a little. Says whether the damage was noticed; fails if it was not and did something."""
+    """Reads all and writes a little. Returns whether the damage was detected; fails if it had an undetected effect."""
     noticed = []
     try:
         with open_log(directory, create=False) as log:
@@ -170,7 +170,7 @@ def test_pages_of_zeros(original: tuple[Path, Any], tmp_path: Path) -> None:
     assert outcomes.count("noticed") > len(outcomes) // 3
 
 
-def test_pages_in_the_place_of_others(original: tuple[Path, Any], tmp_path: Path) -> None:
+def test_swapped_pages(original: tuple[Path, Any], tmp_path: Path) -> None:
     path, expected = original
     content = (path / "log.db").read_bytes()
     pages = [content[start : start + 8192] for start in range(0, len(content), 8192)]
@@ -183,7 +183,7 @@ def test_pages_in_the_place_of_others(original: tuple[Path, Any], tmp_path: Path
     assert "noticed" in outcomes
 
 
-def test_a_file_cut_short(original: tuple[Path, Any], tmp_path: Path) -> None:
+def test_a_truncated_file(original: tuple[Path, Any], tmp_path: Path) -> None:
     path, expected = original
     content = (path / "log.db").read_bytes()
     chance = random.Random(3)
@@ -193,7 +193,7 @@ def test_a_file_cut_short(original: tuple[Path, Any], tmp_path: Path) -> None:
 
 
 def left_by_a_crash(source: Path, commits: int = 20) -> None:
-    """A child leaves its write-ahead log behind, as kill -9 does."""
+    """Leaves the write-ahead log of a child, as after kill -9."""
     open_log(source).close()
 
     def child() -> None:
@@ -206,7 +206,7 @@ def left_by_a_crash(source: Path, commits: int = 20) -> None:
     assert in_child(child) == 0
 
 
-def test_commits_that_a_damaged_write_ahead_log_has_lost_are_missed(tmp_path: Path) -> None:
+def test_commits_lost_by_a_damaged_write_ahead_log_are_detected(tmp_path: Path) -> None:
     """Any part of it may be lost, flipped or zeroed: what was acknowledged is there, or an error says it is not."""
     source, directory = tmp_path / "source", tmp_path / "data"
     left_by_a_crash(source)
@@ -238,7 +238,7 @@ def test_commits_that_a_damaged_write_ahead_log_has_lost_are_missed(tmp_path: Pa
     assert outcomes.count("noticed") > 60
 
 
-def test_a_log_that_has_lost_commits_says_how_many_and_how_to_go_on(tmp_path: Path) -> None:
+def test_the_error_for_lost_commits_names_their_number_and_the_remedy(tmp_path: Path) -> None:
     left_by_a_crash(tmp_path)
     (tmp_path / "log.db-wal").write_bytes((tmp_path / "log.db-wal").read_bytes()[:-1])
     for _ in range(2):  # it does not forget
@@ -255,7 +255,7 @@ def test_a_log_that_has_lost_commits_says_how_many_and_how_to_go_on(tmp_path: Pa
         assert len(rows(log, "t")) == 96
 
 
-def test_the_note_of_the_last_commit_is_no_false_alarm(tmp_path: Path) -> None:
+def test_the_commit_note_raises_no_false_alarm(tmp_path: Path) -> None:
     source = tmp_path / "source"
     with open_log(source) as log:
         log.create_topic("t")
@@ -301,7 +301,7 @@ def test_an_older_copy_of_the_database_alone_has_lost_commits(tmp_path: Path) ->
         open_log(tmp_path)
 
 
-def test_several_processes_that_commit_at_once_raise_no_alarm(tmp_path: Path) -> None:
+def test_concurrent_commits_of_processes_raise_no_false_alarm(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         log.create_topic("t")
 
@@ -315,7 +315,7 @@ def test_several_processes_that_commit_at_once_raise_no_alarm(tmp_path: Path) ->
         assert len(rows(log, "t")) == 60
 
 
-def test_the_error_says_where_the_damage_is(tmp_path: Path) -> None:
+def test_the_error_names_the_damaged_offsets(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         log.create_topic("t")
         for number in range(3):
@@ -343,7 +343,7 @@ def test_nothing_is_written_to_a_file_that_was_deleted_or_replaced(directory: Pa
             assert [topic.name for topic in other.topics()] == ["other"]
 
 
-def test_a_full_log_refuses_and_goes_on(directory: Path) -> None:
+def test_a_full_log_refuses_writes_until_space_is_freed(directory: Path) -> None:
     with embedded.open_log(directory, max_size=2_000_000) as log:
         log.create_topic("t", 2, {"retention.bytes": "0"})
         noise = [ProducerRecord(b"k", os.urandom(100_000), 0, partition=place % 2) for place in range(4)]
@@ -358,8 +358,8 @@ def test_a_full_log_refuses_and_goes_on(directory: Path) -> None:
         assert log.produce("t", noise * 3) == [(0, 6, 6), (1, 6, 6)]
 
 
-def test_a_disk_that_fails_stops_all_writing_but_nothing_partial_is_seen(directory: Path) -> None:
-    """Files that may not grow stand for a disk that does not write."""
+def test_after_an_io_error_no_writes_are_allowed_and_no_partial_write_is_visible(directory: Path) -> None:
+    """A limit on file sizes simulates a disk with write errors."""
     with open_log(directory) as log:
         log.create_topic("t", 2)
         log.produce("t", [record("k", "v", partition=place) for place in range(2)])

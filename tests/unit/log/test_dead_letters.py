@@ -1,4 +1,4 @@
-"""Dead letters: what is read of them, and that each is put back once."""
+"""Dead letters: reading them, and replaying each once."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def letter(value: str, timestamp: int = 5, own: Headers = (), **said: Any) -> Pr
 
 
 def write(log: EmbeddedLog, *letters: ProducerRecord) -> None:
-    """Writes each by itself, so that each can be read by itself."""
-    for each in letters:
-        log.produce("dead", [each])
+    """Writes each letter in a block of its own, so that it can be read alone."""
+    for letter in letters:
+        log.produce("dead", [letter])
 
 
 def values(log: EmbeddedLog, topic: str = "orders", partition: int = 0) -> list[str]:
@@ -62,8 +62,8 @@ def values(log: EmbeddedLog, topic: str = "orders", partition: int = 0) -> list[
 
 
 def everything(log: EmbeddedLog, topic: str = "orders", partition: int = 0) -> list[dict[str, Any]]:
-    found = log.read(topic, partition, 0, log.ends([topic])[topic][partition]).to_pylist()
-    return [{**row, "headers": decode_headers(row["headers"])} for row in found]
+    stored = log.read(topic, partition, 0, log.ends([topic])[topic][partition]).to_pylist()
+    return [{**row, "headers": decode_headers(row["headers"])} for row in stored]
 
 
 @pytest.fixture(params=[1, 1 << 20], ids=["one-by-one", "together"])
@@ -72,33 +72,33 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(module, "_READ_BYTES", request.param)
 
 
-def test_a_letter_says_what_failed_and_where(log: EmbeddedLog) -> None:
+def test_a_letter_contains_the_error_and_the_source(log: EmbeddedLog) -> None:
     write(log, letter("a", own=(("trace", b"1"),), topic="orders", partition=1, offset=17), record("k", "stray"))
-    found, stray = DeadLetters(log, "dead").read()
-    assert (found.partition, found.offset, found.timestamp, found.key, found.value) == (0, 0, 5, b"k", b"a")
-    assert (found.exception, found.message, found.stacktrace) == ("builtins.KeyError", "no such key", "Traceback")
-    assert found.source == ("orders", 1, 17)
-    assert found.original_headers == (("trace", b"1"),)
-    assert found.pending
+    first, stray = DeadLetters(log, "dead").read()
+    assert (first.partition, first.offset, first.timestamp, first.key, first.value) == (0, 0, 5, b"k", b"a")
+    assert (first.exception, first.message, first.stacktrace) == ("builtins.KeyError", "no such key", "Traceback")
+    assert first.source == ("orders", 1, 17)
+    assert first.original_headers == (("trace", b"1"),)
+    assert first.pending
     assert (stray.source, stray.exception, stray.pending) == (None, None, False)
 
 
-def test_a_letter_about_a_letter_speaks_of_itself(log: EmbeddedLog) -> None:
+def test_a_letter_about_a_letter_has_its_own_error(log: EmbeddedLog) -> None:
     inner = why("orders", 0, 3)
     write(log, letter("a", own=inner, topic="payments", offset=9, exception="E"))
-    (found,) = DeadLetters(log, "dead").read()
-    assert (found.exception, found.source) == ("E", ("payments", 0, 9))
-    assert found.original_headers == inner
+    (outer,) = DeadLetters(log, "dead").read()
+    assert (outer.exception, outer.source) == ("E", ("payments", 0, 9))
+    assert outer.original_headers == inner
 
 
 @pytest.mark.parametrize("missing", ["topic", "partition"])
-def test_a_letter_that_does_not_say_where_it_belongs_has_no_source(log: EmbeddedLog, missing: str) -> None:
+def test_a_letter_without_source_headers_has_no_source(log: EmbeddedLog, missing: str) -> None:
     headers = tuple((name, value) for name, value in why() if not name.endswith(missing))
     write(log, record("k", "a", headers=headers), record("k", "b", headers=(("__streams.errors.partition", b"x"),)))
-    assert [each.source for each in DeadLetters(log, "dead").read()] == [None, None]
+    assert [letter.source for letter in DeadLetters(log, "dead").read()] == [None, None]
 
 
-def test_one_letter_by_its_place(log: EmbeddedLog) -> None:
+def test_a_letter_is_found_by_partition_and_offset(log: EmbeddedLog) -> None:
     write(log, letter("a"), letter("b"))
     letters = DeadLetters(log, "dead")
     assert letters.get(0, 1).value == b"b"
@@ -111,7 +111,7 @@ def test_one_letter_by_its_place(log: EmbeddedLog) -> None:
 
 
 @pytest.mark.usefixtures("parts")
-def test_records_go_back_to_their_partitions_as_they_were(log: EmbeddedLog) -> None:
+def test_replayed_records_are_unchanged_and_in_their_partitions(log: EmbeddedLog) -> None:
     own = (("trace", b"1"), ("empty", None))
     write(log, letter("a", 5, own), letter("b", 6, partition=1), letter("c", 7, topic="payments"), letter("d", 8))
     done = DeadLetters(log, "dead").replay()
@@ -130,7 +130,7 @@ def test_records_go_back_to_their_partitions_as_they_were(log: EmbeddedLog) -> N
 
 
 @pytest.mark.usefixtures("parts")
-def test_a_second_replay_puts_back_what_is_new_only(log: EmbeddedLog) -> None:
+def test_a_second_replay_replays_new_letters_only(log: EmbeddedLog) -> None:
     write(log, letter("a"), letter("b"))
     letters = DeadLetters(log, "dead")
     assert letters.replay().total == 2
@@ -141,7 +141,7 @@ def test_a_second_replay_puts_back_what_is_new_only(log: EmbeddedLog) -> None:
     assert log.committed("dead-replay") == {("dead", 0): 3}
 
 
-def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(log: EmbeddedLog) -> None:
+def test_a_dry_run_returns_the_result_and_writes_nothing(log: EmbeddedLog) -> None:
     write(log, letter("a"), record("k", "stray"))
     done = DeadLetters(log, "dead").replay(dry_run=True)
     assert (done.replayed, sum(done.refused.values())) == ({"orders": 1}, 1)
@@ -151,7 +151,7 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(log: EmbeddedLog) 
 
 
 @pytest.mark.usefixtures("parts")
-def test_letters_that_were_passed_over_can_be_put_back_later(log: EmbeddedLog) -> None:
+def test_letters_that_were_not_selected_can_be_replayed_later(log: EmbeddedLog) -> None:
     write(
         log,
         letter("a"),
@@ -164,7 +164,7 @@ def test_letters_that_were_passed_over_can_be_put_back_later(log: EmbeddedLog) -
     assert letters.replay(DeadLetterFilter(exception="BadOrder")).total == 2
     assert values(log) == ["b", "e"]
     assert log.committed("dead-replay") == {("dead", 0): 0}
-    assert [each.replayed for each in letters.read()] == [False, True, False, False, True]
+    assert [letter.replayed for letter in letters.read()] == [False, True, False, False, True]
     assert letters.replay(DeadLetterFilter(source="payments")).replayed == {"payments": 1}
     assert letters.replay(DeadLetterFilter(places=frozenset({(0, 3), (0, 4)}))).total == 1
     assert values(log) == ["b", "e", "d"]
@@ -175,7 +175,7 @@ def test_letters_that_were_passed_over_can_be_put_back_later(log: EmbeddedLog) -
 
 
 @pytest.mark.usefixtures("parts")
-def test_a_limit_takes_the_first_ones(log: EmbeddedLog) -> None:
+def test_a_limit_selects_the_first_letters(log: EmbeddedLog) -> None:
     write(log, *(letter(value) for value in "abcde"))
     letters = DeadLetters(log, "dead")
     assert letters.replay(limit=2).total == 2
@@ -186,7 +186,7 @@ def test_a_limit_takes_the_first_ones(log: EmbeddedLog) -> None:
 
 
 @pytest.mark.usefixtures("parts")
-def test_what_was_put_back_is_put_back_again_if_asked_for(log: EmbeddedLog) -> None:
+def test_replayed_letters_are_replayed_again_on_request(log: EmbeddedLog) -> None:
     write(log, *(letter(value) for value in "abc"))
     letters = DeadLetters(log, "dead")
     letters.replay(DeadLetterFilter(places=frozenset({(0, 0), (0, 1)})))
@@ -199,7 +199,7 @@ def test_what_was_put_back_is_put_back_again_if_asked_for(log: EmbeddedLog) -> N
     assert letters.replay().total == 0
 
 
-def test_letters_that_cannot_be_put_back_are_counted_and_wait(log: EmbeddedLog) -> None:
+def test_letters_that_cannot_be_replayed_are_counted_and_stay_pending(log: EmbeddedLog) -> None:
     log.create_topic("prices", 1, {"cleanup.policy": "compact"})
     keyless = ProducerRecord(None, b"n", 1, why("prices"))
     write(log, letter("a", topic="gone"), letter("b", partition=2), keyless, record("k", "stray"), letter("c"))
@@ -216,10 +216,10 @@ def test_letters_that_cannot_be_put_back_are_counted_and_wait(log: EmbeddedLog) 
     log.add_partitions("orders", 3)
     assert letters.replay().replayed == {"gone": 1, "orders": 1}
     assert (values(log, "gone"), values(log, partition=2), values(log)) == (["a"], ["b"], ["c"])
-    assert [each.pending for each in letters.read()] == [False, False, True, False, False]
+    assert [letter.pending for letter in letters.read()] == [False, False, True, False, False]
 
 
-def test_a_record_that_its_topic_refuses_stops_the_replay_and_nothing_is_lost(log: EmbeddedLog) -> None:
+def test_a_refused_record_stops_the_replay_without_loss(log: EmbeddedLog) -> None:
     log.alter_topic("payments", {"max.message.bytes": "100"})
     write(log, letter("a"), letter("b" * 200, topic="payments"), letter("c"))
     letters = DeadLetters(log, "dead")
@@ -230,13 +230,13 @@ def test_a_record_that_its_topic_refuses_stops_the_replay_and_nothing_is_lost(lo
     assert letters.replay().total == 3
 
 
-def test_the_time_of_the_replay_if_asked_for(log: EmbeddedLog) -> None:
+def test_records_get_the_time_of_the_replay_on_request(log: EmbeddedLog) -> None:
     write(log, letter("a", 5))
     DeadLetters(log, "dead").replay(now=True)
     assert everything(log)[0]["timestamp"] > 1_600_000_000_000
 
 
-def test_a_record_that_came_back_says_how_often(log: EmbeddedLog) -> None:
+def test_a_letter_counts_the_replays_of_its_record(log: EmbeddedLog) -> None:
     write(log, letter("a"))
     letters = DeadLetters(log, "dead")
     for expected in range(3):
@@ -257,7 +257,7 @@ POINTS = ["log.publish.begin", "log.publish.after-appends", "log.publish.before-
 @pytest.mark.parametrize("again", [False, True], ids=["", "again"])
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("point", POINTS)
-def test_a_replay_that_is_killed_goes_on_where_it_was(
+def test_a_killed_replay_is_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, number: int, again: bool
 ) -> None:
     monkeypatch.setattr(module, "_READ_BYTES", 1)
@@ -281,7 +281,7 @@ def test_a_replay_that_is_killed_goes_on_where_it_was(
         assert values(log) == [*before, *("abc" if began else "")]
 
 
-def test_a_replay_that_was_overtaken_stops_and_says_so(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fenced_replay_stops_with_an_error(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_READ_BYTES", 1)
     write(log, *(letter(value) for value in "abc"))
     publish, calls = log.applications.publish, []
@@ -300,7 +300,7 @@ def test_a_replay_that_was_overtaken_stops_and_says_so(log: EmbeddedLog, monkeyp
     assert values(log) == ["a", "b", "c"]
 
 
-def test_many_replays_at_once_put_each_letter_back_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_replays_replay_each_letter_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_READ_BYTES", 1)
     with open_log(tmp_path / "shared") as log:
         for topic in ("orders", "dead"):
@@ -327,7 +327,7 @@ def test_many_replays_at_once_put_each_letter_back_once(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("more", [0, 3], ids=["shorter", "longer"])
-def test_a_topic_that_was_made_anew_has_new_letters(log: EmbeddedLog, more: int) -> None:
+def test_a_recreated_topic_has_new_letters(log: EmbeddedLog, more: int) -> None:
     write(log, letter("a"), letter("b"))
     DeadLetters(log, "dead").replay()
     log.delete_topic("dead")
@@ -337,7 +337,7 @@ def test_a_topic_that_was_made_anew_has_new_letters(log: EmbeddedLog, more: int)
     assert values(log) == ["a", "b", "c", *["d"] * more]
 
 
-def test_what_retention_has_taken_is_neither_put_back_nor_missed(log: EmbeddedLog) -> None:
+def test_letters_deleted_by_retention_are_skipped(log: EmbeddedLog) -> None:
     log.alter_topic("dead", {"retention.ms": "1000"})
     write(log, letter("a", 1_000), letter("b", 2_000))
     letters = DeadLetters(log, "dead")
@@ -349,7 +349,7 @@ def test_what_retention_has_taken_is_neither_put_back_nor_missed(log: EmbeddedLo
     assert values(log) == ["a", "b", "c"]
 
 
-def test_letters_of_which_others_were_put_back_are_kept(log: EmbeddedLog) -> None:
+def test_retention_keeps_letters_that_were_not_replayed(log: EmbeddedLog) -> None:
     log.alter_topic("dead", {"retention.ms": "1000"})
     write(log, letter("a", 1_000), letter("b", 1_000, exception="E"))
     DeadLetters(log, "dead").replay(DeadLetterFilter(exception="E"))
@@ -357,7 +357,7 @@ def test_letters_of_which_others_were_put_back_are_kept(log: EmbeddedLog) -> Non
     assert DeadLetters(log, "dead").replay().total == 1
 
 
-def test_an_application_of_the_same_name_is_left_alone(log: EmbeddedLog) -> None:
+def test_an_application_with_the_name_of_the_replay_is_not_changed(log: EmbeddedLog) -> None:
     epoch = log.applications.acquire(Scope("dead-replay"))
     log.applications.publish(
         Publication(
@@ -370,7 +370,7 @@ def test_an_application_of_the_same_name_is_left_alone(log: EmbeddedLog) -> None
     assert log.applications.publish(Publication(Scope("dead-replay"), epoch, 1))
 
 
-def test_dead_letter_topics_are_those_that_end_in_letters_or_were_replayed(log: EmbeddedLog) -> None:
+def test_dead_letter_topics_end_in_letters_or_were_replayed(log: EmbeddedLog) -> None:
     log.create_topic("spread", 3)
     log.create_topic("inner", internal=True)
     log.produce("spread", [letter("a")._replace(partition=2)])
@@ -384,7 +384,7 @@ def test_dead_letter_topics_are_those_that_end_in_letters_or_were_replayed(log: 
     assert dead_letter_topics(log) == ["dead", "spread"]
 
 
-def test_spans_are_a_set_of_numbers() -> None:
+def test_spans_behave_like_a_set() -> None:
     import random
 
     rng, spans, model = random.Random(7), Spans(), set[int]()

@@ -14,7 +14,7 @@ def topics(log: Log) -> None:
     log.create_topic("b")
 
 
-def test_a_group_remembers_how_far_it_has_read(log: Log) -> None:
+def test_a_group_has_committed_offsets(log: Log) -> None:
     log.commit_offsets("g", {("a", 0): 5, ("b", 0): 1})
     log.commit_offsets("g", {("a", 0): 3, ("a", 1): 9})
     assert log.committed("g") == {("a", 0): 3, ("a", 1): 9, ("b", 0): 1}
@@ -32,7 +32,7 @@ def test_groups_are_listed_and_deleted(log: Log) -> None:
         log.delete_group("audits")
 
 
-def test_bad_offsets_and_names_are_refused_as_a_whole(log: Log) -> None:
+def test_invalid_offsets_and_names_are_refused(log: Log) -> None:
     for offset in (-1, 2**63):
         with pytest.raises(LogError, match="is not an offset"):
             log.commit_offsets("g", {("a", 0): 5, ("a", 1): offset})

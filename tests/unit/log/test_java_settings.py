@@ -46,7 +46,7 @@ def test_names_and_values(given: dict[str, Any], expected: dict[str, str]) -> No
     assert for_java(given, {}) == expected
 
 
-def test_certificates_come_from_files(tmp_path: Path) -> None:
+def test_certificates_are_read_from_files(tmp_path: Path) -> None:
     paths = {}
     for name in ("ca", "certificate", "key"):
         path = tmp_path / name
@@ -71,7 +71,9 @@ def test_certificates_come_from_files(tmp_path: Path) -> None:
         ({"ssl.key.pem": "-----BEGIN RSA PRIVATE KEY-----"}, {}, "no private key in PKCS#1"),
     ],
 )
-def test_what_java_has_not(given: dict[str, Any], consumer: dict[str, Any], told: str) -> None:
+def test_settings_without_a_counterpart_in_java_are_refused(
+    given: dict[str, Any], consumer: dict[str, Any], told: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         for_java(given, consumer)
     assert told in caught.value.message

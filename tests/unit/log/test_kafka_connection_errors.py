@@ -1,4 +1,4 @@
-"""What is made of the errors that clients tell, without a broker."""
+"""Explanations of connection errors, without a broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, which a test moves."""
+    """The clock, which a test sets."""
     time = [1000.0]
     monkeypatch.setattr("millstream.log.kafka.connection_errors.time.monotonic", lambda: time[0])
     return time
@@ -33,7 +33,7 @@ def errors(now: list[float]) -> ConnectionErrors:
     return ConnectionErrors({"bootstrap.servers": "127.0.0.1:1", "sasl.username": "me", "sasl.password": "tea"})
 
 
-def test_a_refusal_is_final_when_no_broker_is_left(errors: ConnectionErrors) -> None:
+def test_a_refusal_is_final_when_all_brokers_are_down(errors: ConnectionErrors) -> None:
     errors.note(WRONG)
     assert errors.final() is None
     errors.note(DOWN)
@@ -44,7 +44,7 @@ def test_a_refusal_is_final_when_no_broker_is_left(errors: ConnectionErrors) -> 
     assert errors.final() is None
 
 
-def test_who_is_not_there_may_come(errors: ConnectionErrors, now: list[float]) -> None:
+def test_a_refused_connection_is_retried(errors: ConnectionErrors, now: list[float]) -> None:
     errors.note(DOWN)
     errors.note(REFUSED)
     now[0] += 10
@@ -57,7 +57,7 @@ def test_who_is_not_there_may_come(errors: ConnectionErrors, now: list[float]) -
     )
 
 
-def test_who_closes_connections_for_a_while_wants_another_protocol(errors: ConnectionErrors, now: list[float]) -> None:
+def test_closed_connections_indicate_another_protocol(errors: ConnectionErrors, now: list[float]) -> None:
     errors.note(DOWN)
     assert errors.final() is None
     now[0] += 3
@@ -67,7 +67,7 @@ def test_who_closes_connections_for_a_while_wants_another_protocol(errors: Conne
     assert error.hint == "see security.protocol, which is PLAINTEXT"
 
 
-def test_what_was_long_ago_does_not_explain_a_request(errors: ConnectionErrors, now: list[float]) -> None:
+def test_old_errors_do_not_explain_a_request(errors: ConnectionErrors, now: list[float]) -> None:
     errors.note(WRONG)
     assert isinstance(errors.explain("x"), AuthenticationError)
     now[0] += 1000

@@ -21,7 +21,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_only_the_user_sees_what_is_written(directory: Path) -> None:
+def test_files_are_readable_by_the_user_only(directory: Path) -> None:
     before = os.umask(0)
     try:
         with open_log(directory) as log:
@@ -33,7 +33,9 @@ def test_only_the_user_sees_what_is_written(directory: Path) -> None:
     assert names == {"log.db": 0o600, "log.db-wal": 0o600, "log.db-shm": 0o600, "log.db-commit": 0o600}
 
 
-def test_the_directory_comes_from_the_environment_or_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_directory_is_that_of_the_environment_or_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path / "named" / "deep"))
     open_log().close()
@@ -45,9 +47,7 @@ def test_the_directory_comes_from_the_environment_or_is_here(tmp_path: Path, mon
     assert (tmp_path / "given" / "log.db").exists()
 
 
-def test_a_log_that_moves_the_working_directory_is_still_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_open_log_does_not_depend_on_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with open_log("data") as log:
         log.create_topic("t")
@@ -55,14 +55,14 @@ def test_a_log_that_moves_the_working_directory_is_still_the_same(
         assert log.ends(["t"]) == {"t": [0]}
 
 
-def test_names_that_mean_something_in_addresses_do_not(tmp_path: Path) -> None:
+def test_paths_with_special_characters_of_uris_work(tmp_path: Path) -> None:
     directory = tmp_path / "a?mode=memory&b#c%20d"
     with open_log(directory) as log:
         log.create_topic("t")
     assert {path.name for path in directory.iterdir()} == {"log.db", "log.db-commit"}
 
 
-def test_what_was_written_is_there_after_opening_again(directory: Path) -> None:
+def test_records_survive_a_reopening(directory: Path) -> None:
     with open_log(directory) as log:
         log.create_topic("t")
         log.produce("t", [record("k", "v")])
@@ -70,7 +70,7 @@ def test_what_was_written_is_there_after_opening_again(directory: Path) -> None:
         assert rows(log, "t") == [(0, "k", "v")]
 
 
-def test_without_create_nothing_is_made(directory: Path) -> None:
+def test_without_create_nothing_is_created(directory: Path) -> None:
     with pytest.raises(LogError, match="there is no log in"):
         open_log(directory, create=False)
     assert not directory.exists()
@@ -80,7 +80,7 @@ def test_without_create_nothing_is_made(directory: Path) -> None:
     assert list(directory.iterdir()) == []
 
 
-def test_a_directory_that_everybody_can_write_to_is_refused(directory: Path) -> None:
+def test_a_directory_writable_by_all_users_is_refused(directory: Path) -> None:
     directory.mkdir()
     directory.chmod(0o777)
     with pytest.raises(LogError, match="it is writable by all users"):
@@ -88,7 +88,7 @@ def test_a_directory_that_everybody_can_write_to_is_refused(directory: Path) -> 
     assert list(directory.iterdir()) == []
 
 
-def test_a_file_is_no_directory(directory: Path) -> None:
+def test_a_file_as_data_directory_is_refused(directory: Path) -> None:
     directory.write_text("")
     for create in (True, False):
         with pytest.raises(LogError, match="cannot be the data directory"):
@@ -96,7 +96,7 @@ def test_a_file_is_no_directory(directory: Path) -> None:
 
 
 def test_a_directory_that_cannot_be_written_is_an_error() -> None:
-    """Root may write anywhere, so a child becomes somebody else first."""
+    """Root may write anywhere, so a child changes its user first."""
     directory = Path(tempfile.mkdtemp(dir="/tmp"))
     directory.chmod(0o755)
 
@@ -138,7 +138,7 @@ def test_a_log_that_cannot_be_written_is_an_error() -> None:
         shutil.rmtree(directory)
 
 
-def test_a_log_of_a_later_version_is_refused(directory: Path) -> None:
+def test_a_log_of_another_format_version_is_refused(directory: Path) -> None:
     open_log(directory).close()
     with closing(sqlite3.connect(directory / "log.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -146,7 +146,7 @@ def test_a_log_of_a_later_version_is_refused(directory: Path) -> None:
         open_log(directory)
 
 
-def test_the_database_of_another_program_is_refused_and_not_touched(directory: Path) -> None:
+def test_the_database_of_another_program_is_refused_and_not_changed(directory: Path) -> None:
     directory.mkdir()
     with closing(sqlite3.connect(directory / "log.db")) as connection:
         connection.execute("CREATE TABLE theirs (x)")
@@ -157,7 +157,7 @@ def test_the_database_of_another_program_is_refused_and_not_touched(directory: P
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"SQLite format 3\0", os.urandom(20_000)])
-def test_other_files_are_refused_and_not_touched(directory: Path, content: bytes) -> None:
+def test_other_files_are_refused_and_not_changed(directory: Path, content: bytes) -> None:
     directory.mkdir()
     (directory / "log.db").write_bytes(content)
     with pytest.raises((LogFormatError, CorruptLogError)):
@@ -165,7 +165,9 @@ def test_other_files_are_refused_and_not_touched(directory: Path, content: bytes
     assert (directory / "log.db").read_bytes() == content
 
 
-def test_a_writer_that_is_locked_out_says_so(log: Log, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_lock_of_another_process_is_reported(
+    log: Log, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("millstream.log.embedded.database.BUSY_TIMEOUT_MS", 1)
     with closing(sqlite3.connect(directory / "log.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

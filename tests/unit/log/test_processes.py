@@ -39,11 +39,11 @@ def finish(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0
 
 
-def test_processes_produce_and_read_at_once(directory: Path) -> None:
-    """Two processes write, also the log itself; a third reads on as they do. Nothing is lost, doubled or disordered."""
-    calls, each, names = 60, 20, ("one", "two")
-    producers = [start(PRODUCER, directory, name, calls, each) for name in names]
-    total = calls * each * len(names)
+def test_processes_produce_and_read_concurrently(directory: Path) -> None:
+    """Two processes create the log and write, a third one reads. No record is lost, duplicated or reordered."""
+    calls, count, names = 60, 20, ("one", "two")
+    producers = [start(PRODUCER, directory, name, calls, count) for name in names]
+    total = calls * count * len(names)
     seen: dict[tuple[str, int], list[int]] = {}
     with open_log(directory) as log:
         log.create_topic("t", 3, exist_ok=True)
@@ -62,8 +62,8 @@ def test_processes_produce_and_read_at_once(directory: Path) -> None:
         assert log.ends(["t"]) == {"t": [positions["t", partition] for partition in range(3)]}
     for name in names:
         for partition in range(3):
-            first = [call * each for call in range(partition, calls, 3)]
-            assert seen[name, partition] == [number for at in first for number in range(at, at + each)]
+            first = [call * count for call in range(partition, calls, 3)]
+            assert seen[name, partition] == [number for at in first for number in range(at, at + count)]
 
 
 def test_many_threads_share_one_log(log: Log) -> None:
@@ -76,10 +76,10 @@ def test_many_threads_share_one_log(log: Log) -> None:
     with ThreadPoolExecutor(8) as pool:
         for done in [pool.submit(produce, name) for name in range(8)]:
             done.result()
-    found = rows(log, "t")
-    assert [offset for offset, _, _ in found] == list(range(480))
+    records = rows(log, "t")
+    assert [offset for offset, _, _ in records] == list(range(480))
     for name in range(8):
-        assert [value for _, key, value in found if key == str(name)] == [str(n) for n in range(20) for _ in range(3)]
+        assert [value for _, key, value in records if key == str(name)] == [str(n) for n in range(20) for _ in range(3)]
 
 
 def test_a_fork_has_connections_of_its_own(log: Log) -> None:
@@ -96,8 +96,8 @@ def test_a_fork_has_connections_of_its_own(log: Log) -> None:
     assert rows(log, "t") == [(0, "parent", "1"), (1, "child", "2"), (2, "parent", "3")]
 
 
-def test_a_child_that_outlives_the_log_of_its_parent_loses_nothing(directory: Path) -> None:
-    """What a child inherits of SQLite makes it believe that it has locks which only its parent had."""
+def test_commits_of_a_child_survive_the_close_by_its_parent(directory: Path) -> None:
+    """A child inherits the lock table of SQLite without the locks of its parent."""
     log = open_log(directory)
     log.create_topic("t")
     log.produce("t", [record("parent", "1")])
@@ -121,7 +121,7 @@ def test_a_child_that_outlives_the_log_of_its_parent_loses_nothing(directory: Pa
         assert rows(again, "t") == [(0, "parent", "1"), (1, "child", "2")]
 
 
-def test_a_fork_beside_busy_threads_is_as_good(log: Log) -> None:
+def test_a_fork_while_threads_use_the_log_works(log: Log) -> None:
     log.create_topic("t")
     stop = threading.Event()
     counts = [0, 0]
@@ -143,7 +143,7 @@ def test_a_fork_beside_busy_threads_is_as_good(log: Log) -> None:
 
 
 def void(_: object) -> None:
-    """For what is called for its effect."""
+    """Discards the result of an action."""
 
 
 WRITER = """
@@ -159,7 +159,7 @@ with open_log(sys.argv[1]) as log:
 """
 
 
-def test_a_reader_that_waits_wakes_when_another_process_writes(log: Log, directory: Path) -> None:
+def test_wait_returns_when_another_process_writes(log: Log, directory: Path) -> None:
     log.create_topic("t", 2)
     log.create_topic("other")
     writer = start(WRITER, directory)
@@ -175,7 +175,7 @@ def test_a_reader_that_waits_wakes_when_another_process_writes(log: Log, directo
 
     reader = threading.Thread(target=wait)
     reader.start()
-    # A commit that is not about these partitions wakes nobody.
+    # A commit to other partitions does not end the wait.
     log.produce("other", [record("k", "v")])
     assert not woken.is_set()
     writer.stdin.write("\n")
@@ -186,7 +186,7 @@ def test_a_reader_that_waits_wakes_when_another_process_writes(log: Log, directo
     finish(writer)
 
 
-def test_waiting_ends_at_once_when_there_is_something_and_after_the_timeout_when_not(log: Log) -> None:
+def test_wait_returns_at_once_with_records_and_after_the_timeout_without(log: Log) -> None:
     log.create_topic("t")
     assert not log.wait({("t", 0): 0}, 0)
     assert not log.wait({("t", 0): 0}, 0.03)
@@ -196,7 +196,7 @@ def test_waiting_ends_at_once_when_there_is_something_and_after_the_timeout_when
     assert not log.wait({}, 0)
 
 
-def test_a_closed_log_says_so(directory: Path) -> None:
+def test_a_closed_log_raises_an_error(directory: Path) -> None:
     log = open_log(directory)
     log.close()
     for call in (log.topics, lambda: log.create_topic("t"), lambda: log.wait({}, 0)):
@@ -241,7 +241,7 @@ def test_a_log_can_be_closed_while_another_thread_uses_it(directory: Path) -> No
     assert "interrupted" in output
 
 
-def test_the_connection_of_a_thread_goes_with_it(log: Log) -> None:
+def test_the_connection_of_an_ended_thread_is_closed(log: Log) -> None:
     log.create_topic("t")
 
     def descriptors() -> int:
@@ -283,19 +283,19 @@ with open_log(sys.argv[1]) as log:
 """
 
 
-def test_of_two_instances_only_the_newer_one_writes(log: Log, directory: Path) -> None:
+def test_only_the_newer_of_two_instances_writes(log: Log, directory: Path) -> None:
     log.create_topic("t")
     racers = [start(RACER, directory, name) for name in ("one", "two")]
     outputs = [racer.communicate()[0] for racer in racers]
     assert [racer.returncode for racer in racers] == [0, 0]
     assert sorted(outputs) in (["", ""], ["", "fenced\n"])
-    found = rows(log, "t")
-    assert [value for _, _, value in found] == [str(batch) for batch in range(200)]
-    names = [key for _, key, _ in found]
+    records = rows(log, "t")
+    assert [value for _, _, value in records] == [str(batch) for batch in range(200)]
+    names = [key for _, key, _ in records]
     assert sum(before != after for before, after in itertools.pairwise(names)) <= 1
 
 
-def test_a_log_is_made_once_by_processes_that_race_for_it(tmp_path: Path) -> None:
+def test_concurrent_processes_create_the_log_once(tmp_path: Path) -> None:
     def produce(directory: Path) -> None:
         with open_log(directory) as log:
             log.create_topic("t", exist_ok=True)

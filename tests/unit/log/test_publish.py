@@ -1,4 +1,4 @@
-"""Publishing batches: once, as a whole, and only by the newest instance."""
+"""Publishing batches: once, in one transaction, and only by the newest instance of a scope."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def publication(epoch: int, batch: int, value: bytes = b"v", **changes: Any) -> 
     return dataclasses.replace(made, **changes)
 
 
-def test_a_batch_is_written_with_all_that_belongs_to_it(log: EmbeddedLog) -> None:
+def test_a_batch_is_written_with_offsets_state_and_fingerprints(log: EmbeddedLog) -> None:
     epoch = log.applications.acquire(Scope("app"))
     assert log.applications.published(Scope("app")) is None
     assert log.applications.publish(publication(epoch, 3))
@@ -46,7 +46,7 @@ def test_a_batch_is_written_with_all_that_belongs_to_it(log: EmbeddedLog) -> Non
     assert log.applications.state(Scope("app")) == {"plan": b"3"}
 
 
-def test_offsets_and_state_that_a_batch_does_not_name_stay(log: EmbeddedLog) -> None:
+def test_offsets_and_state_that_a_batch_does_not_contain_are_kept(log: EmbeddedLog) -> None:
     epoch = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(epoch, 1, state={"plan": b"1", "schema": b"s"}))
     log.applications.publish(publication(epoch, 2, offsets={("in", 1): 7}))
@@ -66,7 +66,7 @@ def test_a_replay_writes_nothing(log: EmbeddedLog) -> None:
     assert log.applications.state(Scope("app")) == {"plan": b"2"}
 
 
-def test_a_replay_with_other_results_is_an_error_that_names_them(log: EmbeddedLog) -> None:
+def test_a_replay_with_other_results_raises_an_error_that_names_them(log: EmbeddedLog) -> None:
     epoch = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(epoch, 1, fingerprints={"a": (1, b"x"), "b": (2, b"y"), "c": (3, b"z")}))
     with pytest.raises(NonDeterministicError, match="batch 1 of application 'app'") as caught:
@@ -91,7 +91,7 @@ def test_an_older_instance_is_fenced(log: EmbeddedLog) -> None:
     assert log.applications.publish(publication(new, 2))
 
 
-def test_an_application_that_nobody_acquired_cannot_publish(log: EmbeddedLog) -> None:
+def test_an_application_that_was_not_acquired_cannot_publish(log: EmbeddedLog) -> None:
     with pytest.raises(FencedError, match="no instance has ever acquired it"):
         log.applications.publish(publication(1, 1))
     log.cleanup.hold("app", {("in", 0): 0})
@@ -110,7 +110,7 @@ def test_an_instance_from_before_a_deletion_stays_fenced(log: EmbeddedLog) -> No
         log.applications.publish(publication(old, 1))
 
 
-def test_a_batch_that_cannot_be_written_leaves_nothing(log: EmbeddedLog) -> None:
+def test_a_refused_batch_writes_nothing(log: EmbeddedLog) -> None:
     epoch = log.applications.acquire(Scope("app"))
     bad = Append("out", 0, encode([-1], [b"k"], [b"v"]))
     good = publication(epoch, 1)
@@ -130,7 +130,7 @@ def test_state_can_be_set_outside_of_a_batch(log: EmbeddedLog) -> None:
     assert log.applications.state(Scope("unknown")) == {}
 
 
-def test_applications_do_not_see_each_other(log: EmbeddedLog) -> None:
+def test_applications_are_independent(log: EmbeddedLog) -> None:
     first, second = log.applications.acquire(Scope("app")), log.applications.acquire(Scope("other"))
     log.applications.publish(publication(first, 5))
     assert log.applications.publish(publication(second, 1, scope=Scope("other")))
@@ -143,7 +143,7 @@ def test_applications_do_not_see_each_other(log: EmbeddedLog) -> None:
     assert last.batch == 1
 
 
-def test_a_topic_that_was_read_and_deleted_is_no_position_any_longer(log: EmbeddedLog) -> None:
+def test_offsets_of_a_deleted_topic_are_not_returned(log: EmbeddedLog) -> None:
     epoch = log.applications.acquire(Scope("app"))
     log.applications.publish(publication(epoch, 1, offsets={("in", 0): 5, ("out", 0): 1}))
     log.delete_topic("in")
@@ -153,7 +153,7 @@ def test_a_topic_that_was_read_and_deleted_is_no_position_any_longer(log: Embedd
     assert last.offsets == {("out", 0): 1}
 
 
-def test_bad_application_names_are_refused(log: EmbeddedLog) -> None:
+def test_invalid_application_names_are_refused(log: EmbeddedLog) -> None:
     with pytest.raises(InvalidNameError):
         log.applications.acquire(Scope("no/slash"))
     with pytest.raises(InvalidNameError):

@@ -18,7 +18,7 @@ from millstream.log import SCHEMA, Append, Log, ProducerRecord, open_log
 from millstream.log.blocks import decode_headers, encode
 
 
-def test_records_come_back_in_order_with_all_they_had(log: Log) -> None:
+def test_records_are_read_unchanged_and_in_order(log: Log) -> None:
     log.create_topic("t")
     headers = (("trace", b"1"), ("trace", None))
     produced = log.produce("t", [record("a", "1", 7, headers=headers), record(None, None, 5), record("", "", 6)])
@@ -33,7 +33,7 @@ def test_records_come_back_in_order_with_all_they_had(log: Log) -> None:
     assert [decode_headers(data) for data in table["headers"].to_pylist()] == [headers, (), ()]
 
 
-def test_a_key_goes_where_kafka_sends_it(log: Log) -> None:
+def test_keys_are_partitioned_as_by_kafka(log: Log) -> None:
     log.create_topic("t", 7)
     keys = [random.randbytes(random.randrange(20)) for _ in range(500)]
     produced = log.produce("t", (ProducerRecord(key, b"") for key in keys))
@@ -44,7 +44,7 @@ def test_a_key_goes_where_kafka_sends_it(log: Log) -> None:
         assert [part for part in produced if part.partition == partition] == [(partition, 0, len(expected))]
 
 
-def test_a_partition_that_is_given_wins_over_the_key(log: Log) -> None:
+def test_an_explicit_partition_overrides_the_key(log: Log) -> None:
     log.create_topic("t", 3)
     records = [record("k", "call"), record("k", "own", partition=2), record(None, "call")]
     assert log.produce("t", records, partition=1) == [(1, 0, 2), (2, 0, 1)]
@@ -52,7 +52,7 @@ def test_a_partition_that_is_given_wins_over_the_key(log: Log) -> None:
     assert rows(log, "t", 2) == [(0, "k", "own")]
 
 
-def test_records_without_a_key_stay_together_in_a_call_and_move_on_in_the_next(log: Log) -> None:
+def test_records_without_a_key_share_a_partition_that_changes_with_each_call(log: Log) -> None:
     log.create_topic("t", 3)
     used = []
     for _ in range(3):
@@ -70,7 +70,7 @@ def test_a_record_without_a_timestamp_gets_the_time_of_writing(log: Log) -> None
     assert given == 5
 
 
-def test_log_append_time_overrides_timestamps_and_belongs_to_what_was_written_under_it(log: Log) -> None:
+def test_log_append_time_applies_to_records_written_under_it(log: Log) -> None:
     log.create_topic("t", 1, {"message.timestamp.type": "LogAppendTime"})
     log.produce("t", [record("k", "v", 5), record("k", "v", -1)])
     log.alter_topic("t", {"message.timestamp.type": None})
@@ -81,7 +81,7 @@ def test_log_append_time_overrides_timestamps_and_belongs_to_what_was_written_un
     assert log.latest_times({("t", 0): (0, 3)}) == {("t", 0): first}
 
 
-def test_nothing_can_be_produced(log: Log) -> None:
+def test_an_empty_list_can_be_produced(log: Log) -> None:
     log.create_topic("t")
     assert log.produce("t", []) == []
     assert log.append([]) == []
@@ -97,7 +97,7 @@ def test_a_call_larger_than_a_block_is_one_range(log: Log) -> None:
     assert log.read("t", 0, 20_000, 20_003)["value"].to_pylist() == values[20_000:20_003]
 
 
-def test_blocks_are_appended_as_they_are_and_all_at_once(log: Log) -> None:
+def test_blocks_are_appended_unchanged_in_one_transaction(log: Log) -> None:
     log.create_topic("t", 2)
     log.create_topic("u")
     block = encode([1, 2], [b"a", b"b"], [b"1", b"2"])
@@ -118,16 +118,14 @@ def test_blocks_are_appended_as_they_are_and_all_at_once(log: Log) -> None:
         ({}, 5, "only instances of ProducerRecord"),
     ],
 )
-def test_a_record_that_is_refused_takes_all_of_its_call_with_it(
-    log: Log, config: dict[str, str], bad: Any, message: str
-) -> None:
+def test_a_refused_record_makes_its_whole_call_fail(log: Log, config: dict[str, str], bad: Any, message: str) -> None:
     log.create_topic("t", 4, config)
     with pytest.raises(RecordRefusedError, match=message):
         log.produce("t", [*(record(str(number), "v") for number in range(20)), bad])
     assert log.ends(["t"]) == {"t": [0, 0, 0, 0]}
 
 
-def test_a_block_is_refused_for_the_same_reasons(log: Log) -> None:
+def test_blocks_are_refused_for_the_same_reasons(log: Log) -> None:
     log.create_topic("good")
     log.create_topic("small", 1, {"max.message.bytes": "3"})
     log.create_topic("compacted", 1, {"cleanup.policy": "compact"})
@@ -142,7 +140,7 @@ def test_a_block_is_refused_for_the_same_reasons(log: Log) -> None:
     assert log.ends(["good", "small", "compacted"]) == {"good": [0], "small": [0], "compacted": [0]}
 
 
-def test_reading_beyond_the_end_gives_what_is_there(log: Log) -> None:
+def test_a_read_beyond_the_end_returns_the_existing_records(log: Log) -> None:
     log.create_topic("t")
     log.produce("t", [record("k", str(number)) for number in range(3)])
     assert log.read("t", 0, 1, 100)["offset"].to_pylist() == [1, 2]
@@ -153,7 +151,7 @@ def test_reading_beyond_the_end_gives_what_is_there(log: Log) -> None:
         log.read("t", 0, -1, 2)
 
 
-def test_max_bytes_gives_a_beginning_that_is_never_empty(log: Log) -> None:
+def test_max_bytes_limits_a_read_that_is_never_empty(log: Log) -> None:
     log.create_topic("t")
     for number in range(10):
         log.produce("t", [ProducerRecord(b"k", b"%d" % number * 1_000, 0)] * 3)
@@ -169,7 +167,7 @@ def test_max_bytes_gives_a_beginning_that_is_never_empty(log: Log) -> None:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.integers(1, 6), min_size=1, max_size=12), data=st.data())
-def test_any_range_is_read_exactly(tmp_path: Path, sizes: list[int], data: Any) -> None:
+def test_every_range_is_read_exactly(tmp_path: Path, sizes: list[int], data: Any) -> None:
     with open_log(tmp_path / "data") as log:
         name = f"t{len(log.topics())}"
         log.create_topic(name)
@@ -185,7 +183,7 @@ def test_any_range_is_read_exactly(tmp_path: Path, sizes: list[int], data: Any) 
         assert table["value"].to_pylist() == [b"%d" % number for number in range(start, min(end, total))]
 
 
-def test_offsets_for_times_finds_the_first_record_that_is_not_earlier(log: Log) -> None:
+def test_offsets_for_times_returns_the_first_record_at_or_after_a_time(log: Log) -> None:
     log.create_topic("t")
     times = [10, 30, 20, 20, 50, 40, 60]
     for first in range(0, len(times), 3):
@@ -195,7 +193,7 @@ def test_offsets_for_times_finds_the_first_record_that_is_not_earlier(log: Log) 
         assert log.offsets_for_times({("t", 0): time}) == {("t", 0): expected}
 
 
-def test_the_latest_time_holds_the_range_and_reaches_to_the_borders_of_blocks(log: Log) -> None:
+def test_the_latest_time_covers_the_range_and_at_most_its_blocks(log: Log) -> None:
     log.create_topic("t")
     for first in range(0, 100, 10):
         log.produce("t", [record("k", "v", first + number) for number in range(10)])
@@ -222,7 +220,7 @@ def test_the_latest_time_holds_the_range_and_reaches_to_the_borders_of_blocks(lo
         ("trace", "the headers are str, not a tuple"),
     ],
 )
-def test_headers_of_another_type_are_refused_where_they_are_produced(log: Log, headers: Any, message: str) -> None:
+def test_headers_of_another_type_are_refused_by_produce(log: Log, headers: Any, message: str) -> None:
     log.create_topic("t", 3)
     with pytest.raises(RecordRefusedError, match=message) as refused:
         log.produce("t", [record("a", "1"), record("b", "2", headers=headers)])
@@ -241,7 +239,7 @@ def test_keys_and_values_of_another_type_are_refused(log: Log, field: str, wrong
 
 
 @pytest.mark.parametrize("timestamp", [2**63, -(2**63) - 1, 1.0, True, "1"])
-def test_timestamps_that_a_topic_cannot_hold_are_refused(log: Log, timestamp: Any) -> None:
+def test_timestamps_out_of_range_are_refused(log: Log, timestamp: Any) -> None:
     log.create_topic("t")
     with pytest.raises(RecordRefusedError, match="topic 't': the timestamp of a record"):
         log.produce("t", [record("a", "1", timestamp)])

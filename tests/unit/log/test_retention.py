@@ -1,4 +1,4 @@
-"""Retention by time and size, and what applications hold against it."""
+"""Retention by time and size, and the records that applications hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millstream.log.embedded import EmbeddedLog, open_log
 
 
 def fill(log: EmbeddedLog, config: dict[str, str], *, records: int = 10) -> None:
-    """A topic with one block a record, at times 0, 10, 20..."""
+    """Creates a topic with one record per block, at times 0, 10, 20..."""
     log.create_topic("t", 1, config)
     for number in range(records):
         log.produce("t", [record("k", str(number), number * 10)])
@@ -24,7 +24,7 @@ def offsets(log: EmbeddedLog) -> list[int]:
     return [offset for offset, _, _ in rows(log, "t")]
 
 
-def test_what_is_older_than_the_topic_keeps_goes(log: EmbeddedLog) -> None:
+def test_records_older_than_retention_ms_are_deleted(log: EmbeddedLog) -> None:
     fill(log, {"retention.ms": "30"})
     removed = log.cleanup.apply_retention(now=75)
     assert removed.records == 5
@@ -35,7 +35,7 @@ def test_what_is_older_than_the_topic_keeps_goes(log: EmbeddedLog) -> None:
     assert log.cleanup.apply_retention(now=75) == (0, 0)
 
 
-def test_a_younger_record_in_front_keeps_those_behind_it(log: EmbeddedLog) -> None:
+def test_retention_stops_at_the_first_young_record(log: EmbeddedLog) -> None:
     log.create_topic("t", 1, {"retention.ms": "30"})
     for time in (0, 100, 0, 0):
         log.produce("t", [record("k", "v", time)])
@@ -43,7 +43,7 @@ def test_a_younger_record_in_front_keeps_those_behind_it(log: EmbeddedLog) -> No
     assert offsets(log) == [1, 2, 3]
 
 
-def test_a_block_goes_when_its_youngest_record_may(log: EmbeddedLog) -> None:
+def test_a_block_is_deleted_when_its_youngest_record_expires(log: EmbeddedLog) -> None:
     log.create_topic("t", 1, {"retention.ms": "30"})
     log.produce("t", [record("k", "v", 0), record("k", "v", 50)])
     log.cleanup.apply_retention(now=80)
@@ -55,7 +55,7 @@ def test_a_block_goes_when_its_youngest_record_may(log: EmbeddedLog) -> None:
     assert offsets(log) == [2]
 
 
-def test_what_is_more_than_the_topic_keeps_goes(log: EmbeddedLog) -> None:
+def test_records_beyond_retention_bytes_are_deleted(log: EmbeddedLog) -> None:
     log.create_topic("t", 1, {"retention.ms": "-1", "retention.bytes": "0"})
     log.produce("t", [record("k", "v", 0)])
     size = log.cleanup.apply_retention(now=0).size
@@ -67,7 +67,7 @@ def test_what_is_more_than_the_topic_keeps_goes(log: EmbeddedLog) -> None:
     assert offsets(log) == [6, 7, 8, 9, 10]
 
 
-def test_a_topic_keeps_everything_unless_it_is_told_otherwise(log: EmbeddedLog) -> None:
+def test_topics_have_no_retention_limit_by_default(log: EmbeddedLog) -> None:
     fill(log, {})
     log.cleanup.apply_retention(now=2**62)
     assert len(offsets(log)) == 10
@@ -77,14 +77,14 @@ def test_a_topic_keeps_everything_unless_it_is_told_otherwise(log: EmbeddedLog) 
     assert offsets(log) == [2, 3, 4, 5, 6, 7, 8, 9]
 
 
-def test_a_compacted_topic_is_left_alone_unless_it_deletes_too(log: EmbeddedLog) -> None:
+def test_retention_skips_compacted_topics_without_a_delete_policy(log: EmbeddedLog) -> None:
     fill(log, {"cleanup.policy": "compact", "retention.ms": "1"})
     assert log.cleanup.apply_retention() == (0, 0)
     log.alter_topic("t", {"cleanup.policy": "compact,delete"})
     assert log.cleanup.apply_retention().records == 10
 
 
-def test_reading_what_is_gone_says_so(log: EmbeddedLog) -> None:
+def test_a_read_of_deleted_records_raises_an_error(log: EmbeddedLog) -> None:
     fill(log, {"retention.ms": "30"})
     log.cleanup.apply_retention(now=75)
     with pytest.raises(OffsetOutOfRangeError) as caught:
@@ -94,7 +94,7 @@ def test_reading_what_is_gone_says_so(log: EmbeddedLog) -> None:
     assert log.read("t", 0, 5, 8)["offset"].to_pylist() == [5, 6, 7]
 
 
-def test_what_an_application_holds_stays(log: EmbeddedLog) -> None:
+def test_held_records_are_kept(log: EmbeddedLog) -> None:
     fill(log, {"retention.ms": "0"})
     log.cleanup.hold("app", {("t", 0): 4})
     log.cleanup.hold("other", {("t", 0): 6})
@@ -111,14 +111,14 @@ def test_what_an_application_holds_stays(log: EmbeddedLog) -> None:
     assert offsets(log) == []
 
 
-def test_a_block_of_which_one_record_is_held_stays(log: EmbeddedLog) -> None:
+def test_a_block_with_one_held_record_is_kept(log: EmbeddedLog) -> None:
     log.create_topic("t", 1, {"retention.ms": "0"})
     log.produce("t", [record("k", "v", 0)] * 5)
     log.cleanup.hold("app", {("t", 0): 4})
     assert log.cleanup.apply_retention(now=1_000) == (0, 0)
 
 
-def test_what_an_application_has_not_read_yet_stays(log: EmbeddedLog) -> None:
+def test_unread_records_of_an_application_are_kept(log: EmbeddedLog) -> None:
     fill(log, {"retention.ms": "0"})
     epoch = log.applications.acquire(Scope("app"))
     log.applications.publish(Publication(Scope("app"), epoch, 1, offsets={("t", 0): 7}))
@@ -139,13 +139,13 @@ def test_a_partition_that_another_worker_reads_now_is_kept_from_its_position_on(
     assert offsets(log) == [7, 8, 9]
 
 
-def test_the_offsets_of_a_plain_group_hold_nothing(log: EmbeddedLog) -> None:
+def test_offsets_of_a_consumer_group_hold_no_records(log: EmbeddedLog) -> None:
     fill(log, {"retention.ms": "0"})
     log.commit_offsets("group", {("t", 0): 2})
     assert log.cleanup.apply_retention(now=1_000).records == 10
 
 
-def test_nobody_can_hold_what_is_gone(log: EmbeddedLog) -> None:
+def test_deleted_records_cannot_be_held(log: EmbeddedLog) -> None:
     fill(log, {"retention.ms": "0"})
     log.cleanup.hold("app", {("t", 0): 5})
     log.cleanup.apply_retention(now=1_000)

@@ -12,13 +12,13 @@ from millstream.log import ProducerRecord, Topic
 from millstream.log.embedded import EmbeddedLog
 
 
-def test_a_topic_is_found_as_it_was_made(log: EmbeddedLog) -> None:
+def test_a_topic_has_the_settings_of_its_creation(log: EmbeddedLog) -> None:
     made = log.create_topic("orders", 3, {"retention.ms": "1000"}, internal=True)
     assert made == Topic("orders", 3, {"retention.ms": "1000"}, internal=True)
     assert log.topic("orders") == made
 
 
-def test_topics_come_by_name(log: EmbeddedLog) -> None:
+def test_topics_are_ordered_by_name(log: EmbeddedLog) -> None:
     for name in ("b", "c", "a"):
         log.create_topic(name)
     assert [topic.name for topic in log.topics()] == ["a", "b", "c"]
@@ -31,7 +31,7 @@ def test_a_new_topic_is_empty(log: EmbeddedLog) -> None:
     assert log.read("orders", 1, 0, 10).num_rows == 0
 
 
-def test_a_topic_is_made_once(log: EmbeddedLog) -> None:
+def test_an_existing_topic_is_not_created_again(log: EmbeddedLog) -> None:
     first = log.create_topic("orders", 2)
     with pytest.raises(TopicExistsError, match="topic 'orders' exists already"):
         log.create_topic("orders", 2)
@@ -39,14 +39,14 @@ def test_a_topic_is_made_once(log: EmbeddedLog) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "a b", "é", "x" * 250, 5])
-def test_bad_names_are_refused(log: EmbeddedLog, name: Any) -> None:
+def test_invalid_names_are_refused(log: EmbeddedLog, name: Any) -> None:
     with pytest.raises(InvalidNameError):
         log.create_topic(name)
     assert log.topics() == []
 
 
 @pytest.mark.parametrize("partitions", [0, -1, 10_001, 1.5, True, "3"])
-def test_bad_numbers_of_partitions_are_refused(log: EmbeddedLog, partitions: Any) -> None:
+def test_invalid_numbers_of_partitions_are_refused(log: EmbeddedLog, partitions: Any) -> None:
     with pytest.raises(ConfigError, match="1 to 10000 partitions"):
         log.create_topic("orders", partitions)
 
@@ -65,7 +65,7 @@ def test_bad_numbers_of_partitions_are_refused(log: EmbeddedLog, partitions: Any
         ({"retention.ms": 5}, "retention.ms: 5 is not text", ""),
     ],
 )
-def test_a_bad_configuration_is_refused(log: EmbeddedLog, config: Any, message: str, hint: str) -> None:
+def test_an_invalid_configuration_is_refused(log: EmbeddedLog, config: Any, message: str, hint: str) -> None:
     with pytest.raises(ConfigError) as caught:
         log.create_topic("orders", 1, config)
     assert caught.value.message.startswith(message)
@@ -76,7 +76,7 @@ def test_a_bad_configuration_is_refused(log: EmbeddedLog, config: Any, message: 
     assert log.topic("orders").config == {}
 
 
-def test_an_unknown_topic_gets_a_suggestion(log: EmbeddedLog) -> None:
+def test_the_error_for_an_unknown_topic_suggests_a_name(log: EmbeddedLog) -> None:
     with pytest.raises(UnknownTopicError) as caught:
         log.topic("orders")
     assert caught.value.hint == "there are none"
@@ -89,7 +89,7 @@ def test_an_unknown_topic_gets_a_suggestion(log: EmbeddedLog) -> None:
     assert caught.value.hint == "the topics are: orders"
 
 
-def test_every_method_knows_unknown_topics_and_partitions(log: EmbeddedLog) -> None:
+def test_every_method_refuses_unknown_topics_and_partitions(log: EmbeddedLog) -> None:
     log.create_topic("orders", 2)
     for name, partition in (("nope", 0), ("orders", 2), ("orders", -1)):
         with pytest.raises(UnknownTopicError):
@@ -113,7 +113,7 @@ def test_every_method_knows_unknown_topics_and_partitions(log: EmbeddedLog) -> N
             call("nope")
 
 
-def test_partitions_can_be_added_but_not_taken_away(log: EmbeddedLog) -> None:
+def test_partitions_can_be_added_but_not_removed(log: EmbeddedLog) -> None:
     log.create_topic("orders", 2)
     log.produce("orders", [record("k", "v")], partition=1)
     assert log.add_partitions("orders", 4).partitions == 4
@@ -123,14 +123,14 @@ def test_partitions_can_be_added_but_not_taken_away(log: EmbeddedLog) -> None:
             log.add_partitions("orders", total)
 
 
-def test_altering_changes_some_keys(log: EmbeddedLog) -> None:
+def test_alter_topic_changes_single_keys(log: EmbeddedLog) -> None:
     log.create_topic("orders", 1, {"retention.ms": "5", "cleanup.policy": "compact"})
     altered = log.alter_topic("orders", {"retention.ms": None, "retention.bytes": "9"})
     assert altered.config == {"cleanup.policy": "compact", "retention.bytes": "9"}
     assert log.topic("orders") == altered
 
 
-def test_a_topic_deleted_and_made_again_is_new(log: EmbeddedLog) -> None:
+def test_a_recreated_topic_is_empty(log: EmbeddedLog) -> None:
     log.create_topic("orders")
     log.create_topic("other")
     for topic in ("orders", "other"):
@@ -145,7 +145,7 @@ def test_a_topic_deleted_and_made_again_is_new(log: EmbeddedLog) -> None:
     assert log.committed("group") == {("other", 0): 1}
 
 
-def test_a_topic_knows_how_much_it_holds(log: EmbeddedLog) -> None:
+def test_sizes_of_partitions(log: EmbeddedLog) -> None:
     log.create_topic("prices", 3, {"cleanup.policy": "compact"})
     assert log.sizes("prices") == [(0, 0)] * 3
     log.produce("prices", [ProducerRecord(b"a", b"1", 1), ProducerRecord(b"a", b"2", 2)], partition=1)
