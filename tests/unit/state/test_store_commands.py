@@ -82,10 +82,10 @@ def run_versioned(store: Any, key: str, command: str, *words: str) -> list[str]:
         valid_to = store.put(key, words[1] if words[1:] else None, int(words[0]))
         return [{LATEST: "latest", NOT_PUT: "not put"}.get(valid_to, f"until {valid_to}")]
     if command == "delete":
-        found = store.delete(key, int(words[0]))
+        version = store.delete(key, int(words[0]))
     else:
-        found = store.get(key, as_of=int(words[0]) if words else None)
-    return [spell(None) if found is None else f"{found.value}@{found.timestamp}"]
+        version = store.get(key, as_of=int(words[0]) if words else None)
+    return [spell(None) if version is None else f"{version.value}@{version.timestamp}"]
 
 
 def rows(kind: str, store: Any, case: dict[str, Any]) -> list[dict[str, Any]]:
@@ -94,15 +94,15 @@ def rows(kind: str, store: Any, case: dict[str, Any]) -> list[dict[str, Any]]:
         case "kv":
             return [{"key": key, "value": value} for key, value in store.all()]
         case "window":
-            found = [{"key": at.key, "start": at.start, "value": value} for at, value in store.all()]
-            return sorted(found, key=lambda row: (row["key"], row["start"]))
+            entries = [{"key": at.key, "start": at.start, "value": value} for at, value in store.all()]
+            return sorted(entries, key=lambda row: (row["key"], row["start"]))
         case "session":
-            found = [
+            entries = [
                 {"key": at.key, "start": at.start, "end": at.end, "value": v}
                 for key in keys
                 for at, v in store.fetch(key)
             ]
-            return sorted(found, key=lambda row: (row["key"], row["start"], row["end"]))
+            return sorted(entries, key=lambda row: (row["key"], row["start"], row["end"]))
         case _:
             return [versions(store, key, case["timestamps"]) for key in keys]
 

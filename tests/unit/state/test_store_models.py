@@ -135,16 +135,18 @@ class WindowModel:
             for start in [LOW, SEGMENT, HIGH]:
                 assert store.get(key, start) == next((row[2] for row in self.seen(start, start) if row[0] == key), None)
         for from_, to in [(-5, MANY), (LOW, HIGH)]:
-            found = sorted(self.seen(from_, to), key=lambda row: (row[1] // SEGMENT, octets(row[0], spec.key), row[1]))
-            assert store.fetch_all(from_, to) == found
-            assert store.fetch_all(from_, to, True) == found[::-1]
+            expected = sorted(
+                self.seen(from_, to), key=lambda row: (row[1] // SEGMENT, octets(row[0], spec.key), row[1])
+            )
+            assert store.fetch_all(from_, to) == expected
+            assert store.fetch_all(from_, to, True) == expected[::-1]
             low, high = octets("a", spec.key), octets("b", spec.key)
-            within = [row for row in found if low <= octets(row[0], spec.key) <= high]
+            within = [row for row in expected if low <= octets(row[0], spec.key) <= high]
             assert store.fetch_keys("a", "b", from_, to) == within
             assert store.fetch_keys("a", "b", from_, to, True) == within[::-1]
-        found = sorted(self.seen(-5, MANY), key=lambda row: (row[1] // SEGMENT, octets(row[0], spec.key), row[1]))
-        assert store.all() == found
-        assert store.all(True) == found[::-1]
+        expected = sorted(self.seen(-5, MANY), key=lambda row: (row[1] // SEGMENT, octets(row[0], spec.key), row[1]))
+        assert store.all() == expected
+        assert store.all(True) == expected[::-1]
         for low_, high_ in [(-5, MANY), (LOW, HIGH)]:
             rows = [row for row in self.rows if low_ < row[1] <= high_ and self.kept(row[1])]
             assert store.rows_between(low_, high_) == sorted(rows, key=lambda row: (row[1], octets(row[0], spec.key)))
@@ -255,14 +257,14 @@ class SessionModel:
             for row in own:
                 assert store.get(key, row[0], row[1]) == row[2]
             assert store.get(key, 61, 61) is None
-        found = sorted(self.seen(), key=lambda row: (row[2] // SEGMENT, name(row), row[2], row[1]))
-        assert store.fetch_keys() == found
-        assert store.fetch_keys(reverse=True) == found[::-1]
+        expected = sorted(self.seen(), key=lambda row: (row[2] // SEGMENT, name(row), row[2], row[1]))
+        assert store.fetch_keys() == expected
+        assert store.fetch_keys(reverse=True) == expected[::-1]
         low, high = octets("a", self.spec.key), octets("b", self.spec.key)
-        assert store.fetch_keys("a", "b") == [row for row in found if low <= name(row) <= high]
-        assert store.fetch_keys(None, None, LOW, HIGH) == [row for row in found if row[2] >= LOW and row[1] <= HIGH]
-        found.sort(key=lambda row: (row[2], row[1], name(row)))
-        assert store.find_ending(LOW, HIGH) == [row for row in found if LOW <= row[2] <= HIGH]
+        assert store.fetch_keys("a", "b") == [row for row in expected if low <= name(row) <= high]
+        assert store.fetch_keys(None, None, LOW, HIGH) == [row for row in expected if row[2] >= LOW and row[1] <= HIGH]
+        expected.sort(key=lambda row: (row[2], row[1], name(row)))
+        assert store.find_ending(LOW, HIGH) == [row for row in expected if LOW <= row[2] <= HIGH]
         kept = [(*at, row) for at, row in self.rows.items() if self.kept(at[2])]
         kept.sort(key=lambda row: (row[2], row[1], name(row)))
         assert store.rows_between(-1, MANY) == kept
@@ -339,12 +341,12 @@ class VersionedModel:
 
     def get(self, key: str, as_of: int) -> Any:
         versions = self.versions.get(key, {})
-        found = max((time for time in versions if time <= as_of), default=None)
-        if found is None or versions[found] is None:
+        start = max((time for time in versions if time <= as_of), default=None)
+        if start is None or versions[start] is None:
             return None
-        if as_of < self.time - self.retention and found != max(versions):
+        if as_of < self.time - self.retention and start != max(versions):
             return None
-        return versions[found], found
+        return versions[start], start
 
     def check(self, store: Any) -> None:
         assert store.time == self.time

@@ -108,19 +108,19 @@ def test_a_store_that_is_not_logged_records_nothing(kind: Any, duplicates: bool)
 
 
 def test_a_function_that_changes_a_value_does_not_change_the_store() -> None:
-    given = {"n": [1]}
+    original = {"n": [1]}
     kv: Any = open_store(spec("key-value", JSON, timestamped=True))
-    kv.put("a", (given, 5))
+    kv.put("a", (original, 5))
     windows: Any = open_store(spec("window", JSON, retention_ms=10))
-    windows.put("a", 5, given)
+    windows.put("a", 5, original)
     joined: Any = open_store(spec("window", JSON, retention_ms=10, duplicates=True))
-    joined.put("a", 5, given)
+    joined.put("a", 5, original)
     sessions: Any = open_store(spec("session", JSON, retention_ms=10))
-    sessions.put("a", 5, 6, given)
+    sessions.put("a", 5, 6, original)
     versions: Any = open_store(spec("versioned", JSON, retention_ms=10))
-    versions.put("a", given, 5)
+    versions.put("a", original, 5)
     buffer: Any = open_store(spec("buffer", JSON))
-    buffer.put(5, b"a", given)
+    buffer.put(5, b"a", original)
 
     def read() -> list[Any]:
         return [
@@ -141,7 +141,7 @@ def test_a_function_that_changes_a_value_does_not_change_the_store() -> None:
             buffer.first()[2],
         ]
 
-    given["n"].append(2)
+    original["n"].append(2)
     for value in read():
         assert value == {"n": [1]}
         value["n"].append(3)
