@@ -116,7 +116,7 @@ def test_a_word_count(tmp_path: Path, log: Log, capfd: pytest.CaptureFixture[str
         app.start()
     assert handle.stop(timeout=10)
     assert states == [State.STARTING, State.RUNNING, State.PENDING_SHUTDOWN, State.NOT_RUNNING]
-    assert handle.store("counts").get("be") == 200  # from the data, whoever asks
+    assert handle.store("counts").get("be") == 200  # from the view
 
 
 def test_no_batch_of_a_backlog_exceeds_the_limit(tmp_path: Path, log: Log) -> None:

@@ -42,8 +42,8 @@ def open_store(topology: Topology, config: Config, name: str, *, timestamped: bo
         UnknownStoreError: The topology has no such store, it cannot be queried, or no batch has written to it yet.
     """
     specs = {spec.name: spec for spec in stores_of(topology)}
-    known = queryable(topology, config)
-    if name in known:
+    viewed = queryable(topology, config)
+    if name in viewed:
         place = log_location(config)
         _check_log(place)
         try:
@@ -55,7 +55,7 @@ def open_store(topology: Topology, config: Config, name: str, *, timestamped: bo
     if name in specs:
         hint = "only stores that were given a name can be queried, unless their view is switched off"
         raise UnknownStoreError(f"store {name!r} has no view", hint=hint)
-    hint = suggestion(name, known) or f"the stores are: {', '.join(known) or 'none'}"
+    hint = suggestion(name, viewed) or f"the stores are: {', '.join(viewed) or 'none'}"
     raise UnknownStoreError(f"there is no store {name!r}", hint=hint)
 
 

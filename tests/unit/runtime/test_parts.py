@@ -204,4 +204,4 @@ def test_the_driver_reads_each_reported_retry_once_and_complete(tmp_path: Path) 
     driver.clear()
     worker.report_retry("after a new start")
     assert driver.read_retries() == ["after a new start"]
-    Control(tmp_path / "of another machine" / "control.json").report_retry("nobody hears this")
+    Control(tmp_path / "of another machine" / "control.json").report_retry("this is not read")

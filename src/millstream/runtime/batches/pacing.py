@@ -74,8 +74,8 @@ class Pacing:
         elif is_small:
             self._fixed = (self._fixed + rest) / 2
         elif records < self._before[0] * 0.75:
-            each = max(0.0, (self._before[1] - seconds) / (self._before[0] - records))
-            self._fixed = max(self._fixed, min(rest, seconds - each * records))
+            per_record = max(0.0, (self._before[1] - seconds) / (self._before[0] - records))
+            self._fixed = max(self._fixed, min(rest, seconds - per_record * records))
         self._before = self._before if is_small else (records, seconds)
         usual = max(self._target, _SHARE * self._fixed)
         backlog = unread / records * seconds if records else 0.0

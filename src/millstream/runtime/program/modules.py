@@ -79,14 +79,14 @@ def _source_of(module: ModuleType) -> Source | None:
     spec = module.__spec__
     if spec is None or spec.origin is None or not isinstance(spec.loader, SourceFileLoader | _Loader):
         return None
-    known = _sent.get(spec.name)
-    if known is None or known[0] is not spec:
+    sent = _sent.get(spec.name)
+    if sent is None or sent[0] is not spec:
         try:
             text = spec.loader.get_data(spec.origin)
         except OSError:
             return None
-        known = _sent[spec.name] = (spec, Source(text, spec.origin, spec.submodule_search_locations is not None))
-    return known[1]
+        sent = _sent[spec.name] = (spec, Source(text, spec.origin, spec.submodule_search_locations is not None))
+    return sent[1]
 
 
 def _parents(name: str, sources: dict[str, Source]) -> dict[str, Source]:
@@ -169,18 +169,18 @@ def refuse_start_in_import() -> None:
 
 
 def _install(sources: dict[str, Source]) -> None:
-    """Adds sources to those that are known.
+    """Adds sources to those that are installed.
 
     If one of the modules was imported here from another source, all of them are imported again when they are next
     needed, since they refer to each other.
     """
-    known = _finder.sources
-    if any(known.get(name, source).text != source.text for name, source in sources.items()):
-        for name in known:
+    installed = _finder.sources
+    if any(installed.get(name, source).text != source.text for name, source in sources.items()):
+        for name in installed:
             if _is_sent(sys.modules.get(name)):
                 del sys.modules[name]
-        known.clear()
-    known |= sources
+        installed.clear()
+    installed |= sources
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     for name, source in sources.items():

@@ -94,7 +94,7 @@ def _resolved_annotations(cls: type) -> dict[str, Any] | None:
         return None
     try:
         types_of = typing.get_type_hints(cls, include_extras=True)
-    except Exception:  # noqa: BLE001  (a name that is not known here, either: whoever needs the type will report it)
+    except Exception:  # noqa: BLE001  (an unresolved name is reported where the type is used)
         return None
     return {name: types_of[name] for name in annotations}
 

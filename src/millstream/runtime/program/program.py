@@ -94,8 +94,8 @@ def pack(thing: Any) -> bytes:
     buffer = io.BytesIO()
     pickle.dump(sources, buffer)
     with _packing:  # cloudpickle's registry is one for all threads
-        known = cloudpickle.list_registry_pickle_by_value()
-        registered = [module for module in by_value if module.__name__ not in known]
+        by_others = cloudpickle.list_registry_pickle_by_value()
+        registered = [module for module in by_value if module.__name__ not in by_others]
         for module in registered:
             cloudpickle.register_pickle_by_value(module)
         try:

@@ -37,10 +37,10 @@ def check_java() -> None:
         if home and shutil.which("java"):
             hint = "JAVA_HOME is wrong: correct it, or unset it, to use the one on the PATH"
         raise SetupError(f"Spark needs Java {_JAVA} or later, and there is none {where}", hint=hint)
-    found = subprocess.run(  # noqa: S603  (the user's own Java)
+    output = subprocess.run(  # noqa: S603  (the user's own Java)
         [java, "-version"], capture_output=True, text=True, check=False
     )
-    version = re.search(r'version "(?:1\.)?(\d+)', found.stderr + found.stdout)
+    version = re.search(r'version "(?:1\.)?(\d+)', output.stderr + output.stdout)
     if version is None or int(version.group(1)) < _JAVA:
         said = "has no version that can be read" if version is None else f"is version {version.group(1)}"
         raise SetupError(f"Spark needs Java {_JAVA} or later, and {java} {said}", hint=hint)

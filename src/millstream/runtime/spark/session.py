@@ -139,19 +139,19 @@ def open_session(
     from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415  (it takes a second)
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    given = {key: str(value) for key, value in config.items() if key.startswith("spark.")}
+    configured = {key: str(value) for key, value in config.items() if key.startswith("spark.")}
     with _starting:
         try:
             session, started = SparkSession.active().newSession(), False
         except PySparkRuntimeError:
-            session, started = _start(given, directory), True
+            session, started = _start(configured, directory), True
     keep_quiet(session)
     refuse_speculation(dict(session.sparkContext.getConf().getAll()), "the active Spark session")
     cores = cores_of(session)
     settings = {**_QUERY, "spark.sql.shuffle.partitions": str(min(cores, 8))}
     if checkpoint is None or local_path(checkpoint) is not None:
         settings |= _LOCAL
-    for key, value in {**settings, **{k: v for k, v in given.items() if k.startswith("spark.sql.")}}.items():
+    for key, value in {**settings, **{k: v for k, v in configured.items() if k.startswith("spark.sql.")}}.items():
         session.conf.set(key, value)
     return session, started
 
@@ -202,16 +202,16 @@ def executor_cores(session: SparkSession) -> int:
     master = str(context.master)
     if master.startswith("local"):
         return cores_of(session)
-    told = context.getConf().get("spark.executor.cores")
-    if told:
-        return int(told)
+    configured = context.getConf().get("spark.executor.cores")
+    if configured:
+        return int(configured)
     if not master.startswith("spark://"):
         return 1  # the default of YARN and Kubernetes
     deadline = time.monotonic() + _EXECUTOR_SECONDS
     java: Any = context._jsc
     while True:
-        found = java.sc().statusStore().executorList(True)  # active ones only
-        most = max((int(found.apply(number).totalCores()) for number in range(found.size())), default=0)
+        executors = java.sc().statusStore().executorList(True)  # active ones only
+        most = max((int(executors.apply(number).totalCores()) for number in range(executors.size())), default=0)
         if most:
             return most
         if time.monotonic() > deadline:  # the cluster is busy
@@ -219,22 +219,22 @@ def executor_cores(session: SparkSession) -> int:
         time.sleep(0.1)
 
 
-def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
+def _start(configured: Mapping[str, str], directory: Path) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     scratch = _scratch(directory.parent.parent / "tmp")
-    master = given.get("spark.master", f"local[{os.cpu_count() or 2},4]")
+    master = configured.get("spark.master", f"local[{os.cpu_count() or 2},4]")
     python = str(_launcher(scratch)) if master.startswith("local") else sys.executable
     settings = {**_STATIC, "spark.local.dir": str(scratch)}
     java = f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile=file:{_logging(directory)} {' '.join(_JVM)}"
-    if "spark.driver.extraJavaOptions" in given:
-        java += " " + given["spark.driver.extraJavaOptions"]
+    if "spark.driver.extraJavaOptions" in configured:
+        java += " " + configured["spark.driver.extraJavaOptions"]
     if "-XX:ArchiveClassesAtExit" not in java:
         java = " ".join([java, *java_options()])
     if not master.startswith("local"):
         settings.pop("spark.locality.wait")
-    name = given.get("spark.app.name", "millstream")
-    options = {"spark.master": master, "spark.app.name": name, **settings, **given}
+    name = configured.get("spark.app.name", "millstream")
+    options = {"spark.master": master, "spark.app.name": name, **settings, **configured}
     options["spark.driver.extraJavaOptions"] = java
     environment = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
     with _environment(environment):
@@ -249,7 +249,7 @@ def _start(given: Mapping[str, str], directory: Path) -> SparkSession:
         session = builder.getOrCreate()
     global _started  # noqa: PLW0603  (one process has one Spark)
     _started = (session.sparkContext, directory / "spark.log")
-    session.sparkContext.setLogLevel(given.get("spark.log.level", "WARN"))
+    session.sparkContext.setLogLevel(configured.get("spark.log.level", "WARN"))
     # Spark starts one daemon per environment. Sources have an empty one, so operators must, too.
     session.sparkContext.environment.clear()
     threading.Thread(target=_warm_up, args=(session,), name="millstream-warm-up", daemon=True).start()
