@@ -90,23 +90,27 @@ def log_location(config: Mapping[str, Any], directory: str | os.PathLike[str] | 
         config: A configuration. The environment may supply the settings of a cluster: see `profiles`.
         directory: The data directory; by default that of the configuration.
     """
-    given = {**Config(from_environment()).explicit, **Config(config).explicit}
-    data = data_directory(directory or given.get("state.dir"))
-    if given.get("bootstrap.servers") is None:
+    settings = {**Config(from_environment()).explicit, **Config(config).explicit}
+    data = data_directory(directory or settings.get("state.dir"))
+    if settings.get("bootstrap.servers") is None:
         return LogLocation(data)
-    complete = Config(given)
-    topics = {key: str(value) for key, value in _below("topic.", given).items()}
+    complete = Config(settings)
+    topics = {key: str(value) for key, value in _below("topic.", settings).items()}
     if complete["replication.factor"] > 0:
         topics["replication.factor"] = str(complete["replication.factor"])
     return LogLocation(
         data,
         Cluster(
             {
-                "bootstrap.servers": given["bootstrap.servers"],
-                **{key: value for key, value in given.items() if key.startswith(_OF_ALL_CLIENTS) and value is not None},
+                "bootstrap.servers": settings["bootstrap.servers"],
+                **{
+                    key: value
+                    for key, value in settings.items()
+                    if key.startswith(_OF_ALL_CLIENTS) and value is not None
+                },
             },
-            _below("producer.", given),
-            _below("consumer.", given),
+            _below("producer.", settings),
+            _below("consumer.", settings),
             topics,
             complete["request.timeout.ms"] / _MS,
             complete["default.api.timeout.ms"] / _MS,

@@ -65,8 +65,8 @@ def examine(cluster: Cluster, *, probe: bool = False) -> Iterator[Check]:
         topics = clients.admin.list_topics(timeout=_PATIENCE).topics
         configs, refused = _configs(clients, topics)
     except (KafkaException, LogError) as error:
-        told = clients.failure(error, "topics cannot be listed") if isinstance(error, KafkaException) else error
-        yield Check("authorisation", "fail", told.message, told.hint)
+        failure = clients.failure(error, "topics cannot be listed") if isinstance(error, KafkaException) else error
+        yield Check("authorisation", "fail", failure.message, failure.hint)
         return
     yield _authorisation(topics, refused, description.authorized_operations)
     yield from _topics(topics, configs, len(nodes))
@@ -78,8 +78,8 @@ def _release(clients: Clients) -> Check:
     try:
         requests = requests_of(clients)
     except KafkaException as error:
-        told = clients.failure(error, "the brokers do not report their release")
-        return Check("release", "fail", told.message, told.hint)
+        failure = clients.failure(error, "the brokers do not report their release")
+        return Check("release", "fail", failure.message, failure.hint)
     release = release_of(requests)
     if not requests:
         return Check("release", "warn", "the brokers do not report it", "Millstream is tested with Kafka 4")
@@ -101,8 +101,8 @@ def _clock(clients: Clients) -> Check:
         finally:
             clients.result(clients.admin.delete_topics([topic])[topic], f"topic {topic!r} cannot be deleted")
     except (KafkaException, LogError) as error:
-        told = clients.failure(error, "a record cannot be written") if isinstance(error, KafkaException) else error
-        return Check("clock", "fail", told.message, told.hint)
+        failure = clients.failure(error, "a record cannot be written") if isinstance(error, KafkaException) else error
+        return Check("clock", "fail", failure.message, failure.hint)
     if stamp is None:
         return Check("clock", "fail", f"no broker has acknowledged a record within {_PATIENCE:g} s", "are they busy?")
     apart = max(0.0, before - stamp, stamp - after)

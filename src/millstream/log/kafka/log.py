@@ -77,7 +77,7 @@ class KafkaLog:
     def connect(self, seconds: float, tell: Callable[[str], None]) -> None:
         """Waits until a broker answers."""
         deadline = time.monotonic() + seconds
-        told = False
+        reported = False
         while True:
             try:
                 self._clients.connect(min(_PATIENCE, seconds))
@@ -85,9 +85,9 @@ class KafkaLog:
             except BrokerError as error:
                 if not error.may_pass:
                     raise
-                if not told:
+                if not reported:
                     tell(f"waiting for the Kafka broker at {self._clients.servers}")
-                    told = True
+                    reported = True
                 if time.monotonic() > deadline:
                     raise
 
