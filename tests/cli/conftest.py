@@ -1,4 +1,4 @@
-"""A command line in a process of its own, and a data directory in which applications have run."""
+"""Runs commands, in this process or in one of their own, and prepares a data directory of an application."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MILLSTREAM = Path(sys.executable).with_name("millstream")
 
 
 class Result(NamedTuple):
-    """What a command did."""
+    """The outcome of a command."""
 
     code: int
     out: str
@@ -75,7 +75,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def process(data: Path) -> Run:
-    """Runs a command in a process of its own, with a data directory that is not there yet."""
+    """Runs a command in a process of its own, with a data directory that does not exist yet."""
     return run_in(data)
 
 
@@ -84,7 +84,7 @@ Inside = Callable[[Path], Run]
 
 @pytest.fixture
 def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
-    """Runs commands by the function that the program calls. A process for each of hundreds would take minutes."""
+    """Runs commands by calling `main`. A process for each of hundreds of commands would take minutes."""
 
     def use(data: Path) -> Run:
         monkeypatch.setenv("MILLSTREAM_DATA", str(data))
@@ -105,7 +105,7 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 @pytest.fixture
 def millstream(inside: Inside, data: Path) -> Run:
-    """Runs a command with a data directory that is not there yet."""
+    """Runs a command with a data directory that does not exist yet."""
     return inside(data)
 
 

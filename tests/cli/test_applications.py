@@ -1,4 +1,4 @@
-"""Commands that load an application, and those that work on one that has run."""
+"""Commands that load an application, or change the state of one that has run."""
 
 from __future__ import annotations
 

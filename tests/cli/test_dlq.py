@@ -23,7 +23,7 @@ MENDED = {"amonut": "amount"}
 
 
 def payments(data: Path, *, mended: bool = False) -> App:
-    """Makes cents of payments; when it is mended, also of those whose field is misspelt."""
+    """Converts payments to cents; the fixed version also converts those with a misspelt field."""
     app = App(
         "payments",
         config={"state.dir": str(data), "errors.dead.letter.queue.topic.name": "dead"},

@@ -1,4 +1,4 @@
-"""Each command in a process of its own, used well and used wrongly: what people and scripts really call."""
+"""Each command in a process of its own, valid and invalid: the program as users and scripts call it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program as a whole: help, versions, its checks of the machine, and how it fails."""
+"""The program as a whole: help, versions, doctor, and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages that people read: their examples run, and their links lead somewhere."""
+"""The documentation pages: their examples run, and their links resolve."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-GENERATED = ROOT / "docs" / "reference" / "api"  # its examples are docstrings, which run where they stand
+GENERATED = ROOT / "docs" / "reference" / "api"  # its examples are docstrings, which pytest collects from the modules
 PAGES = sorted(
     [
         *ROOT.glob("*.md"),

@@ -23,14 +23,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 def commands(block: str) -> Iterator[tuple[str, list[str]]]:
-    """The commands of a block, each with what it should print."""
+    """Returns the commands of a block, each with its expected output."""
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, *output = part.splitlines()
         yield command, output
 
 
 def told(lines: list[str]) -> list[str]:
-    """What is the same each time: numbers, times and the width of columns need not be."""
+    """Returns the output without parts that vary: numbers, times and the width of columns."""
     return [re.sub(r"\s+", " ", re.sub(r"\d+", "0", line)).strip() for line in lines if line.strip()]
 
 

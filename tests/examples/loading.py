@@ -35,7 +35,7 @@ def fill(log: Log, example: str, count: int, seed: int = 1) -> list[str]:
 
 
 def read(log: Log, topic: str) -> list[tuple[int, bytes | None, bytes | None, int, Headers]]:
-    """Partition, key, value, timestamp and headers of all records of a topic."""
+    """Returns partition, key, value, timestamp and headers of all records of a topic."""
     return [
         (
             partition,
@@ -50,7 +50,7 @@ def read(log: Log, topic: str) -> list[tuple[int, bytes | None, bytes | None, in
 
 
 def written(log: Log, inputs: list[str]) -> dict[str, Rows]:
-    """What is in the topics that are neither inputs nor internal, and not empty."""
+    """Returns the records of the output topics that are not empty."""
     found: dict[str, Rows] = {}
     for topic in log.topics():
         if topic.name not in inputs and not topic.internal and (rows := read(log, topic.name)):
@@ -59,7 +59,7 @@ def written(log: Log, inputs: list[str]) -> dict[str, Rows]:
 
 
 def expected(log: Log, inputs: list[str], driver: TestDriver) -> dict[str, Rows]:
-    """What the test driver gives for the records in the log."""
+    """Returns the results of the test driver for the records in the log."""
     for topic in inputs:
         pipe = driver.input(topic, key=bytes, value=bytes).pipe
         for partition, key, value, timestamp, headers in read(log, topic):

@@ -16,13 +16,13 @@ from tests.fault.killing import MARK, processes, wait_until_gone
 ROOT = Path(__file__).parents[2]
 PATIENCE = 900.0
 WATCHED = 15.0
-"""So long the demo runs after its first results."""
+"""The seconds that the demo runs after its first results."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 
 def clone(directory: Path) -> None:
-    """The files of the project as they are here, without what was made of them."""
+    """Copies the files of the project, without generated ones."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

@@ -41,7 +41,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def compared(topic: str, rows: Rows) -> Any:
-    """What of a topic does not depend on how records were cut into batches.
+    """Returns the part of a topic that does not depend on the division into batches.
 
     Answers of a foreign-key join that have been overtaken are left out, and what several tasks pass on to another comes
     there in the order of time, as far as a batch goes: so only the last state of a row is certain. Of the dead letters,
@@ -55,7 +55,7 @@ def compared(topic: str, rows: Rows) -> Any:
 
 
 def dumped(store: Any) -> list[Any]:
-    """The rows of a store of any kind."""
+    """Returns the rows of a store of any kind."""
     rows = store.all() if hasattr(store, "all") else store.fetch_range(None, None)
     return sorted(rows, key=str)
 
@@ -104,7 +104,7 @@ def test_results_on_spark_match_the_test_driver(example: str) -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_a_script_stops_after_ctrl_c() -> None:
-    """The one with classes of its own, which the task hosts have to know."""
+    """Uses the example with classes of its own, which must be shipped to the task hosts."""
     with open_log() as log:
         inputs = fill(log, "orders", RECORDS)
         script = subprocess.Popen(

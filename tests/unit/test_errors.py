@@ -1,4 +1,4 @@
-"""The tree of errors: one root, stable codes, hints, and the user's line."""
+"""The hierarchy of errors: one root, stable codes, hints, and the line of user code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`import millstream` is light: it loads nothing large and starts nothing. What it costs is measured in bench/."""
+"""`import millstream` loads no large module and starts no process. bench/ measures its time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HEAVY = {
     "urllib.request",
 }
 
-# An audit hook sees every way to start a process, so a JVM too.
+# An audit hook reports every way to start a process, including a JVM.
 PROBE = """
 import json, sys
 before = set(sys.modules)

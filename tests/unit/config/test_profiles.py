@@ -1,4 +1,4 @@
-"""Profiles: what is read from millstream.toml, and what is said about one that cannot be."""
+"""Profiles in millstream.toml, and errors for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets: where they come from, and that they are not shown."""
+"""Secrets are resolved from variables and files, and never shown."""
 
 from __future__ import annotations
 

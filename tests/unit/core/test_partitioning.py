@@ -31,7 +31,7 @@ LIBRDKAFKA = {
 
 
 def java_murmur2(data: bytes) -> int:
-    """The algorithm step by step, each number cut to 32 bits at once."""
+    """The algorithm step by step, with each intermediate result truncated to 32 bits."""
 
     def int32(number: int) -> int:
         return (number + 2**31) % 2**32 - 2**31

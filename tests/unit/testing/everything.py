@@ -26,7 +26,7 @@ from millstream.state.stores import ValueAndTimestamp
 
 
 class Remember(Processor[str, int, str, int]):
-    """Uses a store of each kind, and punctuators on both clocks; remembers nothing else."""
+    """Uses a store of each kind, and punctuators on both clocks; has no other state."""
 
     def init(self) -> None:
         self.plain, self.timed, self.window, self.session, self.versions = (
@@ -116,7 +116,7 @@ def records(seed: int, count: int, *, ordered: bool = False) -> list[tuple[str, 
 
 
 def outputs(driver: TestDriver) -> dict[str, list[Record[Any, Any]]]:
-    """All that was written, by topic, without internal topics."""
+    """Returns all output records by topic, without internal topics."""
     return {
         topic: driver.output(topic).read_all()
         for topic in sorted(driver.produced_topics)
@@ -132,5 +132,5 @@ STORES = [
 
 
 def stores(driver: TestDriver) -> dict[str, list[Any]]:
-    """What is in the stores that list all their rows."""
+    """Returns the contents of the stores that can list all their rows."""
     return {name: list(driver.store(name, timestamped=True).all()) for name in STORES}

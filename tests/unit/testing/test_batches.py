@@ -11,7 +11,7 @@ from millstream import App, MillstreamError, TestDriver
 
 
 def played(batches: Any, *, seed: int = 0, shifted: bool = False, driver_seed: int = 0) -> TestDriver:
-    """A driver that got random records, in order of time unless ``shifted``.
+    """Returns a driver with random records, in order of time unless ``shifted``.
 
     The global table is filled first: it changes when its records come, which is not in step with the others.
     """

@@ -66,7 +66,7 @@ def counting() -> App:
 
 
 def results(partitions: int) -> dict[str, dict[Any, list[Any]]]:
-    """What came out for each key, in order, by topic."""
+    """Returns the output of each key in order, by topic."""
     with TestDriver(counting(), partitions=partitions) as driver:
         for n, key in enumerate(KEYS * 3):
             driver.input("names").pipe(key, f"name-{n % 7}", timestamp=n)

@@ -9,7 +9,7 @@ from millstream import App, Materialized, Processor, Record, TestDriver, tumblin
 
 
 def played(seed: int, restarts: set[int]) -> TestDriver:
-    """A driver that got the records of a seed, restarted before those of the given numbers."""
+    """Returns a driver with the records of a seed, restarted before the given numbers of records."""
     driver = TestDriver(everything())
     for number, (topic, key, value, time) in enumerate(records(seed, 120)):
         if number in restarts:

@@ -1,4 +1,4 @@
-"""Text from records and exceptions, as it may be shown."""
+"""Text from records and exceptions is escaped before it is printed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from millstream.errors import ProcessingError, TopologyError
 from millstream.text import escaping as text
 
 EVIL = "\x1b]0;x\x07\x9b31m\x7f\u2028\u202e\u2066\u200b\ufeff\ud800\U000e0041\r"
-"""A terminal's commands in C0 and C1, DEL, a line separator, bidirectional marks, characters without width, half of a
-surrogate pair, a tag, and a carriage return."""
+"""Terminal commands in C0 and C1, DEL, a line separator, bidirectional marks, zero-width characters, a lone surrogate,
+a tag, and a carriage return."""
 
 ANY = st.text(st.characters())
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of applications, streams, tables and stores."""
+"""HTML of applications, streams, tables and stores in notebooks."""
 
 from __future__ import annotations
 
