@@ -16,6 +16,8 @@ from tests.cli.conftest import MILLSTREAM, SHOP, Run, environment, run_in
 from millstream.log import open_log
 from millstream.runtime.start.instance_lock import lock_application
 
+pytestmark = pytest.mark.slow  # each test starts a process
+
 GOOD = [
     ("topics list", "counts"),
     ("topics describe orders", "PARTITION"),

@@ -37,6 +37,7 @@ def run(command: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 @examples
 def test_the_commands_of_a_page_print_the_shown_output(
     example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

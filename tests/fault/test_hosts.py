@@ -29,7 +29,10 @@ from millstream.runtime.host.client import connect, run_directory
 from millstream.runtime.host.process_identity import owner_record, process_identity
 from millstream.runtime.tasks.warm import WarmTasks, _Warm
 
-pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),
+]
 
 PER_KEY = 24
 RECORDS = 150
@@ -93,7 +96,6 @@ def test_a_host_does_not_load_pandas(directory: Path) -> None:
     assert "pandas" not in loaded
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("point", HOST)
 def test_a_host_that_ends_in_a_batch_is_replaced(point: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLSTREAM_FAILPOINT", f"{point}:6")
@@ -117,7 +119,6 @@ def test_an_abandoned_attempt_has_no_effect(directory: Path) -> None:
     check(directory)
 
 
-@pytest.mark.slow
 def test_lost_and_repeated_attempts_and_a_crash_together(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLSTREAM_FAILPOINT", "host.batch.after-run:7")
     with HostedRun(smoke.build(directory), records=RECORDS, seed=3, lost=0.3, repeated=0.3) as run:

@@ -148,6 +148,7 @@ def look(directory: Path, expected: Any) -> str:
     return "noticed" if noticed else "harmless"
 
 
+@pytest.mark.slow
 def test_flipped_bits(original: tuple[Path, Any], tmp_path: Path) -> None:
     path, expected = original
     content = (path / "log.db").read_bytes()

@@ -121,6 +121,7 @@ def test_commits_of_a_child_survive_the_close_by_its_parent(directory: Path) -> 
         assert rows(again, "t") == [(0, "parent", "1"), (1, "child", "2")]
 
 
+@pytest.mark.slow
 def test_a_fork_while_threads_use_the_log_works(log: Log) -> None:
     log.create_topic("t")
     stop = threading.Event()
