@@ -8,7 +8,7 @@ import pytest
 
 from millstream.engine import Task
 from millstream.state.paged import MANIFEST_KEY, PagedState
-from millstream.testing import runner
+from millstream.testing import tasks
 from tests.conformance import vectors
 from tests.conformance.interpreter import run_vector
 
@@ -41,5 +41,5 @@ class PagedTasks:
 def test_restart_from_pages_after_every_step_changes_no_result(
     vector: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "Task", PagedTasks())
+    monkeypatch.setattr(tasks, "Task", PagedTasks())
     vectors.check(vector, run_vector(vectors.question(vector), restart=True))

@@ -35,7 +35,7 @@ from millstream.log import ProducerRecord
 from millstream.log.embedded import open_log
 from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.queries import stores_of
-from millstream.testing import runner as runner_module
+from millstream.testing import tasks as driver_tasks
 
 DURATIONS = (1, 10, 1_000, 2**62, END_OF_TIME)
 NEAR = (0, 1, 2, 10, 11, 1_000, 1_001)
@@ -282,7 +282,7 @@ def by_runtime(topology: Topology, size: int, grace: int, records: list[Any]) ->
 @example(records=[("a", "l", 0), ("a", "r", END_OF_TIME - 1), ("a", "x", END_OF_TIME)], size=10, grace=0)
 def test_paged_stores_and_restarts_do_not_change_the_results(name: str, records: Any, size: int, grace: int) -> None:
     expected = by_driver(make_app(TOPOLOGIES[name], size, grace), records)
-    with mock.patch.object(runner_module, "Task", PagedTasks()):
+    with mock.patch.object(driver_tasks, "Task", PagedTasks()):
         assert by_driver(make_app(TOPOLOGIES[name], size, grace), records, restart=True) == expected
     assert expected[1].total() + sum(map(len, expected[0].values())) > 0 or not records or name in _SILENT
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
@@ -131,8 +134,9 @@ class _RecordWriter:
         self._started = time.monotonic()
 
     def write(self, records: Sequence[ProducerRecord]) -> None:
-        self.log.produce(self.topic, records, partition=self.partition)
-        self.count += len(records)
+        with _deferred_interrupt():  # else the commit could be counted as interrupted
+            self.log.produce(self.topic, records, partition=self.partition)
+            self.count += len(records)
 
     def report(self, *, ended: bool) -> None:
         seconds = time.monotonic() - self._started
@@ -144,6 +148,31 @@ class _RecordWriter:
             )
         elif self.count:
             print_note(f"written to {self.topic} before the error: {self.count}")
+
+
+@contextlib.contextmanager
+def _deferred_interrupt() -> Iterator[None]:
+    """Raises the `KeyboardInterrupt` of a first Ctrl-C after the block. A second Ctrl-C interrupts the block."""
+    usual = signal.getsignal(signal.SIGINT)
+    if not callable(usual):
+        yield
+        return
+    interrupt = usual
+    pending = False
+
+    def defer(number: int, frame: FrameType | None) -> None:
+        nonlocal pending
+        if pending:
+            interrupt(number, frame)
+        pending = True
+
+    signal.signal(signal.SIGINT, defer)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    if pending:
+        raise KeyboardInterrupt
 
 
 def _opened(file: str | None) -> int:

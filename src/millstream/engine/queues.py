@@ -52,7 +52,6 @@ class Queue:
     Attributes:
         process: Processes a record.
         find: Returns the serialized record of an offset, for a host that gives columns to `Task.take`.
-        end: The offset after the highest one that was added or taken; None before the first record.
     """
 
     __slots__ = (
@@ -61,7 +60,6 @@ class Queue:
         "_plain_time",
         "_read_key",
         "_read_value",
-        "end",
         "entries",
         "find",
         "node",
@@ -84,7 +82,6 @@ class Queue:
         self.process = process if trace is None else trace.trace_processing(self, context, process)
         self.entries: deque[Entry] = deque()
         self.find: Callable[[int], InputRecord] | None = None
-        self.end: int | None = None
         self.node = node
         self._context = context
         self._read_key = node.key.deserialize
@@ -100,7 +97,6 @@ class Queue:
     def add(self, records: Iterable[InputRecord]) -> None:
         """Deserializes records and appends them; records that cannot be read go to the error handler."""
         trace = self._context.call_trace
-        record: InputRecord | None = None
         for record in records if trace is None else trace.trace_reading(self, records):
             try:
                 _check_readable(record)
@@ -109,8 +105,6 @@ class Queue:
                 self._context.read_failure(self.node.name, self.topic, self.partition, record, error)
                 continue
             self._append(record, key, value)
-        if record is not None:
-            self.end = record.offset + 1
 
     def read(self, columns: Columns) -> tuple[Iterable[Entry], dict[int, Process]]:
         """Deserializes columns of records.

@@ -32,7 +32,8 @@ class Task:
     The host of a task reads and writes the log, and sets the clock; the task has none of its own. There are two ways
     to process records. Either the host queues records with `add`, and `run` or `step` take them in the order of
     timestamps; or the host decides the order, and gives columns of records to `take`. The outputs are in
-    `take_outputs`. The state of a task is `changes` (of its stores), `cells`, and `positions` (of its inputs).
+    `take_outputs`. The state of a task is `changes` (of its stores) and `cells`. The host keeps the offsets of its
+    inputs.
 
     The topology usually has one sub-topology. A task of a whole topology, as the test driver creates it, runs the
     partitions of the same number of all sub-topologies; the host routes the records of repartition topics.
@@ -129,10 +130,8 @@ class Task:
         queue = self._queues[topic]
         was_empty = not queue.entries
         queue.entries.extend(entries)
-        if queue.entries:
-            queue.end = queue.entries[-1][4] + 1
-            if was_empty:
-                self._heap.offer(queue.entries[0][0], queue)
+        if was_empty and queue.entries:
+            self._heap.offer(queue.entries[0][0], queue)
 
     # ----- work ------------------------------------------------------------------------------------------------
 
@@ -212,9 +211,6 @@ class Task:
             order: For each record to process, the index of its input. None: one input after the other.
         """
         self._guard(self._take, inputs, order)
-        for queue, columns in inputs:
-            if columns.offsets:
-                queue.end = max(queue.end or 0, columns.offsets[-1] + 1)  # a queue may be in several inputs
 
     def _take(self, inputs: list[tuple[Queue, Columns]], order: Sequence[int] | None) -> None:
         if self._take_chunk(inputs, order):
@@ -310,18 +306,6 @@ class Task:
     def stream_time(self) -> int:
         """The greatest timestamp that the task has taken; -1 before the first record."""
         return self.context.stream_time
-
-    def positions(self) -> dict[tuple[str, int], int]:
-        """Returns the offset after the highest one taken, by topic and partition, of each input that has had records.
-
-        Topics of global tables are not included: the host reads all partitions of them for every task.
-        """
-        queues = {**{(queue.topic, queue.partition): queue for queue in self._queues.values()}, **self._inputs}
-        return {
-            source: queue.entries[0][4] if queue.entries else queue.end
-            for source, queue in queues.items()
-            if queue.end is not None
-        }
 
     def cells(self) -> dict[str, Any]:
         """Returns the small values that operators keep, the stream time included: the state besides the stores."""

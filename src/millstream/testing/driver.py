@@ -23,8 +23,8 @@ from millstream.serde import BYTES, Serde, serde_for
 from millstream.stages import Topology, cut
 from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.state.stores import ReadOnlyKeyValueStore
-from millstream.testing.runner import TaskRunner
 from millstream.testing.stores import read_store
+from millstream.testing.tasks import DriverTasks
 from millstream.testing.topics import TestInput, TestOutput
 
 K = TypeVar("K")
@@ -78,7 +78,7 @@ class TestDriver:
         self._batches = _checked_batches(batches)
         self._random = random.Random(seed)  # noqa: S311  (it chooses batch sizes, no secrets)
         self.topology: Topology = cut(optimize(app.plan(), self._config["topology.optimization"]))
-        self._runner = TaskRunner(self.topology, self._config, partitions, wall_clock)
+        self._runner = DriverTasks(self.topology, self._config, partitions, wall_clock)
         self._waiting: list[tuple[str, int, InputRecord]] = []
 
     def __enter__(self) -> Self:

@@ -17,7 +17,7 @@ from millstream.stages import Topology
 from millstream.state.spec import ChangelogRecord
 
 
-class TaskRunner:
+class DriverTasks:
     """The tasks of an application, one per partition, with their input queues, output topics and changelogs.
 
     Args:
