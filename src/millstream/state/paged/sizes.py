@@ -37,9 +37,9 @@ class RowCounter:
 
     def sizes(self, stores: Mapping[str, AnyStore], pagers: Mapping[str, Pager]) -> dict[str, StoreSize]:
         """Returns the size of each store."""
-        begin = time.perf_counter()
-        if begin >= self._next_count:
+        if time.perf_counter() >= self._next_count:
+            begin = time.thread_time()  # processor time: other processes do not make a count slow
             self._rows = {name: len(store) for name, store in stores.items()}
-            end = time.perf_counter()
-            self._next_count = end + (_PAUSE * (end - begin) if end - begin > _SLOW else 0)
+            seconds = time.thread_time() - begin
+            self._next_count = time.perf_counter() + (_PAUSE * seconds if seconds > _SLOW else 0)
         return {name: StoreSize(self._rows.get(name, 0), pagers[name].memory, pagers[name].stored) for name in stores}
