@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -84,7 +86,8 @@ def launch_java(options: Mapping[str, str], errors: Path, scratch: Path) -> None
         try:
             # A killed start would leave a directory among the temporary files of the system.
             java_gateway.tempfile = _TemporaryIn(scratch)  # type: ignore[assignment, attr-defined]
-            gateway = java_gateway.launch_gateway(conf, {"stderr": file})  # type: ignore[no-untyped-call]
+            with _sigint_blocked():
+                gateway = java_gateway.launch_gateway(conf, {"stderr": file})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             lines = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             said = lines[-1] if lines else "it did not say why"
@@ -92,6 +95,16 @@ def launch_java(options: Mapping[str, str], errors: Path, scratch: Path) -> None
         finally:
             java_gateway.tempfile = tempfile  # type: ignore[attr-defined]
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextlib.contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """Blocks SIGINT in this thread. PySpark has the forked child ignore SIGINT, and Ctrl-C could come before that."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _TemporaryIn(NamedTuple):
