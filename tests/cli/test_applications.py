@@ -148,7 +148,7 @@ def test_a_topology_is_compared_with_the_one_that_ran(shop_data: Path, shop: Run
     assert text.startswith("Compatible, but the contents of these stores are lost: minutes.\n")
     code, text = compared('from millstream import App\napp = App("shop")\napp.stream("orders").to("copies")\n')
     assert code == 3
-    assert "checkpoint: incompatible\n    - operators needed state so far, and none does any more" in text
+    assert "checkpoint: incompatible\n    - the topology was stateful so far, and no operator needs state" in text
     code, text = compared(SHOP.replace('App("shop")', 'App("another")'))
     assert (code, text) == (0, "Application another has not run yet: there is no state to compare with.\n")
 
@@ -168,8 +168,8 @@ def test_an_incompatible_topology_is_not_run(tmp_path: Path, process: Run) -> No
     (tmp_path / "shop.py").write_text(SHOP.replace("key=int, value=str", "key=str, value=str"))
     result = process("run", "shop.py")
     assert result.code == 3
-    assert result.err.startswith("error: application 'shop' cannot go on with the state that it has.\n")
-    assert result.err.endswith("hint: nothing was changed; run the former topology to go on\n")
+    assert result.err.startswith("error: application 'shop' cannot use its existing state.\n")
+    assert result.err.endswith("hint: nothing was changed; run the former topology to continue\n")
 
 
 @pytest.fixture

@@ -291,9 +291,9 @@ def test_unread_records_of_a_removed_repartition_topic_are_refused(log: Log) -> 
         InProcessRun(regrouped(behind=False))
     text = " ".join(str(caught.value).split())
     assert "second (of second-repartition): incompatible" in text
-    assert "the topic shop-second-repartition has 20 records that were not read, and is read no more" in text
+    assert "the topic shop-second-repartition has 20 unread records, and the new topology does not read it" in text
     assert "start the former topology once more, with run(until_caught_up=True), and then this one" in text
-    with pytest.raises(IncompatibleTopologyError, match="has 20 records that were not read"):
+    with pytest.raises(IncompatibleTopologyError, match="has 20 unread records"):
         migrate(regrouped(behind=False))
     assert everything(log) == before
 
@@ -357,7 +357,7 @@ def test_an_application_that_needs_state_for_the_first_time_is_refused_until_it_
     with pytest.raises(IncompatibleTopologyError) as caught:
         InProcessRun(counting())
     text = " ".join(str(caught.value).split())
-    assert "no operator needed state so far, and in-count (" in text
+    assert "the topology was stateless so far, and in-count (" in text
     assert "test_changes.py:" in text
     for remedy in ("millstream migrate", "millstream reset", "a new application id"):
         assert remedy in text
@@ -375,7 +375,7 @@ def test_an_application_that_needs_no_state_any_more_is_refused_until_it_is_migr
     produce(log, "in", ("a", "one"))
     run(counting())
     before = everything(log)
-    with pytest.raises(IncompatibleTopologyError, match="operators needed state so far, and none does any more"):
+    with pytest.raises(IncompatibleTopologyError, match="was stateful so far, and no operator needs state any more"):
         InProcessRun(copying())
     assert everything(log) == before
     assert "gave up store counts, which the topology has no more" in migrate(copying())
@@ -529,7 +529,7 @@ def test_a_migration_replaces_a_lost_checkpoint(log: Log) -> None:
         shutil.rmtree(local.checkpoint.directory)
     with pytest.raises(SetupError, match="the checkpoint of application 'shop' is gone") as caught:
         InProcessRun(counting())
-    assert str(caught.value.hint).startswith("bring it back; or make a new one, with named stores rebuilt ")
+    assert str(caught.value.hint).startswith("restore it; or make a new one, with named stores rebuilt ")
     assert "millstream migrate; or begin again from the input: millstream reset; or " in str(caught.value.hint)
     migrate(counting())
     produce(log, "in", ("a", "three"))
@@ -553,7 +553,7 @@ def test_a_lost_checkpoint_with_waiting_records_needs_a_reset(log: Log) -> None:
         shutil.rmtree(local.checkpoint.directory)
     with pytest.raises(SetupError, match="is gone") as caught:
         InProcessRun(app)
-    assert str(caught.value.hint).startswith("bring it back; or begin again from the input: millstream reset")
-    with pytest.raises(SetupError, match="records that were read wait for others") as caught:
+    assert str(caught.value.hint).startswith("restore it; or begin again from the input: millstream reset")
+    with pytest.raises(SetupError, match="records that wait for other inputs") as caught:
         migrate(app)
     assert "if the checkpoint is lost, begin again from the input: millstream reset" in str(caught.value.hint)

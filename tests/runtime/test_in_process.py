@@ -161,7 +161,7 @@ def test_an_incompatible_topology_is_refused_before_anything_is_changed(tmp_path
 def test_another_number_of_tasks_is_refused(tmp_path: Path) -> None:
     fill(open_log(tmp_path))
     InProcessRun(topology(tmp_path)).close()
-    with pytest.raises(IncompatibleTopologyError, match=r"has 2 tasks, and num\.tasks now says 4"):
+    with pytest.raises(IncompatibleTopologyError, match=r"has 2 tasks, and num\.tasks is now 4"):
         InProcessRun(topology(tmp_path, num_tasks=4))
 
 
@@ -263,7 +263,7 @@ def test_migrate_is_refused_while_records_wait(tmp_path: Path) -> None:
     fill(open_log(tmp_path))
     with InProcessRun(topology(tmp_path), records=50) as run:
         run.batch()
-    with pytest.raises(SetupError, match="was stopped in the middle"):
+    with pytest.raises(SetupError, match="was stopped while its tasks held"):
         migrate(topology(tmp_path))
 
 
@@ -690,14 +690,14 @@ def test_migrate_is_refused_if_a_used_checkpoint_location_is_on_another_machine(
     log, known = moved(tmp_path, "s3a://bucket/shop")
     config = {"checkpoint.location": "s3a://bucket/shop"}
     for dry_run in (True, False):
-        with pytest.raises(SetupError, match="cannot be made beside s3a://bucket/shop") as raised:
+        with pytest.raises(SetupError, match="cannot be created beside s3a://bucket/shop") as raised:
             migrate(topology(tmp_path, **config), dry_run=dry_run)
         assert "set checkpoint.location to another directory" in (raised.value.hint or "")
     assert log.applications.state(Scope("shop")) == known
     other = {"checkpoint.location": "s3a://bucket/another"}
     assert "the next start begins a new checkpoint s3a://bucket/another" in migrate(topology(tmp_path, **other))
     assert read_state(log, "shop").checkpoint_location == "s3a://bucket/another"
-    with pytest.raises(SetupError, match="cannot be made beside s3a://bucket/shop"):
+    with pytest.raises(SetupError, match="cannot be created beside s3a://bucket/shop"):
         migrate(topology(tmp_path, **config))  # the first one is still there
     with pytest.raises(SetupError, match="cannot be deleted from here: s3a://bucket/shop"):
         reset("shop", state_dir=str(tmp_path))
@@ -723,7 +723,7 @@ def test_at_most_once_is_refused_with_a_checkpoint_on_another_machine(tmp_path: 
     config = {"checkpoint.location": "s3a://bucket/shop", "processing.guarantee": "at_most_once"}
     with pytest.raises(SetupError, match="cannot be at_most_once with its checkpoint in s3a://bucket/shop") as raised:
         topology(tmp_path, **config).start()
-    assert "which batch was begun is looked up there" in (raised.value.hint or "")
+    assert "the start must read there which batch was begun" in (raised.value.hint or "")
     assert log.applications.state(Scope("shop")) == {}
     assert {topic.name for topic in log.topics()} == {"orders", "customers", "clicks"}
 

@@ -214,8 +214,8 @@ def migrate(app: ApplicationDefinition, *, keep: Collection[str] = (), dry_run: 
             )
         if state.waiting:
             raise SetupError(
-                f"application {application!r} was stopped in the middle: {state.waiting} records that were read "
-                "wait for others",
+                f"application {application!r} was stopped while its tasks held {state.waiting} records that wait "
+                "for other inputs",
                 hint="run the former topology until it has caught up: app.run(until_caught_up=True); or, if the "
                 f"checkpoint is lost, {BEGIN_AGAIN}",
             )
@@ -292,7 +292,7 @@ def _rebuilt(program: Program, log: Log, state: ApplicationState, checkpoint: st
     whole = complete_changelogs(kept, state)
     for name in (name for name in restores.values() if name not in whole):
         raise SetupError(
-            f"store {name!r} cannot be rebuilt: its changelog lacks what was changed while it was switched off",
+            f"store {name!r} cannot be rebuilt: its changelog lacks the changes of the time when it was switched off",
             hint=f'nothing was changed; let it begin empty, under another name (store="{name}-v2"); or {BEGIN_AGAIN}',
         )
     empty = [name for name in (*kept, *comparison.names("incompatible")) if name not in restores.values()]

@@ -74,8 +74,8 @@ def new_checkpoint(state: ApplicationState, config: Config, directory: Path, num
         if base not in used:
             return base
         raise SetupError(
-            f"a new checkpoint cannot be made beside {base}: what is there cannot be looked at from here",
-            hint="nothing was changed; set checkpoint.location to another directory, which is empty or is not there, "
+            f"a new checkpoint cannot be created beside {base}: this machine cannot read that storage",
+            hint="nothing was changed; set checkpoint.location to another directory, which is empty or does not exist, "
             "and migrate again",
         )
     free, count = base if base not in used else f"{base}-{number}", 1

@@ -36,12 +36,12 @@ def check_identity(
     if expected is not None and own is not None and own != expected:
         raise SetupError(
             f"the checkpoint of application {application!r} belongs to another log",
-            hint=f"use the data directory in which both were made; or {BEGIN_AGAIN}",
+            hint=f"use the data directory in which both were created; or {BEGIN_AGAIN}",
         )
     if expected is None and local is not None and (local / "metadata").exists():
         raise SetupError(
-            f"there is a checkpoint of an application {application!r} that this log does not know: {checkpoint}",
-            hint="remove it, or use the data directory that it was made with",
+            f"the checkpoint of application {application!r} is not recorded in this log: {checkpoint}",
+            hint="delete it, or use the data directory in which it was created",
         )
     identity = expected or own or secrets.token_hex(8)
     if own is None:
@@ -57,23 +57,23 @@ def _check_batches(application: str, state: ApplicationState, published: Publish
     if state.checkpoint_identity is not None and committed > last:
         raise SetupError(
             f"the checkpoint of application {application!r} is ahead of its log: it has batch {committed}, and "
-            f"the last one that was published is {last if published is not None else 'none'}: the log was brought "
-            "back from a copy",
-            hint=f"bring back the checkpoint of the same moment; or remove it, and {_without_checkpoint(state)}",
+            f"the last published one is {last if published is not None else 'none'}: the log was restored from "
+            "a backup",
+            hint=f"restore the checkpoint from the same backup; or delete it, and {_without_checkpoint(state)}",
         )
     if published is None or published.batch < base:
         return
     if not (local / "metadata").exists():
         raise SetupError(
             f"the checkpoint of application {application!r} is gone: {local}",
-            hint=f"bring it back; or {_without_checkpoint(state)}",
+            hint=f"restore it; or {_without_checkpoint(state)}",
         )
     begun = last_batch(local / "offsets") + base
     if published.batch > begun:
         raise SetupError(
             f"the checkpoint of application {application!r} is older than its results: it ends with batch "
             f"{begun}, and batch {published.batch} was published",
-            hint=f"bring the last one back; or {_without_checkpoint(state)}",
+            hint=f"restore the latest one; or {_without_checkpoint(state)}",
         )
 
 

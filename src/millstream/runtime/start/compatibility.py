@@ -112,8 +112,8 @@ def _with_unread(
         if reader is None or not unread:
             yield change
             continue
-        reasons = (*change.reasons, f"the topic {name} has {unread} records that were not read, and is read no more")
-        yield Change(change.name, "incompatible", reader, reasons, remedy=_READ_ON + BEGIN_AGAIN)
+        reason = f"the topic {name} has {unread} unread records, and the new topology does not read it"
+        yield Change(change.name, "incompatible", reader, (*change.reasons, reason), remedy=_READ_ON + BEGIN_AGAIN)
 
 
 def _reader_of(topic: str, old: PlainPlan, new: PlainPlan) -> str | None:
@@ -143,8 +143,8 @@ def _other_shape(topology: Topology, had: bool | None, remedy: str) -> Iterator[
     """Spark's query has a stateful operator only if there are tasks, and its checkpoint fits one of both shapes."""
     node = needs_tasks(topology)
     if had is False and node is not None:
-        reason = f"no operator needed state so far, and {node.name} ({node.at}) needs it"
+        reason = f"the topology was stateless so far, and {node.name} ({node.at}) needs state"
         yield Change("checkpoint", "incompatible", node.name, (reason,), remedy=remedy)
     if had is True and node is None:
-        reason = "operators needed state so far, and none does any more"
+        reason = "the topology was stateful so far, and no operator needs state any more"
         yield Change("checkpoint", "incompatible", "", (reason,), remedy=remedy)

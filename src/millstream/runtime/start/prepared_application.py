@@ -128,8 +128,8 @@ class PreparedApplication:
         if config["processing.guarantee"] == "at_most_once" and local_path(self.checkpoint) is None:
             raise SetupError(
                 f"application {self.id!r} cannot be at_most_once with its checkpoint in {self.checkpoint}",
-                hint="which batch was begun is looked up there, and only directories of this machine can be looked "
-                "into: choose one as checkpoint.location (if it has run: and migrate), or another guarantee",
+                hint="the start must read there which batch was begun, and can read local directories only: choose "
+                "one as checkpoint.location (and migrate, if the application has run), or another guarantee",
             )
         self.base = state.first_batch
         counts = input_counts(topology, self.log)
@@ -176,8 +176,8 @@ class PreparedApplication:
             return configured or min(max(counts.values(), default=1), MOST_TASKS)
         if configured is not None and configured != state.tasks:
             raise IncompatibleTopologyError(
-                f"application {self.id!r} has {state.tasks} tasks, and num.tasks now says {configured}",
-                hint=f"that is decided at the first start: leave num.tasks out; or {BEGIN_AGAIN}",
+                f"application {self.id!r} has {state.tasks} tasks, and num.tasks is now {configured}",
+                hint=f"the number is fixed at the first start: remove num.tasks; or {BEGIN_AGAIN}",
             )
         return state.tasks
 
@@ -197,16 +197,16 @@ class PreparedApplication:
         exact = config["processing.guarantee"] == "exactly_once"
         if exact and self._is_run_again() and ran is not None and not same_plan(ran, plain(self.program.topology)):
             raise IncompatibleTopologyError(
-                f"application {self.id!r} was ended right after it had published a batch, which is run once more at "
-                "the next start and must give the same; and its topology has changed since",
+                f"application {self.id!r} was killed right after it published a batch. The next start replays that "
+                "batch, which must give the same results, and the topology has changed since",
                 hint="nothing was changed; start the former topology once more, with run(until_caught_up=True), and "
                 f"then this one; or {BEGIN_AGAIN}",
             )
         comparison = compare_with_last(self.program.topology, state, self.log, self.checkpoint)
         if not comparison.compatible:
             raise IncompatibleTopologyError(
-                f"application {self.id!r} cannot go on with the state that it has.\n{comparison}",
-                hint="nothing was changed; run the former topology to go on",
+                f"application {self.id!r} cannot use its existing state.\n{comparison}",
+                hint="nothing was changed; run the former topology to continue",
             )
         if comparison.changed_functions is not None:
             _tell(comparison.changed_functions)

@@ -129,7 +129,7 @@ class StartPositions:
                 raise SetupError(
                     f"group {self._application!r} has no committed offset in partition {partition} of topic {topic!r}, "
                     "and auto.offset.reset is none",
-                    hint="commit one, or say where to begin: earliest, latest or by_duration:…",
+                    hint="commit one, or set where to begin: earliest, latest or by_duration:…",
                 )
             return end if policies[topic] == "latest" else by_time.get((topic, partition), start)
 
