@@ -663,7 +663,7 @@ def test_an_application_that_needs_state_for_the_first_time_continues_after_a_mi
     log.produce("in", [ProducerRecord(b"k", b"1")])
     app(counted=False).run(until_caught_up=True)
     log.produce("in", [ProducerRecord(b"k", b"2")])
-    with pytest.raises(IncompatibleTopologyError, match=r"and in-count .* needs it"):
+    with pytest.raises(IncompatibleTopologyError, match=r"and in-count .* needs state"):
         app(counted=True).run(until_caught_up=True)
     migrate(app(counted=True))
     log.add_partitions("in", 2)
