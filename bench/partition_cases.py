@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.inputs import preload, uniform
 from bench.measuring import Figure, processor_seconds
-from bench.running import Bench, Watch, check_count
+from bench.running import Bench, Watch, check_count, published_batches
 
 from millstream import App
 from millstream.log import Append, Log
@@ -81,6 +81,6 @@ def _backlog(bench: Bench, count: int) -> tuple[float, dict[str, float]]:
             handle.wait()
             elapsed = time.perf_counter() - started
             used = processor_seconds() - used
-            batches = handle._metrics.batches
+            batches = published_batches(log)
         check_count(log, "out", _RECORDS)
     return elapsed, {"processor time, s": used, "batches": batches}

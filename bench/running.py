@@ -127,23 +127,25 @@ class Watch:
     def until(self, records: int) -> Progress:
         """Waits until a number of records has been read; takes one sample per batch."""
         progress = Progress()
-        seen = self._handle._metrics.batches
+        seen = published_batches(self._log)
         last = time.perf_counter()
         deadline = last + _TIMEOUT
         if self._done() - self._first >= records:  # there may be no further batch
             return progress
         while True:
-            if self._handle._metrics.batches == seen:
+            if published_batches(self._log) == seen:
                 if time.perf_counter() > deadline or self._handle.state.is_over:
                     self._handle.wait(0.0)
                     raise SystemExit("the application makes no progress")
                 time.sleep(_POLL)
                 continue
-            seen = self._handle._metrics.batches
+            seen = published_batches(self._log)
             done = self._done() - self._first
             progress.add(done)
             now = time.perf_counter()
-            figures = self._handle.metrics()["phases"]
+            while (figures := self._handle.metrics())["last_batch"] < seen - 1:  # it is published, and not counted yet
+                time.sleep(_POLL)
+            figures = figures["phases"]
             rest = now - last - figures["spark"] - figures["commit"]
             progress.phases.append({**_milliseconds(figures), "between": max(0.0, rest * 1000)})
             last = now
@@ -154,6 +156,12 @@ class Watch:
         published = self._log.applications.published(Scope(APPLICATION))
         offsets = {} if published is None else published.offsets
         return sum(offset for (topic, _partition), offset in offsets.items() if topic in self._topics)
+
+
+def published_batches(log: Log) -> int:
+    """Returns the number of batches that the application has published."""
+    published = log.applications.published(Scope(APPLICATION))
+    return 0 if published is None else published.batch + 1
 
 
 def _milliseconds(figures: dict[str, float]) -> dict[str, float]:
