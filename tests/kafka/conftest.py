@@ -37,7 +37,9 @@ def running(broker: Broker) -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A running broker. Without its jars, tests are skipped, except on CI."""
-    with running(Broker(tmp_path_factory.mktemp("broker"))) as broker:
+    # The cleaner of the broker runs every five minutes, and must not delete old records in the middle of a test.
+    properties = {"log.retention.check.interval.ms": "86400000"}
+    with running(Broker(tmp_path_factory.mktemp("broker"), properties=properties)) as broker:
         yield broker
 
 
