@@ -31,7 +31,6 @@ from millstream.log.blocks import Block, decode_headers, encode
 from millstream.log.opening import log_location
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.in_process.batches import InProcessRun
-from millstream.runtime.queries import stores_of
 from millstream.serde import Serde, serde_for
 from millstream.views.database import ViewDatabase
 from millstream.views.reader import open_view
@@ -334,7 +333,7 @@ class _LocalHost:
         application = self._run.application
         self._id = app.id
         self._views = ViewDatabase(log_location(app.config).views)
-        self._specs = {spec.name: spec for spec in stores_of(application.program.topology)}
+        self._specs = {spec.name: spec for spec in application.program.topology.stores}
         self._topics = application.subscription.topics
         self._random = None if seed is None else random.Random(seed)
         self.dropped: Counter[tuple[str, str]] = Counter()

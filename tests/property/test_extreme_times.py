@@ -34,7 +34,6 @@ from millstream.errors import StateError
 from millstream.log import ProducerRecord
 from millstream.log.embedded import open_log
 from millstream.runtime.in_process.batches import InProcessRun
-from millstream.runtime.queries import stores_of
 from millstream.testing import tasks as driver_tasks
 
 DURATIONS = (1, 10, 1_000, 2**62, END_OF_TIME)
@@ -224,7 +223,7 @@ STORES = ("counts", "more", "both", "groups", "rows", "window", "session", "left
 
 
 def stores_in(app: App) -> set[str]:
-    return {spec.name for spec in stores_of(app.topology()) if spec.named}
+    return {spec.name for spec in app.topology().stores if spec.named}
 
 
 def rows_of(store: Any) -> list[Any]:

@@ -28,7 +28,6 @@ from millstream.log import Log, ProducerRecord, Scope, open_log
 from millstream.runtime.admin import migrate, reset
 from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.publish.committer import Committer
-from millstream.runtime.queries import stores_of
 from millstream.runtime.start.application_state import ApplicationState, read_state
 
 
@@ -298,7 +297,7 @@ def test_views_and_changelogs_can_be_switched_off_for_each_store(tmp_path: Path)
     with InProcessRun(app) as run:
         run.run()
         program = run.application.program
-        views = {spec.name for spec in stores_of(program.topology) if program.has_view(spec)}
+        views = {spec.name for spec in program.topology.stores if program.has_view(spec)}
     assert views == {"both", "no-changelog"}
     changelogs = {topic.name for topic in log.topics() if "changelog" in topic.name}
     assert changelogs == {"switched-both-changelog", "switched-no-view-changelog"}

@@ -12,11 +12,6 @@ from millstream.state.spec import StoreSpec
 from millstream.views.reader import open_view
 
 
-def stores_of(topology: Topology) -> list[StoreSpec]:
-    """The stores that a topology keeps."""
-    return list(topology.stores)
-
-
 def has_view(spec: StoreSpec, config: Config) -> bool:
     """Whether a store can be queried."""
     return spec.named and spec.viewed and spec.kind != "buffer" and bool(config["store.views"])
@@ -32,7 +27,7 @@ def no_batch_yet(application: str, store: str) -> UnknownStoreError:
 
 def queryable(topology: Topology, config: Config) -> list[str]:
     """The names of the stores of a topology that can be queried."""
-    return [spec.name for spec in stores_of(topology) if has_view(spec, config)]
+    return [spec.name for spec in topology.stores if has_view(spec, config)]
 
 
 def open_store(topology: Topology, config: Config, name: str, *, timestamped: bool) -> Any:
@@ -41,7 +36,7 @@ def open_store(topology: Topology, config: Config, name: str, *, timestamped: bo
     Raises:
         UnknownStoreError: The topology has no such store, it cannot be queried, or no batch has written to it yet.
     """
-    specs = {spec.name: spec for spec in stores_of(topology)}
+    specs = {spec.name: spec for spec in topology.stores}
     viewed = queryable(topology, config)
     if name in viewed:
         place = log_location(config)

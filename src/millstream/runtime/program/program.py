@@ -14,7 +14,7 @@ from millstream.errors import MillstreamError, RunError
 from millstream.log.opening import LogLocation
 from millstream.plan.sources import ToTable
 from millstream.runtime.program.modules import modules_beside_script, sources_installed
-from millstream.runtime.queries import has_view, stores_of
+from millstream.runtime.queries import has_view
 from millstream.runtime.tasks.user_output import Logging, logging_here
 from millstream.stages import Topology
 from millstream.stages.placement import Placement, place
@@ -67,7 +67,7 @@ class Program:
     @property
     def logged(self) -> list[str]:
         """The stores that have a changelog."""
-        return [spec.name for spec in stores_of(self.topology) if self.changelog_of(spec) is not None]
+        return [spec.name for spec in self.topology.stores if self.changelog_of(spec) is not None]
 
     def has_view(self, spec: StoreSpec) -> bool:
         """Whether a store can be queried."""

@@ -19,7 +19,6 @@ from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.messages import Failure, OutputBlock, StoreChange, TaskResult, unpack
 from millstream.runtime.program.program import Program
 from millstream.runtime.publish.output_blocks import UNKNOWN, blocks_of, merged
-from millstream.runtime.queries import stores_of
 from millstream.runtime.start.application_state import ApplicationState, read_state
 from millstream.runtime.start.compatibility import facts_of
 from millstream.state.spec import StoreSpec
@@ -53,7 +52,7 @@ class Committer:
         }
         topology = program.topology
         self._internal = {topology.topic_of(node) for node in topology.plan.of_type(Repartition)}
-        self._new_views = [spec for spec in stores_of(topology) if program.has_view(spec)]
+        self._new_views = [spec for spec in topology.stores if program.has_view(spec)]
         published = log.applications.published(self._scope)
         self._published = -1 if published is None else published.batch
         self._facts = facts_of(topology, program.complete_changelogs)

@@ -8,7 +8,6 @@ from millstream.log.api import Log, Topic
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.program.program import Program
-from millstream.runtime.queries import stores_of
 from millstream.stages import Topology
 
 _DAY_MS = 24 * 60 * 60 * 1000
@@ -46,7 +45,7 @@ def create_topics(program: Program, log: Log) -> None:
             _create_internal(program, log, topology.topic_of(node), node.partitions or program.tasks, config)
         elif isinstance(node, Sink) and isinstance(node.topic, str):
             _create(program, log, node.topic, program.tasks)
-    for spec in stores_of(topology):
+    for spec in topology.stores:
         topic = program.changelog_of(spec)
         if topic is not None:
             config = {"cleanup.policy": "compact"}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from millstream.log.api import Log, Records
 from millstream.runtime.program.program import Program
-from millstream.runtime.queries import stores_of
 from millstream.serde.key_layouts import split_session_key, split_store_window_key
 from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
 from millstream.views.changes import ViewChange, change_of
@@ -27,7 +26,7 @@ def rebuild_views(program: Program, log: Log, tell: Callable[[str], None], *, ag
         again: The last published batch will be run again.
     """
     application = program.topology.application_id
-    viewed = [spec for spec in stores_of(program.topology) if program.has_view(spec)]
+    viewed = [spec for spec in program.topology.stores if program.has_view(spec)]
     complete = [spec for spec in viewed if spec.name in program.complete_changelogs]
     changelogs = [(spec, topic) for spec in complete if (topic := program.changelog_of(spec)) is not None]
 
