@@ -132,15 +132,17 @@ def plan_diff(
     from millstream.runtime.start.checkpoint import checkpoint_of
     from millstream.runtime.start.compatibility import compare_with_last
     from millstream.runtime.start.instance_lock import directory_of
+    from millstream.stages.placement import place
 
     app = load(target, _configuration(context, config, data))
-    found = None
+    comparison = None
     with open_data(app.config["state.dir"], config=app.config) as log, user_lines():
         state = read_state(log, app.id)
         if state.started_plan is not None:
             checkpoint = checkpoint_of(state, app.config, directory_of(log_location(app.config), app.id))
-            found = compare_with_last(app.topology(), state, log, checkpoint)
-    if found is None:
+            topology = app.topology()
+            comparison = compare_with_last(topology, place(topology), state, log, checkpoint)
+    if comparison is None:
         if output == "json":
             print_json({"application": app.id, "compatible": True, "first_run": True, "stores": [], "operators": []})
         else:
@@ -149,18 +151,18 @@ def plan_diff(
     if output == "json":
         changes = {
             part: [
-                {"name": each.name, "status": each.status, "operator": each.operator}
-                | {name: list(texts) for name, texts in (("reasons", each.reasons), ("notes", each.notes)) if texts}
-                for each in getattr(found, part)
+                {"name": change.name, "status": change.status, "operator": change.operator}
+                | {name: list(texts) for name, texts in (("reasons", change.reasons), ("notes", change.notes)) if texts}
+                for change in getattr(comparison, part)
             ]
             for part in ("stores", "topics", "operators", "checkpoint")
         }
-        print_json({"application": app.id, "compatible": found.compatible, "first_run": False, **changes})
+        print_json({"application": app.id, "compatible": comparison.compatible, "first_run": False, **changes})
     else:
-        print_text(str(found))
-    if not found.compatible:
+        print_text(str(comparison))
+    if not comparison.compatible:
         raise typer.Exit(ExitCode.INCOMPATIBLE)
-    if found.names("lost"):
+    if comparison.names("lost"):
         raise typer.Exit(ExitCode.STATE_LOST)
 
 

@@ -22,7 +22,6 @@ from millstream.plan.sources import ToTable
 from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.definition import ApplicationDefinition
 from millstream.runtime.program.program import Program
-from millstream.runtime.queries import stores_of
 from millstream.runtime.start.application_state import ApplicationState, ResetPosition, read_state
 from millstream.runtime.start.checkpoint import all_checkpoints, checkpoint_of, local_path, new_checkpoint, recorded
 from millstream.runtime.start.compatibility import compare_with_last, complete_changelogs, facts_of, plain
@@ -248,7 +247,7 @@ def migrate(app: ApplicationDefinition, *, keep: Collection[str] = (), dry_run: 
                 restored_cells={task: cells.get(task, b"") for task in range(state.tasks)},
             )
             log.applications.set_state(Scope(application), facts.dump(), log.applications.acquire(Scope(application)))
-            forget_rows(program, log, [spec for spec in stores_of(topology) if spec.name in {*empty, *added}])
+            forget_rows(program, log, [spec for spec in topology.stores if spec.name in {*empty, *added}])
     return steps if dry_run else _as_done(steps)
 
 
@@ -270,7 +269,7 @@ class _Rebuilt(NamedTuple):
 
 def _rebuilt(program: Program, log: Log, state: ApplicationState, checkpoint: str, keep: Collection[str]) -> _Rebuilt:
     topology = program.topology
-    comparison = _keeping(compare_with_last(topology, state, log, checkpoint), keep)
+    comparison = _keeping(compare_with_last(topology, program.placement, state, log, checkpoint), keep)
     specs = {spec.name: spec for node in topology.plan.nodes for spec in node.stores}
     named = [change for change in comparison.stores if change.name in specs and specs[change.name].named]
     for change in (*named, *comparison.topics):

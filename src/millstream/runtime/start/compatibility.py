@@ -19,17 +19,20 @@ from millstream.plan.stateless import Repartition
 from millstream.runtime.start.application_state import ApplicationState
 from millstream.runtime.start.checkpoint import last_batch, local_path
 from millstream.stages import Topology
-from millstream.stages.placement import needs_tasks, place
+from millstream.stages.placement import Placement, needs_tasks
 
 _MIGRATE = "make a new checkpoint, with named stores rebuilt from their changelogs: millstream migrate; or "
 _READ_ON = "start the former topology once more, with run(until_caught_up=True), and then this one; or "
 
 
-def compare_with_last(topology: Topology, state: ApplicationState, log: Log, checkpoint: str) -> Comparison:
+def compare_with_last(
+    topology: Topology, placement: Placement, state: ApplicationState, log: Log, checkpoint: str
+) -> Comparison:
     """Compares a topology with the one that last ran.
 
     Args:
         topology: The topology to run.
+        placement: Where its sub-topologies will run.
         state: The recorded state of the application.
         log: The log.
         checkpoint: Path or URL of the checkpoint.
@@ -38,7 +41,7 @@ def compare_with_last(topology: Topology, state: ApplicationState, log: Log, che
     old = state.published_plan
     comparison = compare(topology.plan if old is None else old, topology.plan)
     if old is not None and published is not None:
-        topics = tuple(_with_unread(comparison.topics, topology, old, published, log))
+        topics = tuple(_with_unread(comparison.topics, topology, placement, old, published, log))
         comparison = replace(comparison, topics=topics)
     if not _has_begun(checkpoint, state, published):
         return comparison
@@ -93,15 +96,14 @@ def _has_begun(checkpoint: str, state: ApplicationState, published: Published | 
 
 
 def _with_unread(
-    topics: Iterable[Change], topology: Topology, old: PlainPlan, published: Published, log: Log
+    topics: Iterable[Change], topology: Topology, placement: Placement, old: PlainPlan, published: Published, log: Log
 ) -> Iterator[Change]:
     """Marks repartitions that are removed, or need no topic any more, and whose topic contains unread records.
 
     They are incompatible if a receiver of the records still exists: the repartition, an operator right below it, or the
     store of one. Otherwise the records are not needed.
     """
-    direct = place(topology).direct
-    read = {topology.topic_of(node) for node in topology.plan.of_type(Repartition) if node not in direct}
+    read = {topology.topic_of(node) for node in topology.plan.of_type(Repartition) if node not in placement.direct}
     unused = {topic.name for topic in log.topics()} - read
     new = to_dict(topology.plan)
     for change in topics:

@@ -18,7 +18,7 @@ from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.batches.subscription import Subscription
 from millstream.runtime.clock import SYSTEM_CLOCK, Clock
 from millstream.runtime.program.program import Program
-from millstream.runtime.queries import queryable, stores_of
+from millstream.runtime.queries import queryable
 from millstream.runtime.start.application_state import ApplicationState, read_state
 from millstream.runtime.start.checkpoint import checkpoint_of, last_batch, local_path, recorded
 from millstream.runtime.start.checkpoint_identity import check_identity
@@ -150,7 +150,7 @@ class PreparedApplication:
         self.program = replace(self.program, complete_changelogs=complete_changelogs(self.program.logged, state))
         if state.published_plan is not None:
             before = state.published_plan["stores"]
-            forget_rows(self.program, self.log, [spec for spec in stores_of(topology) if spec.name not in before])
+            forget_rows(self.program, self.log, [spec for spec in topology.stores if spec.name not in before])
         create_topics(self.program, self.log)
         reach(CREATED)
         rebuild_views(self.program, self.log, _tell, again=self._is_run_again())
@@ -202,7 +202,8 @@ class PreparedApplication:
                 hint="nothing was changed; start the former topology once more, with run(until_caught_up=True), and "
                 f"then this one; or {BEGIN_AGAIN}",
             )
-        comparison = compare_with_last(self.program.topology, state, self.log, self.checkpoint)
+        program = self.program
+        comparison = compare_with_last(program.topology, program.placement, state, self.log, self.checkpoint)
         if not comparison.compatible:
             raise IncompatibleTopologyError(
                 f"application {self.id!r} cannot use its existing state.\n{comparison}",
@@ -215,7 +216,7 @@ class PreparedApplication:
 
 def _restorable(topology: Topology, state: ApplicationState) -> dict[str, str]:
     """Of the stores that a migration has rebuilt, those that the topology still has, by changelog topic."""
-    names = {spec.name for spec in stores_of(topology)}
+    names = {spec.name for spec in topology.stores}
     return {topic: name for topic, name in (state.restores or {}).items() if name in names}
 
 
