@@ -262,6 +262,21 @@ def test_an_unknown_scope_has_nothing(log: KafkaLog) -> None:
         log.applications.publish(publication(1, 1, scope=FIRST))
 
 
+def test_the_last_batch_is_that_of_the_current_journal_after_a_reset_elsewhere(log: KafkaLog, other: KafkaLog) -> None:
+    old = log.applications.acquire(Scope("app"))
+    for batch in (1, 2, 3):
+        log.applications.publish(publication(old, batch))
+    last = log.applications.published(Scope("app"))
+    assert last is not None
+    assert last.batch == 3
+    other.applications.acquire(Scope("app"))
+    other.applications.delete("app")
+    assert log.applications.published(Scope("app")) is None
+    new = other.applications.acquire(Scope("app"))
+    other.applications.publish(publication(new, 1, offsets={("in", 1): 7}))
+    assert log.applications.published(Scope("app")) == (1, {"out": (1, b"v")}, {("in", 1): 7})
+
+
 def test_a_worker_publishes_no_views(log: KafkaLog) -> None:
     epoch = log.applications.acquire(FIRST)
     with pytest.raises(LogError, match="worker 'w1' of application 'app' cannot publish views"):

@@ -75,9 +75,8 @@ class KafkaApplications:
 
     def published(self, scope: Scope) -> Published | None:
         """Returns the last batch that was published in a scope, if any."""
-        instance = self._instances.get(scope)
-        if instance is not None and instance.last is not None:  # no other instance writes until this one is fenced
-            return instance.last
+        # A reset elsewhere deletes the journal, and fences the instance of this process only when it next writes.
+        self._readers.forget(journal.name_of(scope))  # prefetched records may be those of the deleted journal
         return journal.last_batch(self._clients, self._readers, scope)
 
     def state(self, scope: Scope) -> dict[str, bytes]:
