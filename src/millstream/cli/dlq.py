@@ -256,7 +256,7 @@ def _count(letters: Iterable[DeadLetter], output: Any) -> None:
     columns = ["Topic", "Exception", "Source", "Letters", "Pending", "Last"]
     ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
     print_rows(
-        columns, [[*(name or None for name in names), *_counts(found, output)] for names, found in ordered], output
+        columns, [[*(name or None for name in names), *_counts(group, output)] for names, group in ordered], output
     )
 
 

@@ -244,9 +244,9 @@ def _of_key(view: Any, spec: StoreSpec, key: Any, times: tuple[int, int], as_of:
     elif spec.kind == "session":
         yield from view.find_sessions(key, *times)
     else:
-        found = view.get(key, as_of) if spec.kind == "versioned" else view.get(key)
-        if found is not None:
-            yield key, found
+        value = view.get(key, as_of) if spec.kind == "versioned" else view.get(key)
+        if value is not None:
+            yield key, value
 
 
 def _range(view: Any, spec: StoreSpec, low: Any, high: Any, times: tuple[int, int]) -> Iterator[Any]:

@@ -75,7 +75,7 @@ class Block(NamedTuple):
     max_timestamp: int
 
 
-class Facts(NamedTuple):
+class BlockFacts(NamedTuple):
     """Facts about the records of a block, from its first bytes.
 
     Attributes:
@@ -219,11 +219,11 @@ def _largest(batch: pa.RecordBatch) -> int:
     return int(sizes.max())
 
 
-def facts(data: bytes) -> Facts:
+def facts(data: bytes) -> BlockFacts:
     """Returns the facts in the first bytes of a block. They are not verified: `decode` does that."""
     if len(data) < _START_SIZE:
         raise CorruptLogError(f"a block has at least {_START_SIZE} bytes, not {len(data)}")
-    return Facts(bool(data[1] & _NULL_KEY), _FACTS.unpack_from(data, _START.size)[1])
+    return BlockFacts(bool(data[1] & _NULL_KEY), _FACTS.unpack_from(data, _START.size)[1])
 
 
 def decode(data: bytes) -> pa.RecordBatch:

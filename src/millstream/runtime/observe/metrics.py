@@ -82,12 +82,12 @@ class Metrics:
                 for change in result.changes:
                     self._changed[change.store] += len(change.keys)
                 self._taken.update(result.taken)
-            tasks = [result for result in results if result.origin[0] == 1]
-            self.waiting = sum(result.waiting for result in tasks)
+            tasks = {result.number: result for result in results if result.number is not None}
+            self.waiting = sum(result.waiting for result in tasks.values())
             self.last_records = read
-            self._tasks.update({result.origin[2]: (_state(result), result.stores) for result in tasks})
+            self._tasks.update({number: (_state(result), result.stores) for number, result in tasks.items()})
             reading = _spread([result.figures.get("read", 0.0) for result in results], cores)
-            engine = _spread([result.figures.get("engine", 0.0) for result in tasks], cores)
+            engine = _spread([result.figures.get("engine", 0.0) for result in tasks.values()], cores)
             self._phases = {"spark": seconds, "read": reading, "engine": engine, "commit": commit}
             now = self._clock.monotonic()
             planned = max((r.figures["planned"] for r in results if "planned" in r.figures), default=math.inf)

@@ -65,8 +65,8 @@ def _last_python_error(lines: list[str]) -> str | None:
     for line in lines:
         if line.strip().endswith(_TRACE):
             inside = True
-        elif inside and not line.startswith(" ") and (found := _PYTHON.match(line)) is not None:
-            inside, error = False, f"{found.group(1)}{found.group(2) or ''}"
+        elif inside and not line.startswith(" ") and (match := _PYTHON.match(line)) is not None:
+            inside, error = False, f"{match.group(1)}{match.group(2) or ''}"
     return error
 
 
