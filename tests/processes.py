@@ -25,29 +25,29 @@ class Process(NamedTuple):
 
 def running() -> dict[int, Process]:
     """The processes that may be looked at, by their numbers; without those that have ended and are not yet gone."""
-    found = {}
+    processes = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             pid = int(folder.name)
             parent = int((folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
             command = " ".join(_words(folder / "cmdline"))
             if command:
-                found[pid] = Process(pid, parent, command, frozenset(_words(folder / "environ")))
-    return found
+                processes[pid] = Process(pid, parent, command, frozenset(_words(folder / "environ")))
+    return processes
 
 
 def below(ancestor: int) -> list[Process]:
     """The processes that one has started, and those that they have started."""
-    found = running()
+    processes = running()
 
     def is_below(pid: int) -> bool:
-        while pid in found:
-            pid = found[pid].parent
+        while pid in processes:
+            pid = processes[pid].parent
             if pid == ancestor:
                 return True
         return False
 
-    return [process for pid, process in found.items() if is_below(pid)]
+    return [process for pid, process in processes.items() if is_below(pid)]
 
 
 def _words(path: Path) -> list[str]:

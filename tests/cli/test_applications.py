@@ -57,8 +57,8 @@ def test_an_application_may_be_a_package(process: Run, folder: Path) -> None:
 
 
 def test_a_file_in_another_directory_a_factory_and_other_formats_are_supported(process: Run, folder: Path) -> None:
-    found = process("describe", f"{folder / 'words.py'}:make", "--format", "json", cwd=Path("/"))
-    assert json.loads(found.out)["sub_topologies"][0]["nodes"][0]["topics"] == ["a"]
+    described = process("describe", f"{folder / 'words.py'}:make", "--format", "json", cwd=Path("/"))
+    assert json.loads(described.out)["sub_topologies"][0]["nodes"][0]["topics"] == ["a"]
     assert process("describe", "words.py", "--format", "mermaid", cwd=folder).out.startswith("flowchart")
 
 

@@ -47,8 +47,8 @@ def run(data: Path, *, mended: bool = False) -> None:
 
 def cents(data: Path) -> list[int]:
     with open_log(data) as log:
-        found = log.read("cents", 0, 0, log.ends(["cents"])["cents"][0])["value"].to_pylist()
-    return [int.from_bytes(value) for value in found]
+        values = log.read("cents", 0, 0, log.ends(["cents"])["cents"][0])["value"].to_pylist()
+    return [int.from_bytes(value) for value in values]
 
 
 VALUES = (b'{"amount": 2}', b'{"amonut": 3}', b'{"amount": ', b'{"amonut": 5}', b'{"amount": 7}')

@@ -31,12 +31,12 @@ def test_help_loads_nothing_heavy(data: Path) -> None:
 
 
 def commands(group: Any = None) -> list[list[str]]:
-    found = []
+    names = []
     top: Any = group or get_command(cli)
     for name, command in top.commands.items():
         below = commands(command) if hasattr(command, "commands") else [[]]
-        found += [[name, *each] for each in below]
-    return found
+        names += [[name, *each] for each in below]
+    return names
 
 
 @pytest.mark.parametrize("command", commands(), ids=" ".join)
@@ -72,9 +72,9 @@ def test_millstream_debug_prints_the_traceback(data: Path) -> None:
 def test_doctor_finds_no_problem_on_this_machine(millstream: Run) -> None:
     millstream("topics", "create", "orders")
     result = millstream("doctor", "-o", "json")
-    found = {check["name"]: check for check in result.lines}
-    assert found["Python"]["status"] == found["pyspark"]["status"] == found["loopback"]["status"] == "ok"
-    assert found["log"]["found"].startswith("1 topics")
+    checks = {check["name"]: check for check in result.lines}
+    assert checks["Python"]["status"] == checks["pyspark"]["status"] == checks["loopback"]["status"] == "ok"
+    assert checks["log"]["found"].startswith("1 topics")
     assert result.code == (1 if any(check["status"] == "fail" for check in result.lines) else 0)
 
 

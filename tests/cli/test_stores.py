@@ -14,15 +14,15 @@ from millstream.runtime.in_process.batches import InProcessRun
 
 
 def test_the_stores_of_an_application_are_listed(shop: Run) -> None:
-    found = {store["store"]: store for store in shop("stores", "list", "shop", "-o", "json").lines}
-    assert {name: store["kind"] for name, store in found.items()} == {
+    stores = {store["store"]: store for store in shop("stores", "list", "shop", "-o", "json").lines}
+    assert {name: store["kind"] for name, store in stores.items()} == {
         "by-number": "key-value",
         "history": "versioned",
         "minutes": "window",
         "orders-of-shop": "key-value",
         "visits": "session",
     }
-    assert (found["by-number"]["key"], found["history"]["retention"]) == ("long", 3_600_000)
+    assert (stores["by-number"]["key"], stores["history"]["retention"]) == ("long", 3_600_000)
     assert shop("stores", "list", "shop").out.splitlines()[0].split()[:3] == ["STORE", "KIND", "KEY"]
 
 

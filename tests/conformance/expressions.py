@@ -57,7 +57,7 @@ def _compile(expression: Any) -> Callable[[dict[str, Any]], Any]:
     if name == "if":
         return lambda env: parts[1](env) if parts[0](env) else parts[2](env)
     if name == "coalesce":
-        return lambda env: found if (found := parts[0](env)) is not None else parts[1](env)
+        return lambda env: value if (value := parts[0](env)) is not None else parts[1](env)
     if name == "and":
         return lambda env: all(part(env) for part in parts)
     if name == "or":

@@ -78,14 +78,14 @@ class Outputs:
 
     def take(self) -> list[dict[str, Any]]:
         """What was written since the last call, topic by topic."""
-        found = []
+        shown = []
         for topic in sorted(self._driver.produced_topics):
             if topic.startswith("oracle-") and topic.endswith("-repartition"):
                 continue
             if topic not in self._readers:
                 self._readers[topic] = self._driver.output(topic)
-            found += [show_record(topic, record) for record in self._readers[topic].read_all()]
-        return found
+            shown += [show_record(topic, record) for record in self._readers[topic].read_all()]
+        return shown
 
 
 def options_of(vector: dict[str, Any]) -> dict[str, Any]:

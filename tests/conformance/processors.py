@@ -248,14 +248,14 @@ class KvOps(Commands):
         if command == "put_if_absent":
             return [spell(store.put_if_absent(key, args[0]))]
         bounds = [arg or None for arg in args]
-        found = {
+        rows = {
             "all": store.all,
             "reverse_all": store.reverse_all,
             "range": lambda: store.range(*bounds),
             "reverse_range": lambda: store.reverse_range(*bounds),
             "prefix": lambda: store.prefix_scan(args[0]),
         }[command]()
-        return [f"{spell(k)}={spell(v)}" for k, v in found] + ["end"]
+        return [f"{spell(k)}={spell(v)}" for k, v in rows] + ["end"]
 
 
 class WindowOps(Commands):
@@ -270,8 +270,8 @@ class WindowOps(Commands):
         if command == "get":
             return [spell(store.fetch(key, int(args[0])))]
         if command in {"fetch", "backward_fetch"}:
-            found = getattr(store, command)(key, int(args[0]), int(args[1]))
-            return [f"{start}={spell(v)}" for start, v in found] + ["end"]
+            values = getattr(store, command)(key, int(args[0]), int(args[1]))
+            return [f"{start}={spell(v)}" for start, v in values] + ["end"]
         if command == "fetch_all":
             entries = store.fetch_all(int(args[0]), int(args[1]))
         elif command == "fetch_keys":
@@ -295,8 +295,8 @@ class SessionOps(Commands):
             return ["ok"]
         if command == "get":
             return [spell(store.fetch_session(key, int(args[0]), int(args[1])))]
-        found = store.fetch(key) if command == "fetch" else store.find_sessions(key, int(args[0]), int(args[1]))
-        return [f"{spell(k)}={spell(v)}" for k, v in found] + ["end"]
+        sessions = store.fetch(key) if command == "fetch" else store.find_sessions(key, int(args[0]), int(args[1]))
+        return [f"{spell(k)}={spell(v)}" for k, v in sessions] + ["end"]
 
 
 class VersionedOps(Commands):
@@ -309,10 +309,10 @@ class VersionedOps(Commands):
             valid_to = store.put(key, args[1] if command == "put" else None, int(args[0]))
             return ["latest" if valid_to == -1 else "not put" if valid_to < -1 else f"until {valid_to}"]
         if command == "delete":
-            found = store.delete(key, int(args[0]))
+            version = store.delete(key, int(args[0]))
         else:
-            found = store.get(key, as_of=int(args[0])) if args else store.get(key)
-        return ["null" if found is None else f"{spell(found.value)}@{found.timestamp}"]
+            version = store.get(key, as_of=int(args[0])) if args else store.get(key)
+        return ["null" if version is None else f"{spell(version.value)}@{version.timestamp}"]
 
 
 PROCESSORS: dict[str, type] = {

@@ -78,9 +78,9 @@ def _versioned(driver: TestDriver, store: dict[str, Any], keys: list[Any], times
     for key in _candidates(keys, store["key"]):
         latest = view.get(key)
         history = [
-            {"value": found.value, "ts": found.timestamp, "as_of": time}
+            {"value": version.value, "ts": version.timestamp, "as_of": time}
             for time in times
-            if (found := view.get(key, as_of=time)) is not None
+            if (version := view.get(key, as_of=time)) is not None
         ]
         shown = None if latest is None else {"value": latest.value, "ts": latest.timestamp}
         rows.append({"key": key, "latest": shown, "history": history})

@@ -101,10 +101,10 @@ def _groups(vectors: list[Vector], size: int) -> list[list[int]]:
     batches = [(exchanges(vector) > 0, len(vector["inputs"])) for vector in vectors]
     for number in sorted(range(len(vectors)), key=batches.__getitem__):
         alone = f" {number}" if "error" in run_in_driver(vectors[number]) else ""
-        found = groups.setdefault(f"{sorted(options_of(vectors[number]).items())}{alone}", [[]])
-        if len(found[-1]) == size:
-            found.append([])
-        found[-1].append(number)
+        applications = groups.setdefault(f"{sorted(options_of(vectors[number]).items())}{alone}", [[]])
+        if len(applications[-1]) == size:
+            applications.append([])
+        applications[-1].append(number)
     return list(chain.from_iterable(groups.values()))
 
 
@@ -192,7 +192,7 @@ class _Group:
                     dropped = host.dropped
                     return [member.result(host, dropped) for member in members]
         except MillstreamError as error:
-            return [{"error": {"step": step, "message": str(error)}, "outputs": found} for found in steps]
+            return [{"error": {"step": step, "message": str(error)}, "outputs": outputs} for outputs in steps]
 
 
 def _feed(log: Log, members: Iterable[_Member], steps: Iterable[int]) -> None:
@@ -262,14 +262,14 @@ class _Member:
         if self._chosen is not None:
             written = [topic.name for topic in log.topics() if topic.name.startswith(self._prefix)]
             self._outputs = {**dict.fromkeys(set(written) - self.serdes.keys(), self._chosen), **self._outputs}
-        found = []
+        records = []
         for topic, (end,) in log.ends(sorted(self._outputs)).items():
             start, self._read[topic] = self._read[topic], end
             if end > start:
                 own = self._fed.get(topic, set())
                 rows = log.read(topic, 0, start, end).to_pylist()
-                found += [self._show(topic, row) for row in rows if row["offset"] not in own]
-        return found
+                records += [self._show(topic, row) for row in rows if row["offset"] not in own]
+        return records
 
     def _show(self, topic: str, row: dict[str, Any]) -> dict[str, Any]:
         key, value = self._outputs[topic]
@@ -383,8 +383,8 @@ class _SparkHost:
     @property
     def dropped(self) -> Counter[tuple[str, str]]:
         """How many records were dropped, by operator and reason."""
-        found = self._handle.metrics()["operators"]
-        return Counter({(name, why): n for name, each in found.items() for why, n in each["dropped"].items()})
+        operators = self._handle.metrics()["operators"]
+        return Counter({(name, why): n for name, each in operators.items() for why, n in each["dropped"].items()})
 
     def store(self, name: str, *, timestamped: bool = False) -> Any:
         """Opens a store."""

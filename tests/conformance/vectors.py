@@ -23,11 +23,11 @@ def question(vector: dict[str, Any]) -> dict[str, Any]:
 
 def by_topic(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Output records by topic, each with its headers, none if it has none."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    topics: dict[str, list[dict[str, Any]]] = {}
     for record in records:
         shown = {name: record.get(name) for name in ("key", "value", "ts")}
-        found.setdefault(record["topic"], []).append({**shown, "headers": record.get("headers") or []})
-    return found
+        topics.setdefault(record["topic"], []).append({**shown, "headers": record.get("headers") or []})
+    return topics
 
 
 def text(value: Any) -> str:
@@ -37,11 +37,11 @@ def text(value: Any) -> str:
 
 def check(vector: dict[str, Any], got: dict[str, Any]) -> None:
     """Asserts that a run gave what the vector expects: per step and topic, in order, and all stores at the end."""
-    wanted, found = vector.get("error"), got.get("error")
-    if wanted is not None or found is not None:
-        assert wanted is not None, f"unexpected error {found}"
-        assert found is not None, f"expected an error at step {wanted['step']}: {wanted['message']}"
-        assert found["step"] == wanted["step"], (found, wanted)
+    wanted, error = vector.get("error"), got.get("error")
+    if wanted is not None or error is not None:
+        assert wanted is not None, f"unexpected error {error}"
+        assert error is not None, f"expected an error at step {wanted['step']}: {wanted['message']}"
+        assert error["step"] == wanted["step"], (error, wanted)
         return
     assert len(got["outputs"]) == len(vector["outputs"])
     for index, (expected, given) in enumerate(zip(vector["outputs"], got["outputs"], strict=True)):

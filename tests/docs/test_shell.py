@@ -49,10 +49,10 @@ def test_the_commands_of_a_page_print_the_shown_output(page: Path, tmp_path: Pat
             )
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
             if output != ["..."]:
-                wanted, found = told(output), told((done.stdout + done.stderr).splitlines())
+                wanted, printed = told(output), told((done.stdout + done.stderr).splitlines())
                 if wanted[-1:] == ["..."]:
-                    wanted, found = wanted[:-1], found[: len(wanted) - 1]
-                assert found == wanted, command
+                    wanted, printed = wanted[:-1], printed[: len(wanted) - 1]
+                assert printed == wanted, command
 
 
 def test_some_pages_have_commands() -> None:

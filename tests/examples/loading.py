@@ -51,11 +51,11 @@ def read(log: Log, topic: str) -> list[tuple[int, bytes | None, bytes | None, in
 
 def written(log: Log, inputs: list[str]) -> dict[str, Rows]:
     """Returns the records of the output topics that are not empty."""
-    found: dict[str, Rows] = {}
+    outputs: dict[str, Rows] = {}
     for topic in log.topics():
         if topic.name not in inputs and not topic.internal and (rows := read(log, topic.name)):
-            found[topic.name] = by_key([row[1:4] for row in rows])
-    return found
+            outputs[topic.name] = by_key([row[1:4] for row in rows])
+    return outputs
 
 
 def expected(log: Log, inputs: list[str], driver: TestDriver) -> dict[str, Rows]:
@@ -65,12 +65,12 @@ def expected(log: Log, inputs: list[str], driver: TestDriver) -> dict[str, Rows]
         for partition, key, value, timestamp, headers in read(log, topic):
             pipe(key, value, timestamp=timestamp, headers=headers, partition=partition)
     topics = [topic for topic in driver.produced_topics if not topic.endswith("-repartition")]
-    found = {topic: driver.output(topic, key=bytes, value=bytes).read_all() for topic in topics}
-    return {topic: by_key([record[:3] for record in records]) for topic, records in found.items()}
+    outputs = {topic: driver.output(topic, key=bytes, value=bytes).read_all() for topic in topics}
+    return {topic: by_key([record[:3] for record in records]) for topic, records in outputs.items()}
 
 
 def by_key(rows: list[tuple[bytes | None, bytes | None, int]]) -> Rows:
-    found: dict[bytes | None, list[tuple[bytes | None, int]]] = {}
+    values: dict[bytes | None, list[tuple[bytes | None, int]]] = {}
     for key, value, timestamp in rows:
-        found.setdefault(key, []).append((value, timestamp))
-    return found
+        values.setdefault(key, []).append((value, timestamp))
+    return values

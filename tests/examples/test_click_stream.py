@@ -51,9 +51,9 @@ def test_a_click_is_joined_with_the_searches_of_the_preceding_five_seconds(drive
 def test_a_search_that_arrives_after_its_click_is_joined(driver: TestDriver) -> None:
     driver.input("clicks").pipe("u1", {"page": "/tea"}, timestamp=15_000)
     driver.input("searches").pipe("u1", {"terms": "late"}, timestamp=12_000)
-    (found,) = driver.output("clicks-after-search").read_all()
-    assert (found.key, found.timestamp) == ("u1", 15_000)
-    assert found.value == {"page": "/tea", "name": None, "interests": [], "terms": "late"}
+    (click,) = driver.output("clicks-after-search").read_all()
+    assert (click.key, click.timestamp) == ("u1", 15_000)
+    assert click.value == {"page": "/tea", "name": None, "interests": [], "terms": "late"}
 
 
 def test_clicks_without_a_user_are_enriched_but_not_joined_with_searches(driver: TestDriver) -> None:

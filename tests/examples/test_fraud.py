@@ -52,7 +52,7 @@ def test_a_late_payment_is_counted_within_the_grace_period(driver: TestDriver) -
 
 
 @pytest.mark.parametrize(
-    ("small", "large", "time", "found"),
+    ("small", "large", "time", "alerted"),
     [
         (1, 899, 0, True),
         (2, 500, 10 * MINUTE, True),
@@ -62,12 +62,12 @@ def test_a_late_payment_is_counted_within_the_grace_period(driver: TestDriver) -
     ],
 )
 def test_a_small_payment_then_a_large_one_is_an_alert(
-    driver: TestDriver, small: float, large: float, time: int, found: bool
+    driver: TestDriver, small: float, large: float, time: int, alerted: bool
 ) -> None:
     pay(driver, small, MINUTE)
     pay(driver, large, MINUTE + time)
     sign = {"sign": "small then large", "tries": 1, "amount": large}
-    assert alerts(driver) == ([("card", sign, MINUTE + time)] if found else [])
+    assert alerts(driver) == ([("card", sign, MINUTE + time)] if alerted else [])
 
 
 def test_a_large_payment_then_a_small_one_is_no_alert(driver: TestDriver) -> None:

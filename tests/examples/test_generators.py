@@ -62,7 +62,7 @@ def test_a_mistake_is_reported_without_a_traceback(tmp_path: Path) -> None:
 def test_generated_records_have_results_in_all_topics_of_the_example(example: str, tmp_path: Path) -> None:
     app = app_of(example)
     with open_log(tmp_path) as log, TestDriver(app, partitions=2, batches=1_000) as driver:
-        found = expected(log, fill(log, example, 600), driver)
+        outputs = expected(log, fill(log, example, 600), driver)
     sinks = {sink.topic for sink in app.plan().of_type(Sink) if isinstance(sink.topic, str)}
     assert sinks
-    assert sinks <= found.keys()
+    assert sinks <= outputs.keys()

@@ -67,9 +67,9 @@ def check(example: str, run: Callable[[str], Open]) -> None:
         inputs = fill(log, example, RECORDS)
         store = run(example)
         wanted = expected(log, inputs, driver)
-        found = written(log, inputs)
-        assert found.keys() == wanted.keys()
-        for topic, rows in found.items():
+        outputs = written(log, inputs)
+        assert outputs.keys() == wanted.keys()
+        for topic, rows in outputs.items():
             assert compared(topic, rows) == compared(topic, wanted[topic]), topic
         for name in STORES[example]:
             kept = dumped(driver.store(name))

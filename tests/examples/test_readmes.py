@@ -18,8 +18,8 @@ examples = pytest.mark.parametrize("example", EXAMPLES)
 
 def blocks(example: str, language: str) -> list[str]:
     page = (ROOT / "examples" / example / "README.md").read_text(encoding="utf-8")
-    found = re.findall(rf"^```{language}\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
-    return [block.strip() for block in found]
+    matches = re.findall(rf"^```{language}\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    return [block.strip() for block in matches]
 
 
 def run(command: str) -> str:

@@ -21,18 +21,18 @@ def test_each_second_has_the_statistics_of_the_preceding_five() -> None:
         trades.pipe("AK", trade(12.0, ask=12.2), timestamp=11_000)  # out of order, in time
         assert driver.output("trade-statistics").is_empty
         trades.pipe("BK", trade(1.0), timestamp=20_000)  # closes the windows of all tickers that end by 18 s
-        found = driver.output("trade-statistics").read_pairs()
-    assert {key for key, _ in found} == {"AK"}
-    assert [statistics["from"] for _, statistics in found] == [
+        pairs = driver.output("trade-statistics").read_pairs()
+    assert {key for key, _ in pairs} == {"AK"}
+    assert [statistics["from"] for _, statistics in pairs] == [
         6_000, 7_000, 8_000, 9_000, 10_000, 11_000, 12_000,
     ]  # fmt: skip
-    assert found[0][1] == {
+    assert pairs[0][1] == {
         "from": 6_000, "trades": 1, "lowest_ask": 10.5, "lowest": 10.0, "highest": 10.0, "average": 10.0,
     }  # fmt: skip
-    assert found[4][1] == {
+    assert pairs[4][1] == {
         "from": 10_000, "trades": 3, "lowest_ask": 10.5, "lowest": 10.0, "highest": 20.0, "average": 14.0,
     }  # fmt: skip
-    assert found[6][1] == {
+    assert pairs[6][1] == {
         "from": 12_000, "trades": 1, "lowest_ask": 20.1, "lowest": 20.0, "highest": 20.0, "average": 20.0,
     }  # fmt: skip
 
@@ -43,8 +43,8 @@ def test_a_trade_too_late_for_some_windows_is_in_the_others() -> None:
         trades.pipe("AK", trade(10.0), timestamp=20_000)  # windows that end by 18 s are closed
         trades.pipe("AK", trade(30.0), timestamp=15_000)
         trades.pipe("AK", trade(10.0), timestamp=40_000)
-        found = [(s["from"], s["trades"]) for s in driver.output("trade-statistics").read_values()]
-    assert found == [
+        counts = [(s["from"], s["trades"]) for s in driver.output("trade-statistics").read_values()]
+    assert counts == [
         (14_000, 1), (15_000, 1), (16_000, 1), (17_000, 1), (18_000, 1), (19_000, 1), (20_000, 1),
     ]  # fmt: skip
 

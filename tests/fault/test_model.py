@@ -79,17 +79,17 @@ def test_the_model_the_test_driver_and_the_runtime_agree(tmp_path: Path) -> None
 
 def test_the_model_covers_every_case() -> None:
     expected = model.Expected(smoke.inputs(SEED, PER_KEY))
-    found = {**expected.sequences(), **expected.bags()}
-    for topic, sequences in found.items():
+    results = {**expected.sequences(), **expected.bags()}
+    for topic, sequences in results.items():
         assert sum(len(values) for values in sequences.values()) > 5, topic
-    pairs = [pair for values in found["pairs"].values() for pair in values]
+    pairs = [pair for values in results["pairs"].values() for pair in values]
     assert any(None in pair for pair in pairs)
     assert any(None not in pair for pair in pairs)
-    rows = [value for values in found["with-row"].values() for value in values]
+    rows = [value for values in results["with-row"].values() for value in values]
     assert any(row is None for _, row in rows)
     assert any(row is not None for _, row in rows)
-    assert any(count > 1 for values in found["sessions-out"].values() for count in values)
-    assert len(found["fresh"]["k00"]) < len(found["merged"]["k00"])
+    assert any(count > 1 for values in results["sessions-out"].values() for count in values)
+    assert len(results["fresh"]["k00"]) < len(results["merged"]["k00"])
 
 
 def rewritten(change: Callable[[list[ProducerRecord]], None]) -> Callable[[Log], None]:
@@ -133,8 +133,8 @@ def test_an_error_in_a_topic_is_detected(kind: str, act: Callable[[Log], None], 
     with open_log(directory) as log:
         act(log)
     findings = model.verify(directory, SEED, PER_KEY)
-    assert [name for name, found in findings._asdict().items() if found] == [kind]
-    assert all(found.startswith("merged ") for found in getattr(findings, kind))
+    assert [name for name, texts in findings._asdict().items() if texts] == [kind]
+    assert all(text.startswith("merged ") for text in getattr(findings, kind))
 
 
 def test_a_missing_row_of_a_view_is_detected(directory: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_missing_row_of_a_view_is_detected(directory: Path) -> None:
     connection.commit()
     connection.close()
     findings = model.verify(directory, SEED, PER_KEY)
-    assert any("k03" in found for found in findings.wrong)
+    assert any("k03" in text for text in findings.wrong)
 
 
 def _has(connection: sqlite3.Connection, table: str, column: str) -> bool:

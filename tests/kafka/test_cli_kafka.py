@@ -107,11 +107,11 @@ def test_topics_are_created_described_and_deleted(millstream: Run, log: KafkaLog
     assert millstream("topics", "create", "prices", "-p", "3", *options).err == "topic prices has 3 partitions\n"
     assert log.topic("prices").partitions == 3
     log.produce("prices", [ProducerRecord(b"tea", b"3")], partition=1)
-    found = json.loads(millstream("topics", "describe", "prices", "-o", "json").out)
-    assert found["config"] == {"cleanup.policy": "compact", "retention.ms": "60000"}
-    assert [part["start"] for part in found["partitions"]] == [0, 0, 0]
-    assert found["partitions"][1]["end"] > 0
-    assert {part["size"] for part in found["partitions"]} == {None}
+    topic = json.loads(millstream("topics", "describe", "prices", "-o", "json").out)
+    assert topic["config"] == {"cleanup.policy": "compact", "retention.ms": "60000"}
+    assert [part["start"] for part in topic["partitions"]] == [0, 0, 0]
+    assert topic["partitions"][1]["end"] > 0
+    assert {part["size"] for part in topic["partitions"]} == {None}
     assert millstream("topics", "describe", "prices").out.splitlines()[-1].split()[-1] == "-"
 
     (row,) = millstream("topics", "list", "-o", "json").lines
@@ -306,9 +306,9 @@ counts.to_stream().map_values(str, value=str).to("out")
 def test_a_topology_is_compared_with_the_one_that_ran(millstream: Run, shop: App, tmp_path: Path) -> None:
     path = tmp_path / "shop.py"
     path.write_text(SHOP.format(store="counts"), encoding="utf-8")
-    (found,) = millstream("plan-diff", str(path), "-o", "json").lines
-    assert (found["compatible"], found["first_run"]) == (True, False)
-    assert [store["status"] for store in found["stores"]] == ["kept"]
+    (difference,) = millstream("plan-diff", str(path), "-o", "json").lines
+    assert (difference["compatible"], difference["first_run"]) == (True, False)
+    assert [store["status"] for store in difference["stores"]] == ["kept"]
     path.write_text(SHOP.format(store="totals"), encoding="utf-8")
     assert "lost" in millstream("plan-diff", str(path), code=4).out
 
@@ -543,23 +543,23 @@ def test_dev_commands_accept_no_bootstrap_servers(command: Run) -> None:
 
 def checks_by_name(result: Result) -> dict[str, list[dict[str, Any]]]:
     """Returns the checks of `doctor` on a cluster, by name."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    checks: dict[str, list[dict[str, Any]]] = {}
     for check in result.lines:
-        found.setdefault(check["name"], []).append(check)
-    return found
+        checks.setdefault(check["name"], []).append(check)
+    return checks
 
 
 def test_doctor_reports_a_healthy_cluster(command: Run, log: KafkaLog, broker: Broker, shop: App) -> None:
     result = command("doctor", "-b", broker.bootstrap_servers, "-o", "json")
-    found = checks_by_name(result)
-    assert "log" not in found
+    checks = checks_by_name(result)
+    assert "log" not in checks
     names = ["confluent-kafka", "cluster", "brokers", "release", "authentication", "authorisation", "topics"]
-    assert [found[name][0]["status"] for name in names] == ["ok"] * 7
-    assert found["release"][0]["found"] == "Kafka 4.1 or later"
-    assert re.fullmatch(r"[\d.]+, with librdkafka [\d.]+", found["confluent-kafka"][0]["found"])
-    assert re.fullmatch(r"1 broker, controller \d+, cluster id \S+", found["cluster"][0]["found"])
-    assert found["authentication"][0]["found"] == "PLAINTEXT"
-    assert found["authorisation"][0]["found"] == "topics that are visible to the user: 4"
+    assert [checks[name][0]["status"] for name in names] == ["ok"] * 7
+    assert checks["release"][0]["found"] == "Kafka 4.1 or later"
+    assert re.fullmatch(r"[\d.]+, with librdkafka [\d.]+", checks["confluent-kafka"][0]["found"])
+    assert re.fullmatch(r"1 broker, controller \d+, cluster id \S+", checks["cluster"][0]["found"])
+    assert checks["authentication"][0]["found"] == "PLAINTEXT"
+    assert checks["authorisation"][0]["found"] == "topics that are visible to the user: 4"
 
 
 def test_doctor_compares_clocks_with_probe(
@@ -603,25 +603,25 @@ def test_doctor_warns_of_harmful_settings(command: Run, log: KafkaLog, broker: B
 
 
 def test_doctor_warns_of_records_that_retention_deletes_unread(millstream: Run, log: KafkaLog, shop: App) -> None:
-    def found() -> list[tuple[str, str]]:
+    def reports() -> list[tuple[str, str]]:
         checks = checks_by_name(millstream("doctor", "-o", "json"))["retention"]
         return [(check["status"], check["found"]) for check in checks]
 
-    assert found() == [("ok", "topics keep their records without limit")]
+    assert reports() == [("ok", "topics keep their records without limit")]
     week = ("-c", f"retention.ms={7 * 24 * 3_600_000}")
     millstream("topics", "alter", "in", *week)
     millstream("topics", "create", "old", *week)
     log.produce("old", [ProducerRecord(b"k", b"v", 1_000)] * 3)
-    (unread,) = [text for status, text in found() if status == "warn"]
+    (unread,) = [text for status, text in reports() if status == "warn"]
     assert unread == (
         "old: 3 records can be deleted at any moment, and no application has read them; "
         "it keeps records for 7d by their timestamps, read or not"
     )
     log.commit_offsets("checks", {("old", 0): 1})
-    (behind,) = [text for status, text in found() if status == "warn"]
+    (behind,) = [text for status, text in reports() if status == "warn"]
     assert behind.startswith("old: group 'checks' has not read 2 records that can be deleted soon; it keeps ")
     millstream("topics", "alter", "old", "-c", "retention.ms=-1")
-    ((status, text),) = found()
+    ((status, text),) = reports()
     assert (status, text.split(": ")[1]) == ("ok", "in keeps records for 7d by their timestamps")
 
 
@@ -668,14 +668,14 @@ def test_doctor_checks_replicas_of_several_brokers() -> None:
     }
     least = {"good": "2", "risky": "1", "strict": "2", "behind": "2", "lost": "2"}
     configs = {name: {"min.insync.replicas": value} for name, value in least.items()}
-    found = [finding.found for finding in health._topics(topics, configs, 3)]
-    assert [text.partition(": ")[0] for text in found] == [
+    texts = [finding.found for finding in health._topics(topics, configs, 3)]
+    assert [text.partition(": ")[0] for text in texts] == [
         *("lost", "behind, lost", "strict", "risky", "__transaction_state")
     ]
 
 
 def test_doctor_reports_unreachable_advertised_addresses() -> None:
-    found = health._reach([(1, "127.0.0.1", 1)])
-    assert found.status == "fail"
-    assert found.found == "broker 1 advertises 127.0.0.1:1: Connection refused"
-    assert found.fix == "its advertised.listeners must have an address that this machine can reach"
+    check = health._reach([(1, "127.0.0.1", 1)])
+    assert check.status == "fail"
+    assert check.found == "broker 1 advertises 127.0.0.1:1: Connection refused"
+    assert check.fix == "its advertised.listeners must have an address that this machine can reach"

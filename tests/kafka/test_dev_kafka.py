@@ -49,13 +49,13 @@ def listening(pid: int) -> set[str]:
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
             sockets.add(str(link.readlink()))
-    found = set()
+    addresses = set()
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
-                found.add(fields[1].rpartition(":")[0])
-    return found
+                addresses.add(fields[1].rpartition(":")[0])
+    return addresses
 
 
 def test_a_broker_is_started_described_and_stopped(millstream: Run, data: Path, port: str) -> None:

@@ -137,9 +137,9 @@ def test_views_missing_on_this_machine_are_rebuilt_from_changelogs(
 
     def views() -> dict[str, list[Any]]:
         opened = {name: app().store(name) for name in ("counts", "windows", "sessions")}
-        found = {name: dumped(store) for name, store in opened.items()}
+        contents = {name: dumped(store) for name, store in opened.items()}
         rows = app().store("rows")
-        return {**found, "rows": [(key, rows.get(key), rows.get(key, NOW + 1)) for key in "abc"]}
+        return {**contents, "rows": [(key, rows.get(key), rows.get(key, NOW + 1)) for key in "abc"]}
 
     log.create_topic("in", 2)
     log.create_topic("rows", 2)
@@ -330,10 +330,10 @@ def test_records_that_are_too_large_are_refused_before_the_commit(broker: Broker
     app = make(**names, **{"producer.message.max.bytes": 1_400})
     app.stream("in", key=str, value=str).map_values(lambda text: text + "x" * 400, value=str).to("out")
     run(app)
-    found = [len(value) for value in written(broker)]
+    lengths = [len(value) for value in written(broker)]
     letters = independent.messages(broker.bootstrap_servers, "dead")
-    assert sorted(found + [len(letter.value() or b"") + 400 for letter in letters]) == [size + 400 for size in sizes]
-    assert found
+    assert sorted(lengths + [len(letter.value() or b"") + 400 for letter in letters]) == [size + 400 for size in sizes]
+    assert lengths
     assert letters
     assert all(dict(letter.headers() or [])["__streams.errors.stacktrace"] == b"" for letter in letters)
 

@@ -27,21 +27,23 @@ SEED, PER_KEY = 77, 60
 
 
 @pytest.fixture(scope="module")
-def found() -> list[Path] | str:
+def connector() -> list[Path] | str:
     """The connector's jars, or the reason why there are none."""
     return connector_jars()
 
 
 @pytest.fixture
-def jars(found: list[Path] | str) -> str:
+def jars(connector: list[Path] | str) -> str:
     """The paths of the connector's jars, with commas between them."""
-    if isinstance(found, str):
-        pytest.skip(found)
-    return ",".join(map(str, found))
+    if isinstance(connector, str):
+        pytest.skip(connector)
+    return ",".join(map(str, connector))
 
 
-def test_each_source_passes_the_source_suite(found: list[Path] | str, tmp_path: Path) -> None:
-    jars, passed = ("", "11 passed, 1 skipped") if isinstance(found, str) else (",".join(map(str, found)), "23 passed")
+def test_each_source_passes_the_source_suite(connector: list[Path] | str, tmp_path: Path) -> None:
+    jars, passed = (
+        ("", "11 passed, 1 skipped") if isinstance(connector, str) else (",".join(map(str, connector)), "23 passed")
+    )
     suite = Path(__file__).with_name("source_suite.py")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path}", str(suite)]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}

@@ -144,7 +144,7 @@ def run(directory: Path, shape: Callable[[App], None], batch: int, tasks: int, *
                 for drop in result.drops:
                     drops[drop.operator, drop.reason] = drops.get((drop.operator, drop.reason), 0) + drop.count
         topics = sorted(topic.name for topic in local.log.topics() if topic.name != "in")
-        found: dict[str, Any] = {
+        outputs: dict[str, Any] = {
             f"{topic}-{partition}": [
                 (row["key"], row["value"], row["timestamp"], _without_trace(row["headers"]))
                 for row in local.log.read(topic, partition, 0, end).to_pylist()
@@ -152,7 +152,7 @@ def run(directory: Path, shape: Callable[[App], None], batch: int, tasks: int, *
             for topic in topics
             for partition, end in enumerate(local.log.ends([topic])[topic])
         }
-    return {**found, "drops": {where: count for where, count in drops.items() if count}}
+    return {**outputs, "drops": {where: count for where, count in drops.items() if count}}
 
 
 def _without_trace(headers: Any) -> Any:
@@ -194,17 +194,17 @@ def test_chunks_give_the_results_of_single_records(
         "production.exception.handler": "continue",
         "errors.dead.letter.queue.topic.name": DEAD,
     }
-    found = []
+    results = []
     for name in ("chunks", "singly"):
         directory = tmp_path / name
         with open_log(directory) as log:
             fill(log, seed=len(shape.__name__), wild=wild)
-        found.append(run(directory, shape, batch, tasks, **lenient))
+        results.append(run(directory, shape, batch, tasks, **lenient))
         if name == "chunks":
             assert wild or bool(chunks) != (shape is two_functions)
             monkeypatch.setattr(Build, "bulk", lambda _self, _node: None)
-    assert found[0] == found[1]
-    assert len(found[0]["out-0"]) > 20
+    assert results[0] == results[1]
+    assert len(results[0]["out-0"]) > 20
 
 
 @pytest.mark.parametrize("shape", [counts, windows], ids=lambda shape: shape.__name__)
@@ -217,14 +217,14 @@ def test_rows_that_are_not_in_memory_are_updated(
 
     monkeypatch.setattr("millstream.runtime.tasks.group.PagedState", without_memory)
     monkeypatch.setattr(WarmTasks, "_share_memory", lambda *_arguments: 1)
-    found = []
+    results = []
     for name in ("chunks", "singly"):
         directory = tmp_path / name
         with open_log(directory) as log:
             fill(log, seed=1, wild=False)
-        found.append(run(directory, shape, 40, 2))
+        results.append(run(directory, shape, 40, 2))
         monkeypatch.setattr(Build, "bulk", lambda _self, _node: None)
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("shape", [mapped, filtered], ids=lambda shape: shape.__name__)
@@ -251,7 +251,7 @@ def test_a_function_is_called_once_for_each_record_and_in_their_order(tmp_path: 
     with open_log(tmp_path) as log:
         log.create_topic("in", 1)
         log.produce("in", [ProducerRecord(b"k", number(value), value) for value in range(10)])
-    found = run(
+    results = run(
         tmp_path,
         lambda app: app.stream("in", value=int).map_values(told, value=str).to("out"),
         100,
@@ -260,7 +260,7 @@ def test_a_function_is_called_once_for_each_record_and_in_their_order(tmp_path: 
     )
     assert chunks
     assert called == list(range(10))
-    values = [row[1] for partition in range(3) for row in found[f"out-{partition}"]]
+    values = [row[1] for partition in range(3) for row in results[f"out-{partition}"]]
     assert values == [b"0", b"1", b"2", b"5", b"6", b"7", b"8"]
 
 
@@ -288,16 +288,16 @@ def test_keys_are_written_as_their_serde_writes_them_however_they_came(
     def shape(app: App) -> None:
         app.stream("in", key=uuid.UUID, value=int).group_by_key().count().to_stream().to("out")
 
-    found = []
+    results = []
     for name in ("chunks", "singly"):
         with open_log(tmp_path / name) as log:
             log.create_topic("in", 1)
             keys = [b"ABCDEF00-0000-0000-0000-000000000001", b"abcdef00-0000-0000-0000-000000000001"]
             log.produce("in", [ProducerRecord(key, number(1), 1) for key in keys * 3])
-        found.append(run(tmp_path / name, shape, 100, 1))
+        results.append(run(tmp_path / name, shape, 100, 1))
         assert chunks
         monkeypatch.setattr(Build, "bulk", lambda _self, _node: None)
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 def test_a_window_store_that_is_ahead_of_its_operator(
@@ -312,7 +312,7 @@ def test_a_window_store_that_is_ahead_of_its_operator(
 
         return build
 
-    found = []
+    results = []
     for directory in (tmp_path / "chunks", tmp_path / "singly"):
         with open_log(directory) as log:
             log.create_topic("in", 1)
@@ -320,11 +320,11 @@ def test_a_window_store_that_is_ahead_of_its_operator(
         run(directory, shape("first"), 100, 1)
         with open_log(directory) as log:
             log.produce("in", [ProducerRecord(b"k", number(1), 50)] * 40)
-        found.append(run(directory, shape("second"), 100, 1))
+        results.append(run(directory, shape("second"), 100, 1))
         monkeypatch.setattr(Build, "bulk", lambda _self, _node: None)
     assert chunks
-    assert found[0] == found[1]
-    assert len(found[0]["out-0"] + found[0]["out-1"] + found[0]["out-2"]) == 41
+    assert results[0] == results[1]
+    assert len(results[0]["out-0"] + results[0]["out-1"] + results[0]["out-2"]) == 41
 
 
 def test_a_grace_without_end(tmp_path: Path) -> None:
@@ -334,8 +334,8 @@ def test_a_grace_without_end(tmp_path: Path) -> None:
 
     with open_log(tmp_path) as log:
         fill(log, 1, wild=False)
-    found = run(tmp_path, shape, 1000, 1)
-    assert sum(len(found[f"out-{partition}"]) for partition in range(3)) == 600
+    results = run(tmp_path, shape, 1000, 1)
+    assert sum(len(results[f"out-{partition}"]) for partition in range(3)) == 600
 
 
 def test_a_failed_batch_leaves_nothing_in_the_next_one(tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    found = open_log(tmp_path)
-    found.create_topic("in")
-    found.create_topic("other")
-    return found
+    log = open_log(tmp_path)
+    log.create_topic("in")
+    log.create_topic("other")
+    return log
 
 
 def send(log: Log, timestamp: int, value: bytes = b"x") -> None:
@@ -187,10 +187,10 @@ def windows(tmp_path: Path, *, table: bool = False, tasks: int = 1) -> App:
 
 def late(run: InProcessRun) -> int:
     """Runs all batches; returns how many records were late."""
-    found = 0
+    count = 0
     while run.batch():
-        found += sum(drop.count for one in run.results for drop in one.drops if drop.reason == "late")
-    return found
+        count += sum(drop.count for one in run.results for drop in one.drops if drop.reason == "late")
+    return count
 
 
 @pytest.mark.parametrize("change", ["none", "a global table", "a migration"])

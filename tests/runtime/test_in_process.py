@@ -59,15 +59,15 @@ def fill(log: Log, seed: int = 1, count: int = 300) -> None:
 
 def everything(log: Log, topics: tuple[str, ...] = ("joined", "windows", "words")) -> dict[str, dict[Any, list[Any]]]:
     """The records of each topic, by key and in order."""
-    found: dict[str, dict[Any, list[Any]]] = {}
+    records: dict[str, dict[Any, list[Any]]] = {}
     for topic in topics:
         by_key: dict[Any, list[Any]] = defaultdict(list)
         for partition, end in enumerate(log.ends([topic])[topic]):
             rows = log.read(topic, partition, 0, end).to_pylist()
             for row in rows:
                 by_key[row["key"]].append((row["value"], row["timestamp"]))
-        found[topic] = dict(by_key)
-    return found
+        records[topic] = dict(by_key)
+    return records
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +111,9 @@ def test_the_number_of_tasks_changes_no_result_of_a_key(tmp_path: Path, tasks: i
     fill(log)
     with InProcessRun(topology(tmp_path, num_tasks=tasks), records=100) as run:
         run.run()
-    found = everything(log)
-    assert found["words"] == expected["words"]
-    assert {k: sorted(v) for k, v in found["joined"].items()} == {k: sorted(v) for k, v in expected["joined"].items()}
+    outputs = everything(log)
+    assert outputs["words"] == expected["words"]
+    assert {k: sorted(v) for k, v in outputs["joined"].items()} == {k: sorted(v) for k, v in expected["joined"].items()}
 
 
 def test_a_second_instance_is_refused(tmp_path: Path) -> None:
@@ -248,14 +248,14 @@ def test_migrate_rebuilds_named_stores_and_continues(tmp_path: Path) -> None:
     with InProcessRun(topology(tmp_path), records=50) as run:
         run.run()
         assert run.checkpoint.directory.name.startswith("checkpoint-")
-    found = everything(log)
-    assert found["words"][b"a"][-1] == ((301).to_bytes(8, "big"), 700)
-    latest = found["joined"][b"k1"][-1][0].split(b":")[0]
-    assert found["joined"][b"k1"][len(before["joined"][b"k1"]) :] == [(latest + b':7"', 650), (latest + b':0"', 1)]
-    assert len(found["windows"]) == len(before["windows"]) + 1  # the record at 1 is late, as it was before
+    after = everything(log)
+    assert after["words"][b"a"][-1] == ((301).to_bytes(8, "big"), 700)
+    latest = after["joined"][b"k1"][-1][0].split(b":")[0]
+    assert after["joined"][b"k1"][len(before["joined"][b"k1"]) :] == [(latest + b':7"', 650), (latest + b':0"', 1)]
+    assert len(after["windows"]) == len(before["windows"]) + 1  # the record at 1 is late, as it was before
     with InProcessRun(topology(tmp_path)) as run:
         assert run.run() == 0
-    assert before == {t: {k: v[: len(before[t][k])] for k, v in found[t].items() if k in before[t]} for t in found}
+    assert before == {t: {k: v[: len(before[t][k])] for k, v in after[t].items() if k in before[t]} for t in after}
 
 
 def test_migrate_is_refused_while_records_wait(tmp_path: Path) -> None:
@@ -280,8 +280,8 @@ def test_records_of_repartition_topics_are_in_the_order_of_time(tmp_path: Path, 
     ).to("out")
     with InProcessRun(app, records=records) as run:
         run.run()
-    found = everything(log, ("out",))["out"]
-    counted = {int(key): int.from_bytes(rows[-1][0], "big") for key, rows in found.items()}
+    windows = everything(log, ("out",))["out"]
+    counted = {int(key): int.from_bytes(rows[-1][0], "big") for key, rows in windows.items()}
     assert counted == dict.fromkeys(range(0, 4000, 100), 10)
 
 
@@ -316,8 +316,8 @@ def test_all_windows_of_a_key_go_to_one_partition(tmp_path: Path, topic: Any) ->
         with InProcessRun(app) as run:
             run.run()
         name = topic if topic == "counts" else "chosen"
-        found = {(key[:-8], number) for number in range(4) for key in everything_in(log, name, number)}
-    assert found == {(letter, partition_for(letter, 4)) for letter in (b"a", b"b", b"c")}
+        partitions = {(key[:-8], number) for number in range(4) for key in everything_in(log, name, number)}
+    assert partitions == {(letter, partition_for(letter, 4)) for letter in (b"a", b"b", b"c")}
 
 
 def everything_in(log: Log, topic: str, partition: int) -> list[bytes]:

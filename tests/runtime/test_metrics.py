@@ -48,18 +48,18 @@ def build(directory: Path) -> App:
 
 def test_records_are_counted_by_source_operator_and_sub_topology(tmp_path: Path) -> None:
     with InProcessRun(build(tmp_path), records=60) as run:
-        found = measured(run)
-    assert found["sources"]["in"] == {"read": COUNT + 1, "lag": 0}
-    assert found["operators"]["in-source"] == {"taken": COUNT + 1, "dropped": {}}
-    assert found["operators"]["again-repartition"] == {"taken": COUNT, "dropped": {}}
-    assert found["subtopologies"] == {"0": {"taken": COUNT + 1}, "1": {"taken": COUNT}}
-    assert found["operators"]["windows"] == {"dropped": {"null key": 1}}
+        metrics = measured(run)
+    assert metrics["sources"]["in"] == {"read": COUNT + 1, "lag": 0}
+    assert metrics["operators"]["in-source"] == {"taken": COUNT + 1, "dropped": {}}
+    assert metrics["operators"]["again-repartition"] == {"taken": COUNT, "dropped": {}}
+    assert metrics["subtopologies"] == {"0": {"taken": COUNT + 1}, "1": {"taken": COUNT}}
+    assert metrics["operators"]["windows"] == {"dropped": {"null key": 1}}
 
 
 def test_every_store_reports_its_size(tmp_path: Path) -> None:
     with InProcessRun(build(tmp_path), records=60) as run:
-        found = measured(run)
-    stores = found["stores"]
+        metrics = measured(run)
+    stores = metrics["stores"]
     assert {name: size["rows"] for name, size in stores.items()} == {
         "counts": 20,
         "hidden": 20,
@@ -69,9 +69,9 @@ def test_every_store_reports_its_size(tmp_path: Path) -> None:
     }
     assert {name for name, size in stores.items() if "changes" in size} == {"counts", "names", "total"}
     assert all(size["memory"] > 0 for size in stores.values())
-    assert sum(size["memory"] for size in stores.values()) == found["state_size"]["memory"]
-    assert sum(size["stored-bytes"] for size in stores.values()) == found["state_size"]["stored-bytes"]
-    assert found["phases"].keys() == {"spark", "read", "engine", "commit"}
+    assert sum(size["memory"] for size in stores.values()) == metrics["state_size"]["memory"]
+    assert sum(size["stored-bytes"] for size in stores.values()) == metrics["state_size"]["stored-bytes"]
+    assert metrics["phases"].keys() == {"spark", "read", "engine", "commit"}
 
 
 def test_records_without_a_task_are_counted_in_the_read_stage(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_records_without_a_task_are_counted_in_the_read_stage(tmp_path: Path) ->
     words = app.stream("in", value=str).flat_map_values(lambda text: text.split())
     words.group_by(lambda word: word, name="words").count(store="counts")
     with InProcessRun(app, records=60) as run:
-        found = measured(run)
-    assert found["operators"]["in-source"]["taken"] == COUNT
-    assert found["operators"]["words-repartition"]["taken"] == 2 * COUNT
-    assert found["subtopologies"] == {"0": {"taken": COUNT}, "1": {"taken": 2 * COUNT}}
+        metrics = measured(run)
+    assert metrics["operators"]["in-source"]["taken"] == COUNT
+    assert metrics["operators"]["words-repartition"]["taken"] == 2 * COUNT
+    assert metrics["subtopologies"] == {"0": {"taken": COUNT}, "1": {"taken": 2 * COUNT}}

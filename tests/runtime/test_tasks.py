@@ -35,9 +35,9 @@ def tables(directory: Path, tasks: int, records: int) -> dict[str, dict[Any, Any
     app = build(directory, tasks)
     with InProcessRun(app, records=records) as local:
         local.run()
-    found = {name: dict(app.store(name).all()) for name in (*smoke.STORES, *WINDOWS[:3])}
+    rows = {name: dict(app.store(name).all()) for name in (*smoke.STORES, *WINDOWS[:3])}
     sessions = app.store(WINDOWS[3]).find_sessions_ending(0, 2**62)
-    return {**found, WINDOWS[3]: dict(sessions)}
+    return {**rows, WINDOWS[3]: dict(sessions)}
 
 
 @pytest.fixture(scope="module")

@@ -46,8 +46,8 @@ STOP_SECONDS = 15.0
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[Log]:
-    with open_log(tmp_path) as found:
-        yield found
+    with open_log(tmp_path) as log:
+        yield log
 
 
 def make(tmp_path: Path, name: str, **config: Any) -> App:
@@ -652,13 +652,13 @@ def test_an_application_that_needs_state_for_the_first_time_continues_after_a_mi
     log.produce("past", [ProducerRecord(b"k", b"0")])
 
     def app(*, counted: bool) -> App:
-        found = make(tmp_path, "grown")
-        stream = found.stream("in", key=str, value=str)
+        grown = make(tmp_path, "grown")
+        stream = grown.stream("in", key=str, value=str)
         stream.to("out")
         if counted:
             stream.group_by_key().count(store="counts")
-            found.stream("past", key=str, value=str, offset_reset="latest").to("out")
-        return found
+            grown.stream("past", key=str, value=str, offset_reset="latest").to("out")
+        return grown
 
     log.produce("in", [ProducerRecord(b"k", b"1")])
     app(counted=False).run(until_caught_up=True)

@@ -121,9 +121,9 @@ class Scenario(StatefulProcessor):
         return {"odd": sum(value is not None for value in self.map.get_many(map(key_of, range(COUNT))))}
 
     def check_deleted(self) -> dict[str, Any]:
-        found = self.map.get_many(map(key_of, range(COUNT)))
+        values = self.map.get_many(map(key_of, range(COUNT)))
         return {
-            "wrong": [n for n in range(COUNT) if found[n] != (value_of(n) if n % 2 else None)],
+            "wrong": [n for n in range(COUNT) if values[n] != (value_of(n) if n % 2 else None)],
             "keys": len(self.map.scan_keys()),
         }
 

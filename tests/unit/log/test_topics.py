@@ -1,4 +1,4 @@
-"""Topics: made, found, altered and deleted."""
+"""Creating, listing, altering and deleting topics."""
 
 from __future__ import annotations
 

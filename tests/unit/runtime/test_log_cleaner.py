@@ -17,11 +17,11 @@ PLACE = ("in", 0)
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[Log]:
-    with open_log(tmp_path) as found:
-        found.create_topic("in", 1, {"retention.bytes": "0"})
+    with open_log(tmp_path) as log:
+        log.create_topic("in", 1, {"retention.bytes": "0"})
         for _ in range(5):
-            found.produce("in", [ProducerRecord(b"k", b"v")] * 10)
-        yield found
+            log.produce("in", [ProducerRecord(b"k", b"v")] * 10)
+        yield log
 
 
 def publish(log: Log, upkeep: LogCleaner, epoch: int, batch: int, end: int) -> None:

@@ -96,9 +96,9 @@ def test_slots_distribute_tasks_evenly_to_the_partitions_of_spark(partitions: in
 
 
 def test_more_tasks_than_the_modulus_have_slots_of_their_own() -> None:
-    found = slots(2883)
-    assert len(set(found)) == 2883
-    assert spark_hash(found[2881]) % 2880 == 1
+    task_slots = slots(2883)
+    assert len(set(task_slots)) == 2883
+    assert spark_hash(task_slots[2881]) % 2880 == 1
 
 
 def test_an_invalid_state_transition_is_ignored() -> None:

@@ -72,12 +72,12 @@ def test_senders_stay_with_their_records_whichever_task_these_go_to(tasks: int) 
     batch = records(*range(60)).set_column(2, SCHEMA.field("key"), pa.array(keys, pa.binary()))
     with_senders = sent(0, list(range(60)), [number % 4 for number in range(60)], batch)
     without = sent(1, list(range(60)), None, batch)
-    found: list[tuple[int, int]] = []
+    positions: list[tuple[int, int]] = []
     for task_input in routed([with_senders, without], tasks).values():
         for (_topic, partition, sender), orders in inputs_of(task_input).items():
-            found += [(partition, order) for order in orders]
+            positions += [(partition, order) for order in orders]
             assert sender == NO_SENDER if partition else {order % 4 for order in orders} == {sender}
-    assert sorted(found) == [(partition, order) for partition in range(2) for order in range(60)]
+    assert sorted(positions) == [(partition, order) for partition in range(2) for order in range(60)]
 
 
 def joined(directory: Path) -> App:

@@ -376,8 +376,8 @@ def parse(description: str) -> list[dict[str, Any]]:
     for line in filter(None, lines):
         if title := _PART.fullmatch(line):
             parts.append({"global": bool(title[1]), "nodes": {}})
-        elif found := _NODE.fullmatch(line):
-            node = parts[-1]["nodes"][found[2]] = {"type": found[1], "of": found[3], "-->": [], "<--": []}
+        elif element := _NODE.fullmatch(line):
+            node = parts[-1]["nodes"][element[2]] = {"type": element[1], "of": element[3], "-->": [], "<--": []}
         else:
             link = _LINK.fullmatch(line)
             assert link, line
@@ -394,15 +394,15 @@ def shape(parts: list[dict[str, Any]]) -> list[Any]:
 
     Of internal topics only the number counts, because their names are not Kafka Streams'.
     """
-    found = []
+    shapes = []
     for part in parts:
         seen: dict[str, list[str]] = {"Source": [], "Processor": [], "Sink": []}
         for node in part["nodes"].values():
             for item in node["of"].strip("[]").split(", "):
                 seen[node["type"]].append("internal" if re.search("-repartition$|-topic$", item) else item)
         own = {s for s in seen["Processor"] if s and not re.search("-store$|STATE-STORE|-Buffer$", s)}
-        found.append((part["global"], sorted(seen["Source"]), sorted(seen["Sink"]), sorted(own)))
-    return sorted(found)
+        shapes.append((part["global"], sorted(seen["Source"]), sorted(seen["Sink"]), sorted(own)))
+    return sorted(shapes)
 
 
 @pytest.mark.parametrize("family", sorted(file.stem for file in FOLDER.glob("*.jsonl")))

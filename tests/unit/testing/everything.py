@@ -44,8 +44,8 @@ class Remember(Processor[str, int, str, int]):
         self.window.put(key, record.value, time)
         self.session.put(Windowed(key, time, time + 5), record.value)
         self.versions.put(key, record.value, time)
-        found = len(self.window.fetch(key, time - 20, time)) + len(self.session.find_sessions(key, time - 20, time))
-        self.context.forward(record.with_value(100 * self.plain.get(key) + found))
+        matches = len(self.window.fetch(key, time - 20, time)) + len(self.session.find_sessions(key, time - 20, time))
+        self.context.forward(record.with_value(100 * self.plain.get(key) + matches))
 
     def tick(self, now: int) -> None:
         for key, count in self.plain.all():
@@ -105,14 +105,14 @@ def records(seed: int, count: int, *, ordered: bool = False) -> list[tuple[str, 
     Some have no key or value, some are out of order, and some change the global table; not so if ``ordered``.
     """
     dice = random.Random(seed)
-    found = []
+    result = []
     for n in range(count):
         time = 4 * n + (0 if ordered else dice.choice([0, 0, 0, 1, -10, -40]))
         key = dice.choice(["a", "b", "c", "d", "a", None] if not ordered else ["a", "b", "c", "d"])
         value = None if dice.random() < 0.1 else dice.randint(0, 20)
         topics = ["left", "left", "right", "rows", *([] if ordered else ["small"])]
-        found.append((dice.choice(topics), key, value, max(0, time)))
-    return found
+        result.append((dice.choice(topics), key, value, max(0, time)))
+    return result
 
 
 def outputs(driver: TestDriver) -> dict[str, list[Record[Any, Any]]]:

@@ -30,22 +30,22 @@ CUTS = [1, 7, 1_000, [3, 1, 40], [100], "random"]
 @pytest.mark.parametrize("batches", CUTS, ids=str)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_with_records_in_order_batches_do_not_change_results(batches: Any, seed: int) -> None:
-    expected, found = played(None, seed=seed), played(batches, seed=seed)
-    assert outputs(found) == outputs(expected)
-    assert stores(found) == stores(expected)
+    expected, batched = played(None, seed=seed), played(batches, seed=seed)
+    assert outputs(batched) == outputs(expected)
+    assert stores(batched) == stores(expected)
 
 
 @pytest.mark.parametrize("batches", CUTS, ids=str)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_with_records_out_of_order_all_batch_sizes_give_the_same_results(batches: Any, seed: int) -> None:
-    expected, found = played(1, seed=seed, shifted=True), played(batches, seed=seed, shifted=True)
-    assert outputs(found) == outputs(expected)
+    expected, batched = played(1, seed=seed, shifted=True), played(batches, seed=seed, shifted=True)
+    assert outputs(batched) == outputs(expected)
 
 
 @pytest.mark.parametrize("driver_seed", range(3))
 def test_random_batches_of_any_seed_give_the_same_results(driver_seed: int) -> None:
-    found = played("random", driver_seed=driver_seed)
-    assert outputs(found) == outputs(played(None))
+    batched = played("random", driver_seed=driver_seed)
+    assert outputs(batched) == outputs(played(None))
 
 
 def doubling() -> App:

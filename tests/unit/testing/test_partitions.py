@@ -73,12 +73,12 @@ def results(partitions: int) -> dict[str, dict[Any, list[Any]]]:
             driver.input("towns").pipe(str(n % 7), f"town-{n}", timestamp=n)
             driver.input("other").pipe(key, "!", timestamp=n)
             driver.input("in").pipe(key, f"word-{n % 5}", timestamp=n)
-        found: dict[str, dict[Any, list[Any]]] = {}
+        outcome: dict[str, dict[Any, list[Any]]] = {}
         for topic in ("keys", "values", "windows-out", "joined", "pairs", "fk"):
             for record in driver.output(topic).read_all():
-                found.setdefault(topic, {}).setdefault(record.key, []).append((record.value, record.timestamp))
-        found["stores"] = {name: list(driver.store(name).all()) for name in ("by-key", "by-value", "windows")}
-        return found
+                outcome.setdefault(topic, {}).setdefault(record.key, []).append((record.value, record.timestamp))
+        outcome["stores"] = {name: list(driver.store(name).all()) for name in ("by-key", "by-value", "windows")}
+        return outcome
 
 
 @pytest.mark.parametrize("partitions", [2, 3, 10])

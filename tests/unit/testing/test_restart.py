@@ -23,10 +23,10 @@ def played(seed: int, restarts: set[int]) -> TestDriver:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("restarts", [{60}, {20, 70, 110}, set(range(120))], ids=["once", "thrice", "always"])
 def test_with_every_kind_of_store_results_are_the_same_with_restarts(seed: int, restarts: set[int]) -> None:
-    expected, found = played(seed, set()), played(seed, restarts)
-    assert outputs(found) == outputs(expected)
-    assert stores(found) == stores(expected)
-    assert found.dropped == expected.dropped
+    expected, restarted = played(seed, set()), played(seed, restarts)
+    assert outputs(restarted) == outputs(expected)
+    assert stores(restarted) == stores(expected)
+    assert restarted.dropped == expected.dropped
 
 
 def test_every_output_of_the_application_has_records() -> None:

@@ -125,10 +125,10 @@ def test_the_view_of_a_store_with_duplicates_agrees(partitions: int, retention: 
 
 def check_sessions(view: Any, expected: Any) -> None:
     for asked in ASKED:
-        found = expected.fetch(asked)
-        assert view.fetch(asked) == found
+        sessions = expected.fetch(asked)
+        assert view.fetch(asked) == sessions
         assert view.backward_fetch(asked) == expected.backward_fetch(asked)
-        assert [view.fetch_session(*session) for session, _ in found] == [value for _, value in found]
+        assert [view.fetch_session(*session) for session, _ in sessions] == [value for _, value in sessions]
         assert view.fetch_session(asked, SEGMENT, SEGMENT + 2) == expected.fetch_session(asked, SEGMENT, SEGMENT + 2)
         for low, high in SPANS:
             assert view.find_sessions(asked, low, high) == expected.find_sessions(asked, low, high)
