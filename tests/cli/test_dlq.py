@@ -85,7 +85,7 @@ def test_a_record_that_fails_again_is_a_new_dead_letter_with_a_count_of_returns(
     millstream("dlq", "replay", "dead", "0:1", "--execute", "--yes")  # the one that is no JSON
     run(failed, mended=True)
     letters = millstream("dlq", "list", "dead", "-o", "json").lines
-    assert [(each["offset"], each["state"], each["returned"]) for each in letters] == [
+    assert [(letter["offset"], letter["state"], letter["returned"]) for letter in letters] == [
         (0, "pending", 0), (1, "replayed", 0), (3, "pending", 1), (2, "pending", 0),
     ]  # fmt: skip
     assert letters[2]["source"] == {"topic": "payments", "partition": 1, "offset": 5}
@@ -125,7 +125,7 @@ def test_dead_letters_are_listed_with_their_exception(millstream: Run, failed: P
 
 def test_dead_letters_are_filtered_and_counted(millstream: Run, failed: Path) -> None:
     def offsets(*options: str) -> list[int]:
-        return [each["offset"] for each in millstream("dlq", "list", "dead", "-o", "json", *options).lines]
+        return [letter["offset"] for letter in millstream("dlq", "list", "dead", "-o", "json", *options).lines]
 
     assert offsets("--exception", "KeyError") == [0, 2]
     assert offsets("--exception", "millstream.errors.DeserializationError", "--source", "payments") == [1]
@@ -133,7 +133,7 @@ def test_dead_letters_are_filtered_and_counted(millstream: Run, failed: Path) ->
     millstream("dlq", "replay", "dead", "--exception", "KeyError", "--limit", "1", "--execute", "--yes")
     assert offsets("--pending") == [1, 2]
     counted = millstream("dlq", "list", "dead", "--summary", "-o", "json").lines
-    assert [list(each.values()) for each in counted] == [
+    assert [list(group.values()) for group in counted] == [
         ["dead", "builtins.KeyError", "payments", 2, 1, 4_000],
         ["dead", "millstream.errors.DeserializationError", "payments", 1, 1, 3_000],
     ]
@@ -203,9 +203,9 @@ def test_without_execute_nothing_is_replayed(millstream: Run, failed: Path) -> N
         "2 dead letters of dead would be replayed to payments\n",
         "nothing was done; add --execute to replay them\n",
     )
-    asked = millstream("dlq", "replay", "dead", "--execute")
-    assert asked.code == 1
-    assert "add --yes" in asked.err
+    refused = millstream("dlq", "replay", "dead", "--execute")
+    assert refused.code == 1
+    assert "add --yes" in refused.err
     (told,) = millstream("dlq", "replay", "dead", "-o", "json").lines
     assert told == {"topic": "dead", "done": False, "letters": {"payments": 3}, "refused": {}}
     assert millstream("groups", "list", "-o", "json").lines[0]["group"] == "payments"
@@ -215,9 +215,9 @@ def test_without_execute_nothing_is_replayed(millstream: Run, failed: Path) -> N
 
 def test_dead_letters_that_cannot_be_replayed_are_reported(millstream: Run, failed: Path) -> None:
     millstream("topics", "delete", "payments", "--yes")
-    told = millstream("dlq", "replay", "dead", "--execute", "--yes")
-    assert told.code == 0
-    assert told.err.startswith("3 dead letters cannot be replayed: there is no topic 'payments'\n")
+    result = millstream("dlq", "replay", "dead", "--execute", "--yes")
+    assert result.code == 0
+    assert result.err.startswith("3 dead letters cannot be replayed: there is no topic 'payments'\n")
     millstream("topics", "create", "payments", "--partitions", "2")
     (done,) = millstream("dlq", "replay", "dead", "--execute", "--yes", "-o", "json").lines
     assert done == {"topic": "dead", "done": True, "letters": {"payments": 3}, "refused": {}}
@@ -255,9 +255,9 @@ def test_a_fenced_replay_reports_the_error_in_a_line(
         return publish(applications, publication)
 
     monkeypatch.setattr(EmbeddedApplications, "publish", late)
-    told = millstream("dlq", "replay", "dead", "--execute", "--yes")
-    assert (told.code, told.out) == (1, "")
-    assert told.err.splitlines() == [
+    result = millstream("dlq", "replay", "dead", "--execute", "--yes")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.splitlines() == [
         "error: another replay of topic 'dead' has taken over; this one had replayed 0 records",
         "hint: replayed records stay, and the other replay continues from there",
     ]

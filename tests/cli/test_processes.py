@@ -133,7 +133,7 @@ def test_an_interrupted_produce_reports_the_number_of_written_records(own: Run, 
             time.sleep(0.01)
         producing.send_signal(signal.SIGINT)
         assert producing.wait() == 130
-        told = producing.stderr.read().decode()
+        messages = producing.stderr.read().decode()
         written = sum(log.ends(["numbers"])["numbers"]) - before
     assert 0 < written < 10_000
-    assert told.startswith(f"{written} records written to numbers in ")
+    assert messages.startswith(f"{written} records written to numbers in ")

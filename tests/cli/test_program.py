@@ -35,7 +35,7 @@ def commands(group: Any = None) -> list[list[str]]:
     top: Any = group or get_command(cli)
     for name, command in top.commands.items():
         below = commands(command) if hasattr(command, "commands") else [[]]
-        names += [[name, *each] for each in below]
+        names += [[name, *path] for path in below]
     return names
 
 
@@ -62,8 +62,10 @@ def test_a_closed_stdout_is_no_error(data: Path) -> None:
 
 
 def test_millstream_debug_prints_the_traceback(data: Path) -> None:
-    asked = {**environment(data), "MILLSTREAM_DEBUG": "1"}
-    ended = subprocess.run([str(MILLSTREAM), "topics", "list"], capture_output=True, text=True, env=asked, check=False)
+    debugging = {**environment(data), "MILLSTREAM_DEBUG": "1"}
+    ended = subprocess.run(
+        [str(MILLSTREAM), "topics", "list"], capture_output=True, text=True, env=debugging, check=False
+    )
     assert ended.returncode == 1
     assert "Traceback" in ended.stderr
     assert "there is no data directory" in ended.stderr

@@ -115,9 +115,9 @@ def test_the_error_of_a_record_is_escaped_and_names_topic_and_offset(data: Path)
         driver.input("in").pipe("k", "v")
     assert_not_forged(str(caught.value))
     assert "(topic in, partition 0, offset 0, function test_terminal.py:" in caught.value.message
-    told = error_of(failure_of(caught.value))  # as it comes from another process
-    (trace,) = told.__notes__
-    assert_not_forged(str(told) + trace)
+    received = error_of(failure_of(caught.value))  # as it comes from another process
+    (trace,) = received.__notes__
+    assert_not_forged(str(received) + trace)
     assert "ValueError" in trace
 
 

@@ -178,7 +178,7 @@ class _Group:
         step: int | str = "build"
         try:
             with open_log(self._directory) as log:
-                members = [_Member(*each, self._app) for each in zip(self._vectors, steps, strict=True)]
+                members = [_Member(*pair, self._app) for pair in zip(self._vectors, steps, strict=True)]
                 for topic in chain.from_iterable(member.serdes for member in members):
                     log.create_topic(topic)
                 rounds = range(max(len(member.inputs) for member in members))
@@ -344,7 +344,7 @@ class _LocalHost:
             if self._random is not None:
                 self._run.change(records=len(unread) * self._random.randint(1, 5))
             assert self._run.batch()
-            for drop in (drop for written in self._run.results for drop in written.drops):
+            for drop in (drop for result in self._run.results for drop in result.drops):
                 self.dropped[drop.operator, drop.reason] += drop.count
 
     def store(self, name: str, *, timestamped: bool = False) -> Any:

@@ -51,7 +51,7 @@ def test_an_outdated_or_superfluous_page_is_reported(
     (tmp_path / "by-hand.md").write_text("beside the generated pages")
     capsys.readouterr()
     assert generator.main(["--output", str(tmp_path), "--check"]) == 1
-    told = capsys.readouterr().err
-    assert "errors.md" in told
-    assert "gone.md" in told
-    assert "by-hand.md" not in told
+    messages = capsys.readouterr().err
+    assert "errors.md" in messages
+    assert "gone.md" in messages
+    assert "by-hand.md" not in messages

@@ -45,8 +45,8 @@ def test_make_demo_in_a_fresh_clone(tmp_path: Path) -> None:
     caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     environment.setdefault("UV_CACHE_DIR", str(caches / "uv"))  # what is downloaded need not be downloaded again
     environment |= {MARK: tmp_path.name, "XDG_CACHE_HOME": str(tmp_path / "cache"), "UV_LINK_MODE": "copy"}
-    said = tmp_path / "said"
-    with said.open("wb") as file:
+    printed = tmp_path / "said"
+    with printed.open("wb") as file:
         make = subprocess.Popen(
             ["make", "demo"],
             cwd=tmp_path / "clone",
@@ -58,24 +58,24 @@ def test_make_demo_in_a_fresh_clone(tmp_path: Path) -> None:
         )
     try:
         deadline = time.monotonic() + PATIENCE
-        while len(set(words(said.read_text()))) < 2:
-            assert make.poll() is None, said.read_text()
-            assert time.monotonic() < deadline, said.read_text()
+        while len(set(words(printed.read_text()))) < 2:
+            assert make.poll() is None, printed.read_text()
+            assert time.monotonic() < deadline, printed.read_text()
             time.sleep(0.2)
-        seen = len(set(words(said.read_text())))
-        while len(set(words(said.read_text()))) <= seen + 5:  # the results change with nearly every line
-            assert make.poll() is None, said.read_text()
-            assert time.monotonic() < deadline, said.read_text()
+        seen = len(set(words(printed.read_text())))
+        while len(set(words(printed.read_text()))) <= seen + 5:  # the results change with nearly every line
+            assert make.poll() is None, printed.read_text()
+            assert time.monotonic() < deadline, printed.read_text()
             time.sleep(0.2)
         os.killpg(make.pid, signal.SIGINT)  # as a terminal does
-        assert make.wait(60) in {0, -signal.SIGINT}, said.read_text()  # make itself dies of it
+        assert make.wait(60) in {0, -signal.SIGINT}, printed.read_text()  # make itself dies of it
     finally:
         if make.poll() is None:
             for pid in processes(tmp_path.name):
                 os.kill(pid, signal.SIGKILL)
             make.wait(60)  # else the next test gets the warning of a process that still runs
     wait_until_gone(tmp_path.name)
-    output = said.read_text()
+    output = printed.read_text()
     assert "What to try next" in output
     assert not re.search(r"error|exception|traceback|warn", output, re.IGNORECASE), output
     print(re.findall(r"^ *([\d.]+) s .*\n *words", output, re.MULTILINE)[:1], "seconds to the first results")

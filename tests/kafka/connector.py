@@ -35,16 +35,16 @@ def _bring(folder: Path) -> str | None:
     maven, part = shutil.which("mvn"), folder / "jars.part"
     if maven is None:
         return "Spark's connector comes by Maven, and there is no mvn on the PATH"
-    said = ""
+    reason = ""
     for release, tokens in _RELEASES:
         shutil.rmtree(part, ignore_errors=True)
         for artifact in (f"{_SQL}:{release}", f"{_TOKENS}:{tokens}", *_OTHERS):
             command = [maven, "-q", "-B", "-ntp", _COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={part}"]
             done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
             if done.returncode:
-                said = f"Maven cannot bring {artifact}"
+                reason = f"Maven cannot bring {artifact}"
                 break
         else:
             part.replace(folder / "jars")
             return None
-    return said
+    return reason

@@ -317,8 +317,8 @@ def test_a_reset_lists_its_steps_and_executes_them(
     millstream: Run, shop: App, log: KafkaLog, broker: Broker, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admin, "_LOOK_SECONDS", 0.0)
-    said = millstream("reset", "shop").out
-    assert said.splitlines() == [
+    plan = millstream("reset", "shop").out
+    assert plan.splitlines() == [
         "shop: steps",
         "  - delete the internal topic shop-counts-changelog",
         "  - delete its journal, the topic shop-progress, and its committed offsets",
@@ -367,8 +367,8 @@ def test_a_reset_is_refused_while_an_instance_on_another_machine_publishes(
 
         monkeypatch.setattr(admin, "time", SimpleNamespace(sleep=publish))
         refused = millstream("reset", "shop", "--execute", "--yes", code=1)
-        told = r"error: application 'shop' is running elsewhere: it has just published batch \d+\nhint: stop that "
-        assert re.search(told, refused.err)
+        message = r"error: application 'shop' is running elsewhere: it has just published batch \d+\nhint: stop that "
+        assert re.search(message, refused.err)
         log.produce("in", [ProducerRecord(b"k", b"v", NOW)])
         assert local.run() == 1
 

@@ -130,7 +130,7 @@ def test_concurrent_starts_start_one_broker(millstream: Run, port: str) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [(each.code, each.out) for each in ended] == [(0, f"127.0.0.1:{port}\n")] * 2, ended
+    assert [(result.code, result.out) for result in ended] == [(0, f"127.0.0.1:{port}\n")] * 2, ended
 
 
 def test_a_port_in_use_is_reported(millstream: Run) -> None:
@@ -153,8 +153,8 @@ def test_missing_requirements_of_a_broker_are_reported(millstream: Run, tmp_path
         "error: Kafka is downloaded with Maven, and there is no mvn on the PATH",
         "hint: install Maven",
     ]
-    said = r"\033[0m\033[0m[ERROR] it is away -> [Help 1]\n[ERROR] \n"
-    (tmp_path / "mvn").write_text(f"#!/bin/sh\nprintf '{said}'\nexit 1\n")
+    output = r"\033[0m\033[0m[ERROR] it is away -> [Help 1]\n[ERROR] \n"
+    (tmp_path / "mvn").write_text(f"#!/bin/sh\nprintf '{output}'\nexit 1\n")
     (tmp_path / "mvn").chmod(0o700)
     no_network = millstream(*start, env=empty)
     assert no_network.err.splitlines() == [
@@ -175,4 +175,4 @@ def test_missing_requirements_of_a_broker_are_reported(millstream: Run, tmp_path
         "error: Kafka needs the package confluent-kafka, which is not installed",
         'hint: pip install "millstream[kafka]"',
     ]
-    assert {each.code for each in (no_maven, no_network, no_java, no_client)} == {1}
+    assert {result.code for result in (no_maven, no_network, no_java, no_client)} == {1}

@@ -50,19 +50,19 @@ def values(log: KafkaLog) -> list[str]:
 def test_letters_are_replayed_once_by_any_process(log: KafkaLog, other: KafkaLog) -> None:
     assert dead_letter_topics(log) == ["dead"]
     letters = DeadLetters(log, "dead")
-    assert [each.exception for each in letters.read()] == ["F", "E", "F", "F"]
+    assert [letter.exception for letter in letters.read()] == ["F", "E", "F", "F"]
     assert letters.replay(dry_run=True).replayed == {"orders": 4}
     assert letters.replay(DeadLetterFilter(exception="E")).replayed == {"orders": 1}
     first = log.read("orders", 1, 0, 1).to_pylist()[0]
     assert (first["key"], first["value"], first["timestamp"]) == (b"k", b"b", NOW + 1)
-    place = f"dead:0:{next(each.offset for each in letters.read(DeadLetterFilter(exception='E')))}"
+    place = f"dead:0:{next(letter.offset for letter in letters.read(DeadLetterFilter(exception='E')))}"
     assert decode_headers(first["headers"]) == (("own", b"1"), ("__millstream.replay", place.encode()))
 
     assert DeadLetters(other, "dead").replay().total == 3
     assert values(log) == ["b", "a", "c", "d"]
     assert DeadLetters(log, "dead").replay().total == 0
     assert other.committed("dead-replay") == {("dead", 0): log.ends(["dead"])["dead"][0]}
-    assert all(each.replayed for each in letters.read())
+    assert all(letter.replayed for letter in letters.read())
 
 
 def test_a_later_replay_fences_the_earlier_one_without_duplicates(

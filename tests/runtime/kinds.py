@@ -80,7 +80,7 @@ def add_line(order: Order) -> Order:
     assert isinstance(order, Order)
     assert isinstance(order.status, Status)
     assert all(isinstance(line, Line) for line in order.lines)
-    assert next(one for one in dataclasses.fields(Order) if one.name == "id").default is dataclasses.MISSING
+    assert next(field for field in dataclasses.fields(Order) if field.name == "id").default is dataclasses.MISSING
     status = Status["SETTLED"] if order.status is Status.NEW else Status.NEW
     return dataclasses.replace(order, lines=[*order.lines, Line(Sku("b"), quantity=2)], status=status)
 
@@ -353,7 +353,7 @@ def more_items(items: list[Item]) -> list[Item]:
     return [*items, Item(sku=Sku("u"), price=Decimal(2))]
 
 
-# ----- one inside the other -------------------------------------------------------------------------------------------
+# ----- nested types ---------------------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The end of a script, behind the text of `kinds`: runs all kinds of value types, and prints what is in the topics."""
+"""The end of a script, after the text of `kinds`: runs an application of each value type and prints its topics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def build(directory: str) -> App:
         stream = app.stream(f"{name}.in", key=str, value=kind.type)
         last = stream.group_by_key().reduce(changed(kind), store=f"{name}.store")
         last.to_stream().map_values(kind.change, value=kind.type).to(f"{name}.last")
-        # The key changes, so that this function runs where the topics are read; and values are keys of a store.
+        # The key changes, so this function runs in the read stage; and values are keys of a store.
         grouped = stream.group_by(changed(kind), key=kind.type)
         grouped.count(store=f"{name}.counted").to_stream().to(f"{name}.counts")
     return app

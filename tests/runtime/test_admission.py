@@ -1,6 +1,4 @@
-"""Admission control: a batch has no more records than it may, whatever there is to read, and takes about as long as it
-should.
-"""
+"""Admission control: the size of batches is limited by records and by the target time, whatever the backlog."""
 
 from __future__ import annotations
 
@@ -21,21 +19,21 @@ PARTITIONS = 3
 
 
 class Sizes:
-    """How many records each batch has read."""
+    """The number of records that each batch has read."""
 
     def __init__(self) -> None:
         self.all: list[int] = []
         self._positions: dict[tuple[str, int], int] = {}
 
     def add(self, run: InProcessRun) -> int:
-        offsets = {(topic, part): end for one in run.results for topic, part, _begin, end in one.offsets}
+        offsets = {(topic, part): end for result in run.results for topic, part, _begin, end in result.offsets}
         self.all.append(sum(end - self._positions.get(place, 0) for place, end in offsets.items()))
         self._positions |= offsets
         return self.all[-1]
 
 
 def multiplied(directory: Path, times: int, *, joined: bool) -> App:
-    """Makes many records of one behind an operator with state, so that they go through a topic of the application."""
+    """Multiplies the records behind a stateful operator, so that they pass through a repartition topic."""
     dice = random.Random(1)
     with open_log(directory) as log:
         for topic, keys in (("in", 7), ("side", 13)):
@@ -75,8 +73,8 @@ def test_records_of_repartition_topics_are_read_in_batches_of_the_same_size(
     sizes = Sizes()
     with InProcessRun(cut, records=most) as run:
         while run.batch():
-            assert sizes.add(run) <= most + 3 * PARTITIONS  # at least one of each partition
-            assert sum(one.waiting for one in run.results) <= 5 * most
+            assert sizes.add(run) <= most + 3 * PARTITIONS  # at least one record of each partition
+            assert sum(result.waiting for result in run.results) <= 5 * most
     total = COUNT * (1 + times + joined)
     assert sum(sizes.all) == total
     assert len(sizes.all) <= 1.15 * total / most + 2, "batches are full, and no topic keeps others waiting"
@@ -84,23 +82,25 @@ def test_records_of_repartition_topics_are_read_in_batches_of_the_same_size(
 
 
 def test_inputs_are_read_while_internal_topics_have_more_than_a_batch(tmp_path: Path) -> None:
-    """Else results of what came last would have to wait for all that came before."""
+    """Otherwise the results of new records would wait for the whole backlog of internal topics."""
     app = multiplied(tmp_path, 20, joined=False)
     log: Log = open_log(tmp_path)
     own, seen = "many-again-repartition", []
     with InProcessRun(app, records=60) as run:
         while run.batch():
             unread = sum(log.ends([own])[own]) - sum(
-                end for one in run.results for topic, _part, _begin, end in one.offsets if topic == own
+                end for result in run.results for topic, _part, _begin, end in result.offsets if topic == own
             )
-            seen.append((unread, sum(end for one in run.results for topic, _, _, end in one.offsets if topic == "in")))
+            seen.append(
+                (unread, sum(end for result in run.results for topic, _, _, end in result.offsets if topic == "in"))
+            )
     crowded = [read for unread, read in seen if unread > 60]
     assert len(crowded) > 10
     assert all(after > before for before, after in pairwise(crowded[:10]))
 
 
 def test_batches_converge_to_the_target_time(tmp_path: Path) -> None:
-    """Of a backlog with records that take a millisecond each, beside what a batch takes whatever it has to do."""
+    """The batches of a backlog: each takes a fixed 100 ms, and a millisecond per record."""
     log = open_log(tmp_path)
     log.create_topic("in", PARTITIONS)
     log.produce("in", [ProducerRecord(b"k%d" % (n % 50), b"v", n) for n in range(40_000)])

@@ -1,4 +1,4 @@
-"""A topology that changes between two runs: it goes on without loss, or is refused before anything is touched."""
+"""A topology that changes between two runs: it continues without loss, or the start is refused and changes nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from millstream.runtime.start.application_state import read_state
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
-    """The log of the data directory that all applications of a test have."""
+    """The log of the data directory, which all applications of a test share."""
     monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path))
     log = open_log(tmp_path)
     log.create_topic("in", 2)
@@ -46,7 +46,7 @@ def values(log: Log, topic: str) -> list[bytes]:
 
 
 def everything(log: Log) -> tuple[Any, Any, Any]:
-    """What a refused start must leave as it is."""
+    """All topics and recorded state, which a refused start must not change."""
     return log.topics(), log.applications.state(Scope("shop")), log.ends(topic.name for topic in log.topics())
 
 
@@ -54,7 +54,7 @@ def everything(log: Log) -> tuple[Any, Any, Any]:
 
 
 def joining(*topics: str) -> App:
-    """Looks the values of its records up in each of these tables."""
+    """Looks up the values of its records in each of these tables."""
     app = App("shop", config={"num.tasks": 2})
     stream = app.stream("in", key=str, value=str)
     stream.group_by_key().count(store="counts")
@@ -91,7 +91,7 @@ def test_an_added_global_table_is_read_before_other_records(log: Log) -> None:
     "point", ["start.recorded", "in-process.after-offsets:1", "in-process.after-state:3", "in-process.after-publish:2"]
 )
 def test_a_crash_while_an_added_global_table_is_read_changes_no_result(log: Log, point: str) -> None:
-    """What comes to the table meanwhile does not have to be waited for: how far it is read first was recorded."""
+    """The recorded end offsets of the table limit the first read: records added later are not waited for."""
     fill_table(log, "small")
     run(joining())
     fill_stream(log, 0, 100)
@@ -110,7 +110,7 @@ def test_a_crash_while_an_added_global_table_is_read_changes_no_result(log: Log,
 
 
 def test_a_replayed_batch_reads_an_added_global_table(log: Log) -> None:
-    """It was planned when there was no such table."""
+    """The batch was planned before the table was added."""
     fill_table(log, "small")
     produce(log, "in", ("k", "poison"))
     app = joining()
@@ -126,7 +126,7 @@ def test_a_replayed_batch_reads_an_added_global_table(log: Log) -> None:
 
 
 def test_a_global_table_that_is_added_again_is_read_again(log: Log) -> None:
-    """Its rows were given up when it was removed."""
+    """Its rows were discarded when it was removed."""
     fill_table(log, "small")
     run(joining("small"))
     fill_stream(log, 0, 10)
@@ -149,9 +149,9 @@ def test_a_former_stream_is_read_from_its_start_as_a_global_table(log: Log) -> N
 def test_after_a_migration_global_tables_are_complete_in_every_task(log: Log) -> None:
     fill_table(log, "small")
     run(joining("small"))
-    said = migrate(joining("small"))
-    assert "the next start reads global table small-rows again from small" in said
-    assert not any("store small-rows" in step for step in said)
+    steps = migrate(joining("small"))
+    assert "the next start reads global table small-rows again from small" in steps
+    assert not any("store small-rows" in step for step in steps)
     fill_stream(log, 0, 50)
     run(joining("small"), records=20)
     assert sorted(values(log, "with-small")) == joined(0, 50)
@@ -160,7 +160,7 @@ def test_after_a_migration_global_tables_are_complete_in_every_task(log: Log) ->
 
 @pytest.mark.parametrize("where", [{"to": "latest"}, {"to_offset": 1000}, {"to": 1000}])
 def test_after_a_reset_global_tables_are_read_from_their_start(log: Log, where: dict[str, Any]) -> None:
-    """Wherever the streams begin."""
+    """The start position of the streams does not matter."""
     fill_table(log, "small")
     fill_stream(log, 0, 10)
     run(joining("small"))
@@ -171,13 +171,13 @@ def test_after_a_reset_global_tables_are_read_from_their_start(log: Log, where: 
     assert sorted(values(log, "with-small")) == joined(0, 20)
 
 
-# ----- where to begin ----------------------------------------------------------------------------------------------
+# ----- start positions ---------------------------------------------------------------------------------------------
 
 NOW = int(time.time() * 1000)
 
 
 def reading(*topics: str, reset: str | None = None, **config: Any) -> App:
-    """Copies topics, each to one of its own. Those after the first have a place of their own to begin."""
+    """Copies each topic to an output topic. Topics after the first have the given offset reset policy."""
     app = App("shop", config=config)
     for number, topic in enumerate(topics):
         options: Any = {"offset_reset": reset} if number and reset else {}
@@ -205,14 +205,14 @@ def test_an_added_topic_begins_where_a_first_start_begins(log: Log, way: str, po
     with InProcessRun(changed or reading("in", "new", reset=policy)) as local:
         produce(log, "new", ("k", "now"))
         local.run()
-    assert values(log, "new-copy") == [*(b"%d h ago" % each for each in hours), b"now"]
+    assert values(log, "new-copy") == [*(b"%d h ago" % age for age in hours), b"now"]
     assert values(log, "in-copy") == [b"one", b"two"]
 
 
 def test_a_restart_keeps_the_start_position_of_an_added_topic(log: Log) -> None:
     run(reading("in"))
     fill_hours(log, "new")
-    InProcessRun(reading("in", "new", reset="latest")).close()  # it stops before it has read anything
+    InProcessRun(reading("in", "new", reset="latest")).close()  # it stops before it has read a record
     produce(log, "new", ("k", "now"))
     run(reading("in", "new", reset="latest"))
     assert values(log, "new-copy") == [b"now"]
@@ -240,7 +240,7 @@ def test_a_topic_that_is_added_again_continues_at_its_offset(log: Log) -> None:
 
 
 def test_added_partitions_are_read_from_their_start(log: Log) -> None:
-    """Whatever the policy: the application would have read them if it had run."""
+    """The offset reset policy does not matter: the application would have read them if it had run."""
     for times in (1, 2):
         run(reading("in", auto_offset_reset="latest"))
         log.add_partitions("in", 2 + times)
@@ -259,15 +259,15 @@ def test_topics_that_match_a_pattern_later_are_read_from_their_start(log: Log) -
         fill_hours(log, topic)
     run(matching("a-.*"))
     fill_hours(log, "a-2")
-    run(matching("[ab]-.*"))  # b-1 is new to it, a-2 is not
+    run(matching("[ab]-.*"))  # b-1 is new to the application, a-2 is not
     assert values(log, "copy") == [b"5 h ago", b"3 h ago", b"1 h ago"]
 
 
-# ----- records on their way ----------------------------------------------------------------------------------------
+# ----- unread records of internal topics ---------------------------------------------------------------------------
 
 
 def regrouped(*, behind: bool = True, through: str = "second", **options: Any) -> App:
-    """Counts by another key: behind a table, through a topic, or right behind the source, without one."""
+    """Counts by another key, behind a table with a repartition topic, or right behind the source without one."""
     app = App("shop")
     stream = app.stream("in", key=str, value=str)
     records = stream.group_by_key().count(store="counts").to_stream() if behind else stream
@@ -277,7 +277,7 @@ def regrouped(*, behind: bool = True, through: str = "second", **options: Any) -
 
 
 def stop_on_the_way(log: Log) -> None:
-    """Runs the topology of a topic so that it is not read to its end."""
+    """Runs the topology with the repartition topic, and stops before the topic is read to its end."""
     fill_stream(log, 0, 20)
     with InProcessRun(regrouped()) as local:
         assert local.batch()
@@ -333,7 +333,7 @@ def test_unread_records_for_a_removed_operator_are_accepted(log: Log) -> None:
     assert app.store("counts").get("k24") == 1
 
 
-# ----- with state, and without -------------------------------------------------------------------------------------
+# ----- stateful and stateless topologies ---------------------------------------------------------------------------
 
 
 def copying() -> App:
@@ -366,7 +366,7 @@ def test_an_application_that_needs_state_for_the_first_time_is_refused_until_it_
     assert migrate(counting()) == [f"the next start begins a new checkpoint {tmp_path}/applications/shop/checkpoint-1"]
     produce(log, "in", ("a", "three"))
     assert run(counting()) == 1
-    assert counting().store("counts").get("a") == 1  # from where it was: records from before are not read again
+    assert counting().store("counts").get("a") == 1  # it continues at its offsets: earlier records are not read again
     assert sorted(values(log, "out")) == [b"one", b"three", b"two"]
     assert run(counting()) == 0
 
@@ -383,7 +383,7 @@ def test_an_application_that_needs_no_state_any_more_is_refused_until_it_is_migr
     run(copying())
     assert values(log, "out") == [b"one", b"two"]
 
-    migrate(counting())  # and back: nothing of what tasks remembered long ago is taken up
+    migrate(counting())  # Back again: the earlier state of the tasks is not used.
     with InProcessRun(counting()) as local:
         assert local.application.program.cells == {}
         produce(log, "in", ("a", "three"))
@@ -400,7 +400,7 @@ def test_before_the_first_batch_a_topology_may_become_any_other(log: Log) -> Non
 
 
 def test_a_batch_that_was_begun_and_not_published_needs_its_topology(log: Log) -> None:
-    """There is nothing to migrate: that is no remedy then."""
+    """There is no published batch to migrate from, so the error does not suggest a migration."""
     produce(log, "in", ("a", "one"))
     app = App("shop")
     app.stream("in", key=str, value=str).map_values(int).to("out")
@@ -413,7 +413,7 @@ def test_a_batch_that_was_begun_and_not_published_needs_its_topology(log: Log) -
 
 
 def test_a_second_migration_does_not_use_the_checkpoint_of_the_first(log: Log) -> None:
-    """If that has begun a batch that was never published."""
+    """The checkpoint of the first has begun a batch that was never published."""
     produce(log, "in", ("a", "one"))
     run(copying())
     app = counting()
@@ -447,9 +447,9 @@ def test_a_store_without_a_name_that_cannot_be_used_begins_empty_when_the_applic
     assert "in-count-store (of in-count-2): incompatible" in text
     assert "the size of its windows was 10ms, and is now 20ms" in text
     assert "let it begin empty: millstream migrate, " in text
-    said = migrate(windowed(20))
-    assert "the next start begins with an empty store in-count-store" in said
-    assert "the next start rebuilds store counts from shop-counts-changelog" in said
+    steps = migrate(windowed(20))
+    assert "the next start begins with an empty store in-count-store" in steps
+    assert "the next start rebuilds store counts from shop-counts-changelog" in steps
     produce(log, "in", ("a", "two"))
     run(windowed(20))
     assert windowed(20).store("counts").get("a") == 2
@@ -457,7 +457,7 @@ def test_a_store_without_a_name_that_cannot_be_used_begins_empty_when_the_applic
 
 
 def test_a_named_store_that_cannot_be_used_needs_another_name(log: Log) -> None:
-    """A migration would be no remedy: its changelog has the rows that cannot be used."""
+    """A migration does not help: the changelog contains the rows that cannot be used."""
     produce(log, "in", ("a", "one"))
     run(counting())
     app = App("shop")
@@ -469,7 +469,7 @@ def test_a_named_store_that_cannot_be_used_needs_another_name(log: Log) -> None:
         migrate(app)
 
 
-# ----- what rows mean ----------------------------------------------------------------------------------------------
+# ----- the meaning of rows -----------------------------------------------------------------------------------------
 
 
 def summing(expression: str, **options: Any) -> App:
@@ -539,7 +539,7 @@ def test_a_migration_replaces_a_lost_checkpoint(log: Log) -> None:
 
 
 def test_a_lost_checkpoint_with_waiting_records_needs_a_reset(log: Log) -> None:
-    """A migration is no remedy then, and is not called one."""
+    """The error does not suggest a migration: it would lose the waiting records."""
     log.create_topic("rows", 2)
     for n in range(50):
         produce(log, "rows", ("k", "row"), at=n)

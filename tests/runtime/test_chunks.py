@@ -1,4 +1,4 @@
-"""Records that are taken many at a time give what they give one by one, whatever is wrong with some of them."""
+"""Records that are processed in chunks give the same results as single records, also if some of them are invalid."""
 
 from __future__ import annotations
 
@@ -101,18 +101,18 @@ class Unsure:
         raise ValueError("neither true nor false")
 
 
-def filtered_by_who_knows(app: App) -> None:
+def filtered_by_invalid_result(app: App) -> None:
     app.stream("in", value=int).filter(lambda value: Unsure() if value % 50 == 0 else value % 2).to("out")
 
 
 SHAPES = [
     counts, windows, unlogged_windows, long_retention, mapped, mapped_with_key, filtered, filtered_not,
-    filtered_by_who_knows, filtered_counts, retimed, retimed_windows, copied, two_functions,
+    filtered_by_invalid_result, filtered_counts, retimed, retimed_windows, copied, two_functions,
 ]  # fmt: skip
 
 
 def fill(log: Log, seed: int, *, wild: bool) -> None:
-    """Records of two partitions: in order and whole, or with all that can be wrong with some."""
+    """Writes records to two partitions: ordered and valid, or with every kind of invalid record if ``wild``."""
     dice = random.Random(seed)
     log.create_topic("in", 2)
     records = []
@@ -158,13 +158,13 @@ def run(directory: Path, shape: Callable[[App], None], batch: int, tasks: int, *
 def _without_trace(headers: Any) -> Any:
     from millstream.log.blocks import decode_headers
 
-    given = decode_headers(headers) if isinstance(headers, bytes) else headers or ()
-    return [(name, data) for name, data in given if "stacktrace" not in name]
+    decoded = decode_headers(headers) if isinstance(headers, bytes) else headers or ()
+    return [(name, data) for name, data in decoded if "stacktrace" not in name]
 
 
 @pytest.fixture
 def chunks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many records were in each chunk that was taken."""
+    """The number of records of each chunk that was processed."""
     seen: list[int] = []
     made = Chunk.__init__
 
@@ -282,7 +282,7 @@ def test_a_record_that_is_too_large_does_not_stop_the_others(tmp_path: Path) -> 
         assert [row["value"] for row in local.log.read("out", 0, 0, 2).to_pylist()] == [values[0], values[2]]
 
 
-def test_keys_are_written_as_their_serde_writes_them_however_they_came(
+def test_keys_are_written_in_the_form_of_their_serde_whatever_the_form_of_the_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks: list[int]
 ) -> None:
     def shape(app: App) -> None:
@@ -300,10 +300,10 @@ def test_keys_are_written_as_their_serde_writes_them_however_they_came(
     assert results[0] == results[1]
 
 
-def test_a_window_store_that_is_ahead_of_its_operator(
+def test_a_renamed_operator_uses_a_window_store_whose_time_is_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks: list[int]
 ) -> None:
-    """A renamed operator begins with no time, and its store, which is kept, with that of the last record."""
+    """A renamed operator begins without a stream time; its store is kept, with the time of its last record."""
 
     def shape(name: str) -> Callable[[App], None]:
         def build(app: App) -> None:
@@ -327,7 +327,7 @@ def test_a_window_store_that_is_ahead_of_its_operator(
     assert len(results[0]["out-0"] + results[0]["out-1"] + results[0]["out-2"]) == 41
 
 
-def test_a_grace_without_end(tmp_path: Path) -> None:
+def test_an_unlimited_grace_drops_no_record(tmp_path: Path) -> None:
     def shape(app: App) -> None:
         grouped = app.stream("in", value=int).group_by_key().windowed_by(tumbling(100, grace=2**63 - 1))
         grouped.count().to_stream().to("out")

@@ -1,4 +1,4 @@
-"""Idle advance at run time: batches go on while there is something to close, and no longer."""
+"""Idle advance at run time: batches run while a window is open, and stop when all are closed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Clock:
         pass
 
     def wait(self, run: InProcessRun, seconds: float) -> int:
-        """Lets time pass, with a look every 250 ms; returns how many batches there were."""
+        """Advances the clock in steps of 250 ms, and runs the batches that are due; returns their number."""
         count = 0
         for _ in range(int(seconds * 4)):
             self.now += 250
@@ -128,7 +128,7 @@ def test_ticks_stop_when_all_windows_are_closed_and_resume_with_new_records(
 def test_a_record_after_an_idle_period_is_late_even_if_no_window_was_open(
     kind: str, tmp_path: Path, log: Log, clock: Clock
 ) -> None:
-    """As it would be if batches had gone on."""
+    """The same record would be late if ticks had continued."""
     updated = tumbling(1_000, idle="5s")
     builds = {
         **BUILDS,
@@ -142,7 +142,7 @@ def test_a_record_after_an_idle_period_is_late_even_if_no_window_was_open(
         before = count(log)
         send(log, 100_500 + 115_000)
         assert run.run() == 2
-        drops = [(drop.operator, drop.reason, drop.count) for one in run.results for drop in one.drops]
+        drops = [(drop.operator, drop.reason, drop.count) for result in run.results for drop in result.drops]
         assert drops == [("count", "late", 1)]
         send(log, 100_500 + 120_000)
         run.run()
@@ -153,7 +153,7 @@ def test_a_record_after_an_idle_period_is_late_even_if_no_window_was_open(
 def test_time_in_which_the_application_was_stopped_or_paused_is_not_idle_time(
     tmp_path: Path, log: Log, clock: Clock
 ) -> None:
-    """What came while the application was stopped or paused is not late for that."""
+    """Records that arrive while the application is stopped or paused are not late for that reason."""
     app = make(tmp_path, BUILDS["tumbling"])
     with InProcessRun(app, ticks=True, clock=clock) as run:
         send(log, 100_000)
@@ -175,7 +175,7 @@ def test_time_in_which_the_application_was_stopped_or_paused_is_not_idle_time(
 
 
 def windows(tmp_path: Path, *, table: bool = False, tasks: int = 1) -> App:
-    """Counts windows that close when it is quiet, perhaps with a global table beside it."""
+    """Counts windows that close on an idle stream; optionally joins the stream with a global table."""
     app = App("idle", config={"state.dir": str(tmp_path), "status": "none", "num.tasks": tasks})
     stream = app.stream("in", key=str, value=str)
     BUILDS["tumbling"](app, stream).to("out")
@@ -186,10 +186,10 @@ def windows(tmp_path: Path, *, table: bool = False, tasks: int = 1) -> App:
 
 
 def late(run: InProcessRun) -> int:
-    """Runs all batches; returns how many records were late."""
+    """Runs all batches; returns the number of late records."""
     count = 0
     while run.batch():
-        count += sum(drop.count for one in run.results for drop in one.drops if drop.reason == "late")
+        count += sum(drop.count for result in run.results for drop in result.drops if drop.reason == "late")
     return count
 
 
@@ -197,7 +197,7 @@ def late(run: InProcessRun) -> int:
 def test_the_stream_is_not_idle_while_other_topics_are_read_first(
     change: str, tmp_path: Path, log: Log, clock: Clock
 ) -> None:
-    """Records that were there all the time would be late."""
+    """Otherwise records that were already in the topic would be late."""
     log.produce("other", [ProducerRecord(b"x", b"row", 0)])
     with InProcessRun(windows(tmp_path), ticks=True, clock=clock) as run:
         send(log, 100_000)
@@ -215,7 +215,7 @@ def test_the_stream_is_not_idle_while_other_topics_are_read_first(
 
 @pytest.mark.parametrize("records", [1_000, 10])
 def test_the_stream_is_not_idle_while_there_is_a_backlog(records: int, tmp_path: Path, log: Log, clock: Clock) -> None:
-    """A task whose records come at the end of it must not think so, however long that takes."""
+    """A task whose records are at the end of the backlog is not idle until they are read."""
     keys = [f"k{n}".encode() for n in range(20)]
     with InProcessRun(windows(tmp_path, tasks=2), ticks=True, clock=clock) as run:
         log.produce("in", [ProducerRecord(key, b"x", 100_000) for key in keys])
@@ -248,7 +248,7 @@ def test_user_punctuators_fire_without_records(tmp_path: Path, log: Log, clock: 
 
 
 def test_a_tick_reads_no_record_again(tmp_path: Path, log: Log, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even if the batch before was the first one of a topic."""
+    """Also if the batch before was the first one of a topic."""
     monkeypatch.setattr("millstream.runtime.batches.planner._REFRESH", 0)
     app = App("idle", config={"state.dir": str(tmp_path), "status": "none"})
     stream = app.stream(pattern="new-.*", key=str, value=str)

@@ -1,4 +1,4 @@
-"""The runtime without Spark: results do not depend on cuts, on the number of tasks, or on what a host has in memory."""
+"""The runtime without Spark: results do not depend on batch limits, on the number of tasks, or on warm tasks."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_compatible_topology_continues(tmp_path: Path) -> None:
     with InProcessRun(topology(tmp_path)) as run:
         run.run()
     app = topology(tmp_path)
-    app.stream("words", value=int).filter(lambda n: n > 100).to("many")  # an operator more
+    app.stream("words", value=int).filter(lambda n: n > 100).to("many")  # one more operator
     log.produce("clicks", [ProducerRecord(b"k1", b"a")])
     with InProcessRun(app) as run:
         run.run()
@@ -180,12 +180,12 @@ def test_after_a_reset_the_application_starts_from_its_input(tmp_path: Path, exp
         run.run()
         with pytest.raises(AlreadyRunningError):
             reset("shop", state_dir=str(tmp_path))
-    said = reset("shop", state_dir=str(tmp_path), dry_run=True)
-    assert "delete the internal topic shop-words-changelog" in said
+    steps = reset("shop", state_dir=str(tmp_path), dry_run=True)
+    assert "delete the internal topic shop-words-changelog" in steps
     assert log.topic("shop-words-changelog")
     done = reset("shop", state_dir=str(tmp_path))
     assert "deleted the internal topic shop-words-changelog" in done
-    assert len(done) == len(said)
+    assert len(done) == len(steps)
     assert [topic.name for topic in log.topics() if topic.internal] == []
     with InProcessRun(topology(tmp_path)) as run:
         run.run()
@@ -238,11 +238,11 @@ def test_migrate_rebuilds_named_stores_and_continues(tmp_path: Path) -> None:
     with InProcessRun(topology(tmp_path), records=200) as run:
         run.run()
     before = everything(log)
-    said = migrate(topology(tmp_path), dry_run=True)
-    assert "rebuild store words from shop-words-changelog" in said
+    steps = migrate(topology(tmp_path), dry_run=True)
+    assert "rebuild store words from shop-words-changelog" in steps
     done = migrate(topology(tmp_path))
     assert "the next start rebuilds store words from shop-words-changelog" in done
-    assert len(done) == len(said)
+    assert len(done) == len(steps)
     log.produce("clicks", [ProducerRecord(b"k1", b"a", 700)])
     log.produce("orders", [ProducerRecord(b"k1", (7).to_bytes(8, "big"), 650), ProducerRecord(b"k1", b"\0" * 8, 1)])
     with InProcessRun(topology(tmp_path), records=50) as run:
@@ -268,7 +268,7 @@ def test_migrate_is_refused_while_records_wait(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("records", [50, 1000])
 def test_records_of_repartition_topics_are_in_the_order_of_time(tmp_path: Path, records: int) -> None:
-    """A window behind a second exchange gets records of several tasks: however many at once, none of them is late."""
+    """A window behind a second exchange gets records of several tasks; in batches of any size, none of them is late."""
     log = open_log(tmp_path)
     log.create_topic("in", 2)
     log.produce("in", [ProducerRecord(f"k{n % 7}".encode(), b"1", n * 10) for n in range(400)])
@@ -342,7 +342,7 @@ def test_stores_are_read_from_an_application_that_does_not_run(tmp_path: Path) -
 
 @dataclass
 class Plain(Serde[str]):
-    """A serde that cannot be hashed, as no mutable dataclass can."""
+    """A serde that cannot be hashed, like a mutable dataclass."""
 
     name = "plain"
     python_type = str
@@ -366,7 +366,7 @@ def test_a_named_store_may_have_any_serde(tmp_path: Path) -> None:
 
 
 def test_inputs_of_different_times_are_read_in_batches_of_about_the_configured_size(tmp_path: Path) -> None:
-    """However small the blocks are: the time of each record is known then."""
+    """Also if each block has one record: then the timestamp of each record is known."""
     log = open_log(tmp_path)
     dice = random.Random(7)
     for topic in ("a", "b", "c"):
@@ -384,7 +384,7 @@ def test_inputs_of_different_times_are_read_in_batches_of_about_the_configured_s
 
 @pytest.mark.parametrize("at", ["one time", "two times"])
 def test_records_of_the_same_time_do_not_pile_up_in_the_state(tmp_path: Path, at: str) -> None:
-    """Tasks take those of the first partition first: so they are read first."""
+    """Tasks take records of equal timestamps by partition, so the planner reads the first partition first."""
     log = open_log(tmp_path)
     log.create_topic("in", 3)
     for number in range(30):
@@ -396,20 +396,20 @@ def test_records_of_the_same_time_do_not_pile_up_in_the_state(tmp_path: Path, at
         batches = 0
         while local.batch():
             batches += 1
-            assert sum(written.waiting for written in local.results) <= 90  # one of each partition in each batch
+            assert sum(result.waiting for result in local.results) <= 90  # one record of each partition in each batch
     assert batches < 1.5 * 1_800 / 60
     assert {app.store("counts").get(f"k{n}") for n in range(60)} == {30}
 
 
 @pytest.mark.parametrize("way", ["by key", "by value", "two topics", "a pattern"])
 def test_late_records_do_not_pile_up_in_the_state(tmp_path: Path, way: str) -> None:
-    """To a task, time never goes back: of partitions that stand at different times, the earliest is read first."""
+    """Stream time does not go back, so the planner reads the partition with the earliest time first."""
     log = open_log(tmp_path)
     topics = ["in", "in-too"] if way in {"two topics", "a pattern"} else ["in"]
     for rank, topic in enumerate(topics):
         log.create_topic(topic, 3)
         log.produce(topic, [ProducerRecord(b"k%d" % n, b"1", 10**6 - n - rank, partition=n % 3) for n in range(6)])
-        for number in range(20):  # all of it late
+        for number in range(20):  # all of these are late
             log.produce(topic, [ProducerRecord(b"k%d" % n, b"1", number, partition=n % 3) for n in range(60)])
     app = App("late", config={"state.dir": str(tmp_path), "status": "none"})
     named: Any = {"pattern": "in.*"} if way == "a pattern" else {}
@@ -420,13 +420,13 @@ def test_late_records_do_not_pile_up_in_the_state(tmp_path: Path, way: str) -> N
         batches = 0
         while local.batch():
             batches += 1
-            assert sum(written.waiting for written in local.results) <= 90  # of the first batches
+            assert sum(result.waiting for result in local.results) <= 90  # records of the first batches
     assert batches < 1.5 * 1_200 * len(topics) / 60
     assert {app.store("counts").get(f"k{n}") for n in range(6, 60)} == {20 * len(topics)}
 
 
 def test_records_whose_own_times_differ_do_not_pile_up_in_the_state(tmp_path: Path) -> None:
-    """Of which the times in the log say nothing."""
+    """The timestamps in the log do not show the order of extracted timestamps."""
     log = open_log(tmp_path)
     log.create_topic("in", 3)
     for number in range(40):
@@ -440,7 +440,7 @@ def test_records_whose_own_times_differ_do_not_pile_up_in_the_state(tmp_path: Pa
         batches = 0
         while local.batch():
             batches += 1
-            assert sum(written.waiting for written in local.results) <= 3 * 60
+            assert sum(result.waiting for result in local.results) <= 3 * 60
     assert batches < 1.5 * 2_400 / 60
     assert {app.store("counts").get(f"k{n}") for n in range(60)} == {40}
 
@@ -496,7 +496,7 @@ Row = tuple[str, str | None, int]
 
 
 def giving(directory: Path, rows: list[Row]) -> App:
-    """An application whose store gets some rows, one for each record, however it gets at them; without a changelog."""
+    """An application whose store gets one row per record, with key, value and timestamp of `rows`, without a changelog."""
     app = App("rows", config={"state.dir": str(directory), "status": "none"})
     stream = app.stream("in", key=str, value=str, timestamp=lambda _key, value: rows[int(value)][2])
     grouped = stream.group_by(lambda value: rows[int(value)][0], key=str)
@@ -506,7 +506,7 @@ def giving(directory: Path, rows: list[Row]) -> App:
 
 
 def run_again(directory: Path) -> None:
-    """Makes the last batch look as if Spark had not heard of its end."""
+    """Deletes the last commit of the checkpoint, so that the batch is replayed."""
     commits = directory / "applications" / "rows" / "checkpoint" / "commits"
     max(commits.iterdir(), key=lambda path: int(path.name)).unlink()
 
@@ -545,7 +545,7 @@ def test_a_replay_with_other_rows_of_a_view_is_refused(tmp_path: Path, first: li
 def test_a_batch_that_another_version_has_published_is_compared_by_its_counts(
     tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That one made digests in another way, and did not say how."""
+    """The other version computed digests differently, and did not record a format."""
     log = open_log(tmp_path)
     log.create_topic("in")
     log.produce("in", [ProducerRecord(b"x", b"0", 0)])
@@ -608,12 +608,12 @@ def test_a_read_stage_function_that_does_not_return_is_named(tmp_path: Path, whe
         assert log.applications.published(Scope("stuck")) is None
 
 
-# ----- checkpoints elsewhere -------------------------------------------------------------------------------------
+# ----- checkpoints in other places -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "file://localhost{}"])
 def test_a_checkpoint_location_may_be_a_file_url(tmp_path: Path, form: str) -> None:
-    """It is looked into, migrated beside, and deleted by a reset, with those that were there before."""
+    """The checkpoint is read, migrated beside, and deleted by a reset together with earlier ones."""
     log = open_log(tmp_path / "data")
     fill(log)
     place = tmp_path / "place for it" / "shop"
@@ -626,15 +626,15 @@ def test_a_checkpoint_location_may_be_a_file_url(tmp_path: Path, form: str) -> N
     with pytest.raises(SetupError, match="the checkpoint of application 'shop' is gone"):
         InProcessRun(topology(tmp_path / "data", **config))
     place.with_name("elsewhere").rename(place)
-    said = migrate(topology(tmp_path / "data", **config))
-    (new,) = [Path(step.partition("a new checkpoint ")[2]) for step in said if "new checkpoint" in step]
+    steps = migrate(topology(tmp_path / "data", **config))
+    (new,) = [Path(step.partition("a new checkpoint ")[2]) for step in steps if "new checkpoint" in step]
     assert new.parent == place.parent
     assert new.name.startswith("shop-")
     with InProcessRun(topology(tmp_path / "data", **config)) as run:
         run.run()
         assert run.checkpoint.directory == new
-    said = reset("shop", state_dir=str(tmp_path / "data"))
-    assert {f"deleted the checkpoint {place}", f"deleted the checkpoint {new}"} <= set(said)
+    steps = reset("shop", state_dir=str(tmp_path / "data"))
+    assert {f"deleted the checkpoint {place}", f"deleted the checkpoint {new}"} <= set(steps)
     assert list(place.parent.iterdir()) == []
     with InProcessRun(topology(tmp_path / "data", **config)) as run:
         assert run.checkpoint.directory == place
@@ -658,7 +658,7 @@ def test_a_checkpoint_recorded_as_a_file_url_is_found(tmp_path: Path) -> None:
 
 
 def moved(directory: Path, place: str) -> tuple[Log, dict[str, bytes]]:
-    """An application that has run with its checkpoint in another storage, as far as its log knows."""
+    """An application that, by the record in its log, has run with its checkpoint in another storage."""
     log = open_log(directory)
     fill(log)
     with InProcessRun(topology(directory)) as run:
@@ -678,8 +678,8 @@ def test_reset_is_refused_if_the_checkpoint_is_on_another_machine(tmp_path: Path
             reset("shop", state_dir=str(tmp_path), dry_run=dry_run)
         assert "then reset with checkpoint_gone=True (--checkpoint-gone)" in (raised.value.hint or "")
     assert (log.applications.state(Scope("shop")), log.topics()) == (known, topics)
-    said = reset("shop", state_dir=str(tmp_path), checkpoint_gone=True)
-    assert f"left the checkpoint {place}, which should be gone" in said
+    steps = reset("shop", state_dir=str(tmp_path), checkpoint_gone=True)
+    assert f"left the checkpoint {place}, which should be gone" in steps
     assert read_state(log, "shop") == ApplicationState(reset_to="earliest")
     with InProcessRun(topology(tmp_path)) as run:
         assert run.run() > 0
@@ -697,7 +697,7 @@ def test_migrate_is_refused_if_a_used_checkpoint_location_is_on_another_machine(
     assert "the next start begins a new checkpoint s3a://bucket/another" in migrate(topology(tmp_path, **other))
     assert read_state(log, "shop").checkpoint_location == "s3a://bucket/another"
     with pytest.raises(SetupError, match="cannot be created beside s3a://bucket/shop"):
-        migrate(topology(tmp_path, **config))  # the first one is still there
+        migrate(topology(tmp_path, **config))  # the first one still exists
     with pytest.raises(SetupError, match="cannot be deleted from here: s3a://bucket/shop"):
         reset("shop", state_dir=str(tmp_path))
 

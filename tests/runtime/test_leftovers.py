@@ -1,4 +1,4 @@
-"""What an earlier life of an application has left behind: copies, and tables and stores that come back."""
+"""State that an earlier run of an application has left: copies, and tables and stores that are added again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Build = Callable[[Stream[str, str]], Any]
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
-    """The log of the data directory that all applications of a test have."""
+    """The log of the data directory, which all applications of a test share."""
     monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path / "data"))
     log = open_log(tmp_path / "data")
     for topic in ("in", "small", "rows"):
@@ -40,7 +40,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
 
 
 def shop(*parts: Build, **config: Any) -> App:
-    """An application that does something with its records."""
+    """An application that applies a function to its stream."""
     app = App("shop", config={"num.tasks": 1, "status": "none", **config})
     stream = app.stream("in", key=str, value=str)
     stream.group_by_key(name="always").count(store="always", name="count-always")
@@ -54,7 +54,7 @@ def count(stream: Stream[str, str]) -> None:
 
 
 def counting(store: str, *, logging: bool = True) -> App:
-    """An application with one store, which has a changelog or none."""
+    """An application with one store, with or without a changelog."""
     app = App("counting", config={"num.tasks": 1, "status": "none"})
     app.stream("in", key=str, value=str).group_by_key().count(store=Materialized(store, logging=logging), name="count")
     return app
@@ -79,7 +79,7 @@ def looking_up(*, poisoned: bool = False, as_table: bool = False, table: bool = 
 
 
 def test_a_log_that_is_older_than_its_checkpoint_is_refused(log: Log, tmp_path: Path) -> None:
-    """Its records would be lost that were read after the copy was made."""
+    """Records that were read after the copy was made would be lost."""
     app = shop(lambda stream: stream.to("out"))
     produce(log, "in", *(("a", str(n)) for n in range(10)))
     with InProcessRun(app, records=2) as local:
@@ -123,7 +123,7 @@ def test_a_copy_of_a_data_directory_has_a_checkpoint_of_its_own(
 def test_a_relative_checkpoint_location_is_resolved_at_the_first_start(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reset from another directory must not delete what is of that name there."""
+    """A reset from another directory must not delete a directory of the same name there."""
     produce(log, "in", ("a", "x"))
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -148,7 +148,7 @@ def test_a_slash_at_the_end_of_a_location_is_ignored(log: Log, tmp_path: Path) -
 
 
 def test_a_global_table_that_is_added_again_is_read_from_its_start(log: Log) -> None:
-    """The topology that was without it has run the batch that was planned with it, and has given its rows up."""
+    """The topology without the table has run the batch that was planned with it, and has discarded its rows."""
     produce(log, "small", *((f"v{n}", f"row{n}") for n in range(20)))
     produce(log, "in", ("k", "v1"))
     run(looking_up())
@@ -172,7 +172,7 @@ def test_a_former_global_table_is_read_from_its_start_as_a_table(log: Log) -> No
 
 
 def test_records_stay_waiting_while_an_added_global_table_is_read(log: Log) -> None:
-    """They would be joined with rows that were true long before them."""
+    """Otherwise they would be joined with rows that are older than they are."""
 
     def build(*, table: bool) -> App:
         app = looking_up(table=table)
@@ -207,7 +207,7 @@ def test_a_tick_does_not_mark_an_added_global_table_as_read(log: Log) -> None:
 
 
 def test_rows_of_a_global_table_may_be_deleted_before_any_other_record_has_come(log: Log) -> None:
-    """What is gone has no time of its own for the changelog, and the stream has none yet."""
+    """A deleted row has no timestamp of its own for the changelog, and the stream has no time yet."""
     produce(log, "small", ("1", "one"), ("2", "two"))
     log.produce("small", [ProducerRecord(b"1", None, 5)])
     run(looking_up())
@@ -222,7 +222,7 @@ def test_rows_of_a_global_table_may_be_deleted_before_any_other_record_has_come(
 
 @pytest.mark.parametrize("migrated", [False, True])
 def test_a_store_that_is_added_again_is_empty_in_view_and_changelog(log: Log, migrated: bool) -> None:
-    """For queries, too, and for a migration, which rebuilds it from its changelog."""
+    """Also for queries, and for a migration, which rebuilds the store from its changelog."""
     produce(log, "in", ("a", "1"), ("a", "1"), ("j", "1"))
     run(shop(count))
     run(shop())
@@ -251,7 +251,7 @@ def test_the_view_of_a_store_that_a_migration_cannot_rebuild_is_empty(log: Log) 
 
 @pytest.mark.parametrize("published", [True, False])
 def test_a_changelog_that_was_switched_off_for_a_while_is_not_used_to_rebuild(log: Log, published: bool) -> None:
-    """What changed then is nowhere in it. It is if nothing was published meanwhile."""
+    """It lacks the changes of that time. If nothing was published meanwhile, it is complete."""
     off = {"store.changelogs": False}
     produce(log, "in", ("a", "1"), ("j", "1"))
     run(shop(count))
@@ -366,11 +366,11 @@ def test_unread_records_are_refused_whichever_operators_are_between_them_and_the
     assert len(values(log, "totals")) == 20
 
 
-# ----- batches that are run again ----------------------------------------------------------------------------------
+# ----- replayed batches --------------------------------------------------------------------------------------------
 
 
 def test_a_replayed_batch_needs_its_own_topology(log: Log) -> None:
-    """What another one gives would be taken for a function that is not deterministic."""
+    """Results of another topology would be reported as those of a function that is not deterministic."""
     produce(log, "in", ("a", "x"))
 
     def child() -> None:
@@ -387,7 +387,7 @@ def test_a_replayed_batch_needs_its_own_topology(log: Log) -> None:
 
 
 def test_sessions_that_end_within_a_batch_are_the_same_in_a_replay(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a task was in memory or was just loaded must not show, in changelogs either."""
+    """Changelogs must not depend on whether a task was warm or was just loaded."""
 
     def build() -> App:
         return shop(lambda stream: stream.group_by_key().windowed_by(session(1_000)).count(store="counts"))
@@ -407,7 +407,7 @@ def test_sessions_that_end_within_a_batch_are_the_same_in_a_replay(log: Log, mon
                 local.batch()
             monkeypatch.undo()
             monkeypatch.setenv("MILLSTREAM_DATA", str(Path(local.checkpoint.directory).parents[2]))
-        run(build())  # else it would find that results differ
+        run(build())  # raises an error if the results of the replay differ
 
 
 def _ended_after_publication(point: str) -> None:
@@ -423,7 +423,7 @@ def prepared(app: App) -> contextlib.closing[PreparedApplication]:
 
 
 def test_a_migrated_application_catches_up(log: Log) -> None:
-    """Changelogs that it was rebuilt from grow with each batch, and are not read again."""
+    """The changelogs that its stores were rebuilt from grow with each batch, and are not read again."""
     produce(log, "in", ("a", "1"))
     run(shop(count))
     migrate(shop(count))

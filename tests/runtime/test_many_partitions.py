@@ -1,4 +1,4 @@
-"""What a batch costs depends on the partitions it reads, not on how many the topic has."""
+"""The cost of a batch depends on the number of partitions that it reads, not on that of the topic."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def counting(directory: Path, **config: Any) -> App:
 
 
 def cost_of_three(directory: Path, partitions: int) -> dict[str, int]:
-    """What a batch of three records takes, once every partition has been read."""
+    """The cost of a batch of three records, after every partition has been read."""
     with open_log(directory) as log:
         log.create_topic("in", partitions)
         log.create_topic("out", 1)
@@ -54,9 +54,9 @@ def cost_of_three(directory: Path, partitions: int) -> dict[str, int]:
             "task inputs": sum(row.kind == TASK_INPUT for row in run.rows),
             "results of reading": sum(row.kind == RESULT for row in run.rows),
             "task input bytes": sum(len(row.payload) for row in run.rows if row.kind == TASK_INPUT),
-            "tasks that ran": sum(written.origin[0] == 1 for written in run.results),
+            "tasks that ran": sum(result.origin[0] == 1 for result in run.results),
             "other state": sum(len(states[task][MANIFEST_KEY]) for task in tasks),
-            "cells": sum(len(written.cells) for written in run.results),
+            "cells": sum(len(result.cells) for result in run.results),
         }
 
 
@@ -95,14 +95,14 @@ def test_the_number_of_tasks_follows_the_partitions_up_to_a_limit(
     assert application.program.tasks == tasks
 
 
-# ----- what a task must know of batches that it did not run in -------------------------------------------------------
+# ----- tasks that do not run in every batch --------------------------------------------------------------------------
 
 KEYS = {partition_for(key.encode(), 2): key for key in ("a", "b", "c", "d")}
 """A key of each of two tasks."""
 
 
 def joining(directory: Path) -> App:
-    """Each value of a key behind the one before it, in the order in which the task takes them."""
+    """Concatenates the values of each key, in the order in which the task takes them."""
     app = App("joining", config={"state.dir": str(directory), "status": "none", "num.tasks": 2})
     left, right = app.stream("left", value=str), app.stream("right", value=str)
     left.merge(right).group_by_key().reduce(lambda before, value: before + value, store="seen")
@@ -117,7 +117,7 @@ def produce(directory: Path, topic: str, task: int, value: str, time: int) -> No
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_task_orders_by_the_time_of_records_that_came_while_it_did_not_run(tmp_path: Path, restart: bool) -> None:
-    """A record that is older than what its partition had before counts as late as that, whichever task had it."""
+    """A late record has the order position of the latest record of its partition, also if another task had that one."""
     produce(tmp_path, "left", 0, "-", 1)
     produce(tmp_path, "right", 1, "-", 1)
     app = joining(tmp_path)
@@ -125,7 +125,7 @@ def test_a_task_orders_by_the_time_of_records_that_came_while_it_did_not_run(tmp
     assert run.batch()
     produce(tmp_path, "left", 0, "x", 100)
     assert run.batch()
-    assert [written.origin[2] for written in run.results if written.origin[0] == 1] == [0]
+    assert [result.origin[2] for result in run.results if result.origin[0] == 1] == [0]
     if restart:
         run.close()
         run = InProcessRun(joining(tmp_path))
@@ -137,14 +137,14 @@ def test_a_task_orders_by_the_time_of_records_that_came_while_it_did_not_run(tmp
 
 
 def test_the_first_batch_after_a_start_runs_all_tasks(tmp_path: Path) -> None:
-    """Only they know whether they hold records, or wait for the wall clock."""
+    """Only the tasks know whether they hold waiting records or wall-clock punctuators."""
     produce(tmp_path, "left", 0, "x", 1)
     produce(tmp_path, "right", 0, "x", 1)
     for _start in range(2):
         produce(tmp_path, "left", 0, "x", 1)
         with InProcessRun(joining(tmp_path)) as run:
             assert run.batch()
-            assert [written.origin[2] for written in run.results if written.origin[0] == 1] == [0, 1]
+            assert [result.origin[2] for result in run.results if result.origin[0] == 1] == [0, 1]
 
 
 def test_every_record_is_counted_whichever_batches_its_task_runs_in(tmp_path: Path) -> None:

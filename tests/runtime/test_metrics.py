@@ -1,4 +1,4 @@
-"""The figures of an application: by source, operator, sub-topology and store."""
+"""The metrics of an application: by source, operator, sub-topology and store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COUNT = 300
 
 
 def measured(run: InProcessRun) -> dict[str, Any]:
-    """The figures after all batches."""
+    """The metrics after all batches."""
     metrics = Metrics(run.application)
     number = 0
     while run.batch():
@@ -63,7 +63,7 @@ def test_every_store_reports_its_size(tmp_path: Path) -> None:
     assert {name: size["rows"] for name, size in stores.items()} == {
         "counts": 20,
         "hidden": 20,
-        "names": 3,  # each task has them
+        "names": 3,  # each task has all rows
         "total": 1,
         "windows-store": 20 * 3,
     }

@@ -1,4 +1,4 @@
-"""The number of tasks changes no table, where nothing is late and no result depends on the order between keys."""
+"""The number of tasks changes no table, if nothing is late and no result depends on the order between keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from millstream.runtime.in_process.batches import InProcessRun
 
 SEED, PER_KEY = 7, 24
 EVER = "100d"
-"""So long windows stay open: time goes on in each task alone, and so when they close differs."""
+"""A grace period that no window reaches: stream time advances per task, so the tasks would close windows differently.
+"""
 
 WINDOWS = ("each-tumbling", "each-hop", "each-sliding", "each-session")
 
@@ -30,7 +31,7 @@ def build(directory: Path, tasks: int) -> App:
 
 
 def tables(directory: Path, tasks: int, records: int) -> dict[str, dict[Any, Any]]:
-    """All rows of all stores that are kept to the end, as their views have them."""
+    """All rows of all stores that keep their rows to the end, read from their views."""
     smoke.fill(directory, SEED, PER_KEY, distinct=True)
     app = build(directory, tasks)
     with InProcessRun(app, records=records) as local:

@@ -1,4 +1,4 @@
-"""Ticks: time goes on without records, and a tick that is run again sees the time that was recorded."""
+"""Ticks: wall-clock time advances without records, and a replayed tick has the recorded time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.in_process.batches import InProcessRun
 
 SIZES = (100, 1_000, 60_000)
-"""Of windows, in milliseconds: the last one stays open."""
+"""The sizes of the windows, in milliseconds; the last one stays open."""
 
 IDLE = 50
 EVERY = 10
 
 
 class Clock(Processor[str, str, str, int]):
-    """Tells what time it is."""
+    """Forwards the system time at each wall-clock punctuation."""
 
     def init(self) -> None:
         self.context.schedule(EVERY, "wall", self.tell)
@@ -77,7 +77,7 @@ def test_windows_of_an_idle_stream_are_closed_by_ticks(tmp_path: Path, log: Log)
         assert closed(log) == []
         run_until(local, [100], log)
         run_until(local, [100, 1_000], log)
-    assert counts(log, "closed-100") == counts(log, "closed-1000") == [1]  # once, whatever the number of ticks
+    assert counts(log, "closed-100") == counts(log, "closed-1000") == [1]  # once, for any number of ticks
 
 
 def test_without_an_idle_time_no_tick_closes_a_window(tmp_path: Path, log: Log) -> None:
@@ -104,7 +104,7 @@ def test_a_replayed_tick_sees_the_recorded_time(tmp_path: Path, log: Log, point:
     assert tick.offsets == first.offsets, "the second batch is no tick"
     assert (closed(log), counts(log, "clock")) == ([], [])
     later = tick.time + SIZES[1] + 100
-    time.sleep(max(0.0, later / 1000 - time.time()))  # by the clock, two windows are over now
+    time.sleep(max(0.0, later / 1000 - time.time()))  # by the clock, two windows are closed now
 
     with InProcessRun(build(tmp_path), ticks=True) as local:
         assert local.batch()

@@ -1,4 +1,4 @@
-"""Records that cannot be read, for whatever reason, go to the handlers, with topic, partition and offset."""
+"""Records that cannot be read go to the exception handlers, with topic, partition and offset."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from millstream.runtime.in_process.batches import InProcessRun
 DEAD = {"errors.dead.letter.queue.topic.name": "dead"}
 SKIP = {"deserialization.exception.handler": "continue", **DEAD}
 
-# Headers of a record of which the log itself says nothing: the checksum of the block is right.
+# Headers that are invalid in the stored record. The log does not detect them: the checksum of the block is correct.
 UNREADABLE = [b"\xc1", encode_headers((("trace", "abc"),)), encode_unreadable("a name is not UTF-8")]  # type: ignore[arg-type]
 
 
@@ -65,17 +65,17 @@ def test_records_whose_headers_cannot_be_read_are_dead_letters(tmp_path: Path, b
     build(app)
     with InProcessRun(app) as run:
         run.run()
-        drops = [drop for written in run.results for drop in written.drops if drop.count]
+        drops = [drop for result in run.results for drop in result.drops if drop.count]
     assert [(drop.reason, drop.count) for drop in drops] == [("deserialization error", 3)]
     assert values(log, "out") == [b"v0", b"v1", b"v5"]
     assert values(log, "dead") == [b"v2", b"v3", b"v4"]
-    said = [dict(decode_headers(data)) for data in log.read("dead", 0, 0, 9)["headers"].to_pylist()]
-    assert [(one["__streams.errors.topic"], one["__streams.errors.offset"]) for one in said] == [
+    letters = [dict(decode_headers(data)) for data in log.read("dead", 0, 0, 9)["headers"].to_pylist()]
+    assert [(headers["__streams.errors.topic"], headers["__streams.errors.offset"]) for headers in letters] == [
         (b"in", b"2"),
         (b"in", b"3"),
         (b"in", b"4"),
     ]
-    assert b"the headers cannot be read" in (said[0]["__streams.errors.message"] or b"")
+    assert b"the headers cannot be read" in (letters[0]["__streams.errors.message"] or b"")
 
 
 @pytest.mark.parametrize("build", [stateless, stateful])

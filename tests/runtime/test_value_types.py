@@ -1,4 +1,4 @@
-"""Values of every kind are in task hosts what they are in the test driver, wherever their types are defined."""
+"""Values of every type are the same in task hosts as in the test driver, wherever their types are defined."""
 
 from __future__ import annotations
 

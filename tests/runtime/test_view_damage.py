@@ -1,4 +1,4 @@
-"""Damaged views: readers are told, and the application makes the view anew from its changelog when it starts."""
+"""Damaged views: readers get an error, and the next start rebuilds the view from its changelog."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def directory(original: tuple[Path, Any], tmp_path: Path) -> Path:
 
 @contextmanager
 def behind_its_back(directory: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that changes the file without checksums and counts, as damage does."""
+    """A connection that changes the file without updating checksums and counts, as damage does."""
     with closing(sqlite3.connect(directory / "log.db", isolation_level=None)) as connection:
         yield connection
 
 
 KEY_7 = "key = CAST('key 7' AS BLOB)"
 
-# The store, the table, what is done to it, and to which rows.
+# The store, the table, the change, and the rows that are changed.
 DAMAGES = {
     "a value": ("counts", "view_rows", "SET value = x'0000000000000009'", KEY_7),
     "a timestamp": ("counts", "view_rows", "SET timestamp = 1", KEY_7),
@@ -113,9 +113,9 @@ def test_a_damaged_view_is_an_error_and_rebuilt_at_the_start(
     with behind_its_back(directory) as connection:
         store = damage_view(connection, damage)
     app = topology(directory)
-    with pytest.raises(CorruptViewError, match=f"of store '{store}' is damaged") as told:
+    with pytest.raises(CorruptViewError, match=f"of store '{store}' is damaged") as raised:
         answers(app)
-    assert "start its application again" in (told.value.hint or "")
+    assert "start its application again" in (raised.value.hint or "")
     with InProcessRun(app):
         pass
     assert f"damaged views of application 'app' are made anew from changelogs: {store}" in capsys.readouterr().err
@@ -201,7 +201,7 @@ def test_a_view_whose_rebuild_was_interrupted_is_rebuilt(directory: Path) -> Non
 def test_pages_of_zeros_give_correct_rows_or_errors_also_after_a_start(
     original: tuple[Path, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A page that SQLite cannot read takes the rows of a view with it, and the view is made anew all the same."""
+    """A page that SQLite cannot read destroys the rows of a view; the view is rebuilt nevertheless."""
     content = (original[0] / "log.db").read_bytes()
     directory = tmp_path / "data"
     mended = 0

@@ -23,7 +23,7 @@ Results = dict[str, Topics]
 
 
 def expected(kind: Kind) -> tuple[list[str], list[tuple[str, str]]]:
-    """What an application writes for a kind: the last value of the key, and how often each value came, as text."""
+    """The expected output for a value type: the last value of the key, and the count of each value, as text."""
     serde = serde_for(kind.type)
     last: list[str] = []
     counts: list[tuple[str, str]] = []
@@ -40,7 +40,7 @@ def expected(kind: Kind) -> tuple[list[str], list[tuple[str, str]]]:
 
 
 def letters(topics: Topics, name: str) -> list[str]:
-    """The records of a kind, by its place and its name, that could not be read."""
+    """The records of a value type that could not be read, by its location and its name."""
     return [value for key, value in topics["dead"] if key == name]
 
 

@@ -271,10 +271,10 @@ def test_a_function_that_ends_its_process_is_named_and_retries_are_reported(
         app.run(until_caught_up=True)
     assert "operator 'ending' (topic in, partition 0, offset 1, function test_application.py:" in caught.value.message
     assert "the function ended its process (exit code 3)" in caught.value.message
-    said = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
-    told = [line["retry"] for line in said if "retry" in line]
-    assert len([line for line in told if "its process ended" in line and "offset 1" in line]) == 2
-    assert not [line for line in said if "restart_in_seconds" in line]
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    retries = [line["retry"] for line in lines if "retry" in line]
+    assert len([line for line in retries if "its process ended" in line and "offset 1" in line]) == 2
+    assert not [line for line in lines if "restart_in_seconds" in line]
     assert values(log, "out") == []
 
 
@@ -324,9 +324,9 @@ def test_two_applications_start_at_the_same_time_and_end_with_java(tmp_path: Pat
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "running\n"
-    for one in below(process.pid):
-        if "SparkSubmit" in one.command:
-            os.kill(one.pid, signal.SIGKILL)
+    for child in below(process.pid):
+        if "SparkSubmit" in child.command:
+            os.kill(child.pid, signal.SIGKILL)
     out, err = process.communicate(timeout=60)
     assert out.splitlines() == ["the application stopped: Spark's Java process has ended"] * 2
     assert set(err.splitlines()) == {"a word"}
@@ -420,9 +420,9 @@ def test_a_module_that_is_missing_where_the_application_runs_is_named_once(
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
     )  # fmt: skip
     assert done.returncode != 0
-    said = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
-    assert [line["state"] for line in said if "state" in line][-1] == "ERROR"
-    assert not [line for line in said if "restart_in_seconds" in line]
+    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert [line["state"] for line in lines if "state" in line][-1] == "ERROR"
+    assert not [line for line in lines if "restart_in_seconds" in line]
     assert (
         "RunError: a module that the application needs cannot be imported where it runs: No module named 'far_away'\n"
         "  hint: install it on every machine of the cluster" in done.stderr
@@ -487,9 +487,9 @@ def test_ctrl_c_abandons_a_long_batch(tmp_path: Path, log: Log, where: str, monk
     _wait_for((tmp_path / "begun").exists, process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
     started = time.monotonic()
-    said = process.communicate(timeout=60)
+    output = process.communicate(timeout=60)
     assert time.monotonic() - started < STOP_SECONDS
-    assert (process.returncode, said) == (0, ("", ""))
+    assert (process.returncode, output) == (0, ("", ""))
     assert len(values(log, "out")) == 1  # nothing of the batch
     _wait_until_none_mentions(str(tmp_path))
     monkeypatch.setattr(sys, "argv", command[1:])

@@ -74,7 +74,7 @@ def test_an_application_in_a_notebook(tmp_path: Path) -> None:
         log.create_topic("orders", 2)
         log.produce("orders", [ProducerRecord(b"1", b'{"product": "milk", "amount": 3}')])
     app, totals, start, running, store, stop, stopped = run(CELLS, tmp_path)
-    html = {name: one[-1]["data"]["text/html"] for name, one in locals().items() if name in {"app", "store"}}
+    html = {name: output[-1]["data"]["text/html"] for name, output in locals().items() if name in {"app", "store"}}
     for text in html.values():
         minidom.parseString(text)
     assert "<svg" in html["app"]
@@ -84,5 +84,7 @@ def test_an_application_in_a_notebook(tmp_path: Path) -> None:
     assert running[-1]["data"]["text/plain"] == "Handle('notebook', RUNNING)"
     assert stop[-1]["data"]["text/plain"] == "True"
     assert stopped[-1]["data"]["text/plain"] == "Handle('notebook', NOT_RUNNING)"
-    written = "".join(one["text"] for outputs in (start, running, store, stop) for one in outputs if "text" in one)
+    written = "".join(
+        output["text"] for outputs in (start, running, store, stop) for output in outputs if "text" in output
+    )
     assert written == "an order of tea\n"

@@ -251,10 +251,10 @@ def server() -> Iterator[Callable[[Callable[[Server], None]], Server]]:
         return servers[-1]
 
     yield start
-    for each in servers:
-        each.client.shutdown(socket.SHUT_RDWR)
-        each.thread.join()
-        each.close()
+    for started in servers:
+        started.client.shutdown(socket.SHUT_RDWR)
+        started.thread.join()
+        started.close()
 
 
 StartServer = Callable[[Callable[[Server], None]], Server]

@@ -140,7 +140,7 @@ def look(directory: Path, expected: Any) -> str:
             log.produce("t", [record("k", "new")], partition=0)
     except (CorruptLogError, LogFormatError) as error:
         noticed.append(str(error))
-    assert all(str(directory) in said for said in noticed)
+    assert all(str(directory) in message for message in noticed)
     try:
         assert view_rows(directory) == expected[1]
     except StateError as error:

@@ -65,9 +65,9 @@ def test_records_without_a_key_share_a_partition_that_changes_with_each_call(log
 def test_a_record_without_a_timestamp_gets_the_time_of_writing(log: Log) -> None:
     log.create_topic("t")
     log.produce("t", [record("k", "v", None), record("k", "v", 5)])
-    written, given = log.read("t", 0, 0, 2)["timestamp"].to_pylist()
-    assert written > 1_600_000_000_000
-    assert given == 5
+    current, explicit = log.read("t", 0, 0, 2)["timestamp"].to_pylist()
+    assert current > 1_600_000_000_000
+    assert explicit == 5
 
 
 def test_log_append_time_applies_to_records_written_under_it(log: Log) -> None:

@@ -729,7 +729,9 @@ def test_operators_are_kept_added_removed_or_changed() -> None:
     def new(app: App) -> None:
         count(app, app.stream("a", value=str).peek(print)).to_stream().to("out", value=str)
 
-    comparison = {each.name: (each.status, each.reasons or each.notes) for each in difference(old, new).operators}
+    comparison = {
+        change.name: (change.status, change.reasons or change.notes) for change in difference(old, new).operators
+    }
     assert comparison == {
         "a-source": ("kept", ()),
         "a-peek": ("added", ("peek",)),

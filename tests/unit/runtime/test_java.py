@@ -33,10 +33,10 @@ def start(tmp_path: Path, **environment: str) -> list[str]:
     programs = tmp_path / "programs"
     programs.mkdir(exist_ok=True)
     make(programs / "apt-get", "exit 1")
-    given = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "PATH"}}
+    variables = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "PATH"}}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path / "data")],
-        capture_output=True, text=True, timeout=60, check=True, env={**given, "PATH": str(programs), **environment},
+        capture_output=True, text=True, timeout=60, check=True, env={**variables, "PATH": str(programs), **environment},
     )  # fmt: skip
     assert done.stderr == ""
     assert not (tmp_path / "data").exists()
@@ -53,14 +53,14 @@ INSTALL = "  hint: install Java 17 or later: sudo apt-get install openjdk-17-jre
 
 
 def test_a_missing_java_is_an_error_with_an_install_command(tmp_path: Path) -> None:
-    said = start(tmp_path)
-    assert said == ["setup", "Spark needs Java 17 or later, and there is none on the PATH", INSTALL]
+    error = start(tmp_path)
+    assert error == ["setup", "Spark needs Java 17 or later, and there is none on the PATH", INSTALL]
 
 
 def test_a_java_home_without_java_is_an_error(tmp_path: Path) -> None:
     home = tmp_path / "gone"
-    said = start(tmp_path, JAVA_HOME=str(home))
-    assert said == ["setup", f"Spark needs Java 17 or later, and there is none in JAVA_HOME ({home})", INSTALL]
+    error = start(tmp_path, JAVA_HOME=str(home))
+    assert error == ["setup", f"Spark needs Java 17 or later, and there is none in JAVA_HOME ({home})", INSTALL]
     make(tmp_path / "programs" / "java", "exit 1")
     assert start(tmp_path, JAVA_HOME=str(home))[2].startswith("  hint: JAVA_HOME is wrong: correct it, or unset it")
 
@@ -69,8 +69,8 @@ def test_a_java_home_without_java_is_an_error(tmp_path: Path) -> None:
 def test_a_java_that_is_too_old_is_refused(tmp_path: Path, version: str, number: str) -> None:
     java = tmp_path / "programs" / "java"
     make(java, f"echo 'openjdk version \"{version}\" 2019-01-15' >&2")
-    said = start(tmp_path)
-    assert said == ["setup", f"Spark needs Java 17 or later, and {java} is version {number}", INSTALL]
+    error = start(tmp_path)
+    assert error == ["setup", f"Spark needs Java 17 or later, and {java} is version {number}", INSTALL]
 
 
 def test_java_is_not_checked_if_spark_runs_already(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,9 +143,9 @@ def test_a_failing_listener_does_not_stop_the_others(capsys: pytest.CaptureFixtu
     life.change(State.PENDING_ERROR)
     life.change(State.ERROR)
     assert seen == [State.STARTING, State.PENDING_ERROR, State.ERROR]
-    said = capsys.readouterr().err
-    assert "a listener failed at the change to PENDING_ERROR" in said
-    assert "TimeoutError: the step's own" in said
+    messages = capsys.readouterr().err
+    assert "a listener failed at the change to PENDING_ERROR" in messages
+    assert "TimeoutError: the step's own" in messages
 
 
 def test_settings_reach_the_planner(tmp_path: Path) -> None:

@@ -24,8 +24,10 @@ SERDES = pytest.mark.parametrize(("key", "value"), [(STRING, STRING), (STRING, J
 
 
 def operations(**kinds: Any) -> Any:
-    one = st.one_of([st.tuples(st.just(name), arguments) for name, arguments in kinds.items()])
-    return st.lists(one, max_size=10) | st.lists(one, min_size=40, max_size=60)  # else most lists would be short
+    operation = st.one_of([st.tuples(st.just(name), arguments) for name, arguments in kinds.items()])
+    return st.lists(operation, max_size=10) | st.lists(
+        operation, min_size=40, max_size=60
+    )  # else most lists would be short
 
 
 def compacted(log: Iterable[ChangelogRecord]) -> list[ChangelogRecord]:
@@ -85,9 +87,9 @@ def test_a_key_value_store_agrees_with_a_list(key: Any, value: Any, ops: list[An
             check(store)
         else:
             log += store.changes()
-    for each in [store, *rebuilt(spec, log + store.changes())]:
-        check(each)
-        assert each.changes() == []
+    for copy in [store, *rebuilt(spec, log + store.changes())]:
+        check(copy)
+        assert copy.changes() == []
 
 
 # --- windows --------------------------------------------------------------------------------------------------------
@@ -173,10 +175,10 @@ def run_windows(spec: StoreSpec, ops: list[Any], row: Callable[[Any], Any]) -> N
             log += store.changes()
     model.check(store, spec)
     again = rebuilt(spec, log + store.changes())
-    for each in again:
-        each.release(model.released)
-        model.check(each, spec)
-        assert each.changes() == []
+    for copy in again:
+        copy.release(model.released)
+        model.check(copy, spec)
+        assert copy.changes() == []
     for key, start in [
         ("a", LOW),
         ("zz", HIGH),
@@ -184,10 +186,10 @@ def run_windows(spec: StoreSpec, ops: list[Any], row: Callable[[Any], Any]) -> N
         ("a", HIGH + 10),
         ("a", LOW),
     ]:  # they behave the same from now on
-        for each in [store, *again]:
-            each.put(key, start, row("new"))
-            assert each.all() == store.all()
-            assert each.rows_between(-1, MANY) == store.rows_between(-1, MANY)
+        for copy in [store, *again]:
+            copy.put(key, start, row("new"))
+            assert copy.all() == store.all()
+            assert copy.rows_between(-1, MANY) == store.rows_between(-1, MANY)
 
 
 @pytest.mark.parametrize("probed", [0, 32], ids=["indexed", "probed"])
@@ -304,9 +306,9 @@ def test_a_session_store_agrees_with_a_list(key: Any, value: Any, ops: list[Any]
         else:
             log += store.changes()
     model.check(store)
-    for each in rebuilt(spec, log + store.changes()):
-        each.release(model.released)
-        model.check(each)
+    for copy in rebuilt(spec, log + store.changes()):
+        copy.release(model.released)
+        model.check(copy)
 
 
 # --- versions -------------------------------------------------------------------------------------------------------
@@ -386,8 +388,8 @@ def test_a_versioned_store_agrees_with_a_list(key: Any, value: Any, ops: list[An
         else:
             log += store.changes()
     model.check(store)
-    for each in rebuilt(spec, log + store.changes()):
-        model.check(each)
+    for copy in rebuilt(spec, log + store.changes()):
+        model.check(copy)
 
 
 # --- buffers --------------------------------------------------------------------------------------------------------
@@ -429,7 +431,7 @@ def test_a_buffer_agrees_with_a_list(value: Any, ops: list[Any]) -> None:
             check(store)
         else:
             log += store.changes()
-    for each in [store, *rebuilt(spec, log + store.changes())]:
-        check(each)
-        drained = [each.pop_first() for _ in range(len(model) + 1)]
+    for copy in [store, *rebuilt(spec, log + store.changes())]:
+        check(copy)
+        drained = [copy.pop_first() for _ in range(len(model) + 1)]
         assert drained == [(*at, model[at]) for at in sorted(model)] + [None]

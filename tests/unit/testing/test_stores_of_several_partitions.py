@@ -16,12 +16,12 @@ def driver(partitions: int, key: Any) -> TestDriver:
     grouped.count(store="plain")
     grouped.windowed_by(tumbling(100, grace="1d")).count(store="windows")
     grouped.windowed_by(session(50, grace="1d")).count(store="sessions")
-    made = TestDriver(app, partitions=partitions)
+    driver = TestDriver(app, partitions=partitions)
     keys = ["a", "b", "c", "d"] if key is str else [{"id": n} for n in range(4)]
     for time in (200, 1000, 3000):
-        for each in keys:
-            made.input("in").pipe(each, 1, timestamp=time)
-    return made
+        for record_key in keys:
+            driver.input("in").pipe(record_key, 1, timestamp=time)
+    return driver
 
 
 QUESTIONS: dict[str, Callable[[TestDriver, Any], Any]] = {

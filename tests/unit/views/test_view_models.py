@@ -31,10 +31,12 @@ SERDES = pytest.mark.parametrize(("key", "value"), [(STRING, STRING), (JSON, JSO
 
 def operations(**kinds: Any) -> Any:
     """Batches of (partition, operation, arguments)."""
-    one = st.one_of(
+    operation = st.one_of(
         [st.tuples(st.integers(0, 2), st.just(name), st.tuples(*arguments)) for name, arguments in kinds.items()]
     )
-    return st.lists(st.lists(one, max_size=4) | st.lists(one, min_size=12, max_size=16), min_size=1, max_size=3)
+    return st.lists(
+        st.lists(operation, max_size=4) | st.lists(operation, min_size=12, max_size=16), min_size=1, max_size=3
+    )
 
 
 def keys_at_home(batches: Any) -> Any:
