@@ -1,4 +1,4 @@
-"""The small language of functions in vectors: compiled to Python functions, with the types that they give."""
+"""The small language of functions in vectors: compiled to Python functions, with their result types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONG = re.compile(r"-?[0-9]{1,15}")
 
 
 def spell(value: Any) -> str:
-    """The spelling of a value."""
+    """The text form of a value."""
     if value is None:
         return "null"
     if isinstance(value, Windowed):
@@ -119,7 +119,7 @@ _BOOLEANS = {"eq", "lt", "le", "gt", "ge", "starts", "contains", "is_null", "not
 
 
 def result_type(expression: Any, env: dict[str, str]) -> str:
-    """The type that an expression gives: string, long or boolean."""
+    """The result type of an expression: string, long or boolean."""
     if isinstance(expression, str):
         return env.get(expression, "string")
     if isinstance(expression, int):

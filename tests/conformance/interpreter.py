@@ -1,4 +1,4 @@
-"""Runs a vector: builds its topology with the public API, pipes its inputs, and returns what came out.
+"""Runs a vector: builds its topology with the public API, pipes its inputs, and returns its outputs.
 
 A vector is a topology in JSON, with inputs; `vectors/README.md` beside this file describes the format.
 """
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be loaded from anywhere
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be loaded from any directory
 
 from millstream import (
     App,
@@ -36,11 +36,11 @@ def run_vector(vector: dict[str, Any], *, restart: bool = False) -> dict[str, An
     """Runs a vector.
 
     Args:
-        vector: The vector, without what it expects.
+        vector: The vector, without expected results.
         restart: Stop the application after every step, and start it again from its changelogs.
 
     Returns:
-        ``{"outputs", "stores", "dropped"}``, or ``{"error": {"step"}}`` with the outputs before.
+        ``{"outputs", "stores", "dropped"}``, or ``{"error": {"step"}}`` with the outputs of earlier steps.
     """
     try:
         app, stores = Topology(vector).build()
@@ -66,7 +66,7 @@ def run_vector(vector: dict[str, Any], *, restart: bool = False) -> dict[str, An
 
 
 UNCOUNTED = {"null key before repartition", "no branch", "before the window"}
-"""What Millstream counts and Kafka Streams does not."""
+"""Drops that Millstream counts and Kafka Streams does not."""
 
 
 class Outputs:
@@ -77,7 +77,7 @@ class Outputs:
         self._readers: dict[str, Any] = {}
 
     def take(self) -> list[dict[str, Any]]:
-        """What was written since the last call, topic by topic."""
+        """Returns the records written since the last call, by topic."""
         shown = []
         for topic in sorted(self._driver.produced_topics):
             if topic.startswith("oracle-") and topic.endswith("-repartition"):
@@ -98,11 +98,11 @@ def options_of(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 class Topology:
-    """The topology of a vector, as it is being built.
+    """Builds the topology of a vector.
 
     Args:
         vector: The vector.
-        app: The application it becomes a part of; None for one of its own.
+        app: The application that the topology is added to; None for a new one.
     """
 
     def __init__(self, vector: dict[str, Any], app: App | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The processors that vectors name, written with the public Processor API."""
+"""The processors of the vectors, written with the public Processor API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TYPES = {"string": str, "long": int}
 def make_processor(
     node: dict[str, Any], key: str, value: str
 ) -> tuple[Callable[[], Any], list[dict[str, Any]], str, str]:
-    """Returns what makes the processor, the stores it needs, and the types of what it forwards."""
+    """Returns a supplier of the processor, the stores that it needs, and the types of the keys and values it forwards."""
     kind = node["processor"]
     stores = _stores(node, key)
     if node["op"] == "process_values":
@@ -56,13 +56,13 @@ def _stores(node: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 class Base(Processor[Any, Any, Any, Any]):
-    """Holds the node of the vector, and the store if there is one."""
+    """Has the node of the vector, and the store, if there is one."""
 
     def __init__(self, node: dict[str, Any]) -> None:
         self.node = node
 
     def init(self) -> None:
-        """Finds the store."""
+        """Opens the store."""
         if "store" in self.node:
             self.store = self.context.store(self.node["store"])
 
@@ -73,7 +73,7 @@ def _fixed(cls: type) -> type:
 
 
 class Meta(Base):
-    """Forwards where the record came from."""
+    """Forwards the topic, partition and offset of each record."""
 
     def process(self, record: Record[Any, Any]) -> None:
         """Forwards ``topic/partition/offset@stream time``."""
@@ -81,7 +81,7 @@ class Meta(Base):
 
 
 class MetaValues(FixedKeyProcessor[Any, Any, Any]):
-    """The same, with the key kept."""
+    """The same for `process_values`: the key is kept."""
 
     def __init__(self, node: dict[str, Any]) -> None:
         self.node = node
@@ -97,13 +97,13 @@ def _meta(context: Any) -> str:
 
 
 class RunningCount(FixedKeyProcessor[Any, Any, Any]):
-    """Counts in a store."""
+    """Counts the records of each key in a store."""
 
     def __init__(self, node: dict[str, Any]) -> None:
         self.node = node
 
     def init(self) -> None:
-        """Finds the store."""
+        """Opens the store."""
         self.store = self.context.store(self.node["store"])
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -114,17 +114,17 @@ class RunningCount(FixedKeyProcessor[Any, Any, Any]):
 
 
 class Ticker(Base):
-    """Ticks."""
+    """Counts records, and forwards the count at each punctuation."""
 
     def init(self) -> None:
-        """Schedules itself."""
+        """Schedules the punctuator."""
         self.count = self.ticks = 0
         self.schedule = self.context.schedule(
             self.node["every_ms"], self.node["clock"], self.tick, start=self.node.get("start_ms")
         )
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Counts."""
+        """Counts the record."""
         self.count += 1
         if self.node.get("pass"):
             self.context.forward(record)
@@ -138,14 +138,14 @@ class Ticker(Base):
 
 
 class Router(Base):
-    """Forwards to named children."""
+    """Forwards to a child by name."""
 
     def init(self) -> None:
         """Compiles the condition."""
         self.when = compile_expression(self.node["when"], ("key", "value"))
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Chooses a child."""
+        """Forwards to the child that the condition chooses."""
         if self.when(record.key, record.value):
             self.context.forward(record, to=self.node["then"])
         else:
@@ -153,10 +153,10 @@ class Router(Base):
 
 
 class Fanout(Base):
-    """Forwards two records."""
+    """Forwards two records for each record."""
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Forwards them."""
+        """Forwards both records."""
         self.context.forward(record.with_value(f"{spell(record.value)}-1"))
         later = max(0, record.timestamp + self.node["delta_ms"])
         self.context.forward(record.with_value(f"{spell(record.value)}-2").with_timestamp(later))
@@ -166,7 +166,7 @@ class Shift(Base):
     """Shifts timestamps."""
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Forwards with another timestamp."""
+        """Forwards the record with another timestamp."""
         self.context.forward(record.with_timestamp(record.timestamp + self.node["delta_ms"]))
 
 
@@ -174,17 +174,17 @@ class HeaderEditor(Base):
     """Edits headers."""
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Removes, appends, forwards."""
+        """Removes and appends headers, and forwards the record."""
         kept = tuple(h for h in record.headers if h[0] not in self.node.get("remove", []))
         added = tuple((name, None if v is None else v.encode()) for name, v in self.node.get("add", []))
         self.context.forward(record.with_headers(kept + added))
 
 
 class Dedup(Base):
-    """Drops records that came near an equal one."""
+    """Drops a record if one with the same key is within an interval of time."""
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Forwards if nothing is near."""
+        """Forwards the record unless there is another one in the interval."""
         if record.key is None:
             self.context.forward(record)
             return
@@ -195,21 +195,21 @@ class Dedup(Base):
 
 
 class Ttl(Base):
-    """Deletes what was not updated."""
+    """Deletes rows that were not updated for a time."""
 
     def init(self) -> None:
-        """Schedules itself."""
+        """Schedules the punctuator."""
         super().init()
         self.context.schedule(self.node["every_ms"], self.node["clock"], self.tick)
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Notes the time."""
+        """Stores the timestamp, and forwards the record."""
         if record.key is not None:
             self.store.put(record.key, record.timestamp)
             self.context.forward(record)
 
     def tick(self, now: int) -> None:
-        """Deletes what is too old."""
+        """Deletes expired rows, and forwards a tombstone for each."""
         old = [key for key, stored in self.store.all() if now - stored > self.node["ttl_ms"]]
         for key in old:
             self.context.forward(Record(key, None, now))
@@ -217,7 +217,7 @@ class Ttl(Base):
 
 
 class Commands(Base):
-    """Takes commands to a store as values, and forwards the answers."""
+    """Runs the commands to a store that it gets as values, and forwards the responses."""
 
     def process(self, record: Record[Any, Any]) -> None:
         """Runs a command."""
@@ -228,7 +228,7 @@ class Commands(Base):
             self.context.forward(record.with_value(answer))
 
     def run(self, key: Any, command: str, args: list[str]) -> list[str]:
-        """The answers to a command."""
+        """Runs a command, and returns its responses."""
         raise NotImplementedError
 
 
@@ -236,7 +236,7 @@ class KvOps(Commands):
     """Commands to a key-value store."""
 
     def run(self, key: Any, command: str, args: list[str]) -> list[str]:
-        """The answers to a command."""
+        """Runs a command, and returns its responses."""
         store = self.store
         if command in {"put", "putnull"}:
             store.put(key, args[0] if command == "put" else None)
@@ -262,7 +262,7 @@ class WindowOps(Commands):
     """Commands to a window store."""
 
     def run(self, key: Any, command: str, args: list[str]) -> list[str]:
-        """The answers to a command."""
+        """Runs a command, and returns its responses."""
         store = self.store
         if command in {"put", "putnull"}:
             store.put(key, args[1] if command == "put" else None, int(args[0]))
@@ -285,7 +285,7 @@ class SessionOps(Commands):
     """Commands to a session store."""
 
     def run(self, key: Any, command: str, args: list[str]) -> list[str]:
-        """The answers to a command."""
+        """Runs a command, and returns its responses."""
         store = self.store
         if command == "put":
             store.put(Windowed(key, int(args[0]), int(args[1])), args[2])
@@ -303,7 +303,7 @@ class VersionedOps(Commands):
     """Commands to a versioned store."""
 
     def run(self, key: Any, command: str, args: list[str]) -> list[str]:
-        """The answers to a command."""
+        """Runs a command, and returns its responses."""
         store = self.store
         if command in {"put", "putnull"}:
             valid_to = store.put(key, args[1] if command == "put" else None, int(args[0]))

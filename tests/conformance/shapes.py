@@ -1,4 +1,4 @@
-"""Turns records and stores into the shapes that vectors have."""
+"""Converts records and stores to the format of vectors."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from millstream import Record, TestDriver, Windowed
 
 
 def show(value: Any) -> Any:
-    """A key or value as a vector writes it."""
+    """A key or value in the format of vectors."""
     if isinstance(value, Windowed):
         return {"key": value.key, "start": value.start, "end": value.end}
     return value
 
 
 def show_record(topic: str, record: Record[Any, Any]) -> dict[str, Any]:
-    """An output record as a vector writes it."""
+    """An output record in the format of vectors."""
     shown = {"topic": topic, "key": show(record.key), "value": show(record.value), "ts": record.timestamp}
     if record.headers:
         shown["headers"] = [[name, None if data is None else data.decode()] for name, data in record.headers]

@@ -1,8 +1,8 @@
 """Runs vectors on the runtime: many in one application, on Spark, or without it by the same planner, tasks and commit.
 
-Each vector is a topology of its own in the application: all its names have a prefix, so that vectors share a query and
-nothing else. They are fed in step, the i-th input of every vector at once, and what came of it is read when nothing is
-left to be processed; or all inputs are in the log before the application starts.
+The topology of each vector is a separate part of the application: all its names have a prefix, so that vectors share
+nothing but the query. The i-th inputs of all vectors are written at once, and the outputs are read when all records are
+processed. Alternatively, all inputs are in the log before the application starts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be loaded from anywhere
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be loaded from any directory
 
 from millstream import App, MillstreamError, Record
 from millstream.log import Scope, open_log
@@ -41,11 +41,11 @@ from tests.conformance.shapes import dump_stores, show_record
 Vector = dict[str, Any]
 Backend = Literal["spark", "local"]
 _Serdes = tuple[Serde[Any], Serde[Any]]
-"""Of keys and values."""
+"""The serdes of keys and values."""
 _Steps = list[list[dict[str, Any]]]
 
 _SIZES: dict[Backend, int] = {"spark": 150, "local": 16}
-"""How many vectors an application has. On Spark a batch costs far more than what is in it, a query more than that."""
+"""The number of vectors of an application. On Spark, the fixed costs of a batch and of a query are high."""
 _LONGEST_WAIT = 300.0
 _POLL = 0.05
 
@@ -58,19 +58,19 @@ def run_vectors(
     cold: bool = False,
     seed: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Runs vectors on the runtime, those of one configuration in one application.
+    """Runs vectors on the runtime, all vectors of one configuration in one application.
 
-    A vector that fails would stop the others, so one that fails in the test driver gets an application of its own.
+    A vector that fails would stop the others, so a vector that fails in the test driver runs in a separate application.
 
     Args:
-        vectors: The vectors, without what they expect.
-        backend: Where they run.
+        vectors: The vectors, without expected results.
+        backend: Spark, or the execution in this process.
         at_once: Put all inputs into the log before the start; each vector then has one step with all outputs.
-        cold: Locally: build all tasks anew for each batch, from what was kept of them.
-        seed: Locally: cut what is there into batches of a few records of each topic, by chance.
+        cold: Locally: load all tasks for each batch from their stored state.
+        seed: Locally: of the random size of batches, a few records of each topic.
 
     Returns:
-        For each vector, what `run_vector` returns.
+        For each vector, a result as that of `run_vector`.
     """
     results: list[dict[str, Any]] = [{} for _ in vectors]
 
@@ -89,14 +89,14 @@ def run_vectors(
 
 @functools.cache
 def _base() -> str:
-    """A directory that lasts as long as the process: Spark has its own files beside those of the first application."""
+    """A directory that exists as long as the process: files of Spark are beside those of the first application."""
     base = tempfile.mkdtemp(prefix="vectors-")
     atexit.register(shutil.rmtree, base, ignore_errors=True)
     return base
 
 
 def _groups(vectors: list[Vector], size: int) -> list[list[int]]:
-    """The numbers of the vectors that run in one application: of one configuration, and with about as many batches."""
+    """The numbers of the vectors of each application: with one configuration, and similar numbers of batches."""
     groups: dict[str, list[list[int]]] = {}
     batches = [(exchanges(vector) > 0, len(vector["inputs"])) for vector in vectors]
     for number in sorted(range(len(vectors)), key=batches.__getitem__):
@@ -109,7 +109,7 @@ def _groups(vectors: list[Vector], size: int) -> list[list[int]]:
 
 
 def run_in_driver(vector: Vector) -> dict[str, Any]:
-    """What a vector gives in the test driver, which is asked once."""
+    """The result of a vector in the test driver, cached."""
     return _run_in_driver(json.dumps(vector))
 
 
@@ -119,7 +119,7 @@ def _run_in_driver(vector: str) -> dict[str, Any]:
 
 
 def exchanges(vector: Vector) -> int:
-    """How many exchanges the topology of a vector has, or 0 if it cannot be built."""
+    """The number of exchanges in the topology of a vector; 0 if it cannot be built."""
     try:
         return len(list(Topology(vector).build()[0].topology().plan.of_type(Repartition)))
     except MillstreamError:
@@ -127,7 +127,7 @@ def exchanges(vector: Vector) -> int:
 
 
 def is_eligible(vector: Vector) -> bool:
-    """Whether a vector can be run here: the wall clock is the real one, and logs refuse negative timestamps."""
+    """Whether the runtime can run a vector: it uses the real wall clock, and logs reject negative timestamps."""
     wall = any(node.get("clock") == "wall" for node in vector["topology"])
     return not wall and all(step.get("ts", 0) >= 0 for step in vector["inputs"])
 
@@ -151,20 +151,20 @@ class Host(Protocol):
 
     @property
     def dropped(self) -> Counter[tuple[str, str]]:
-        """How many records were dropped, by operator and reason."""
+        """The number of dropped records, by operator and reason."""
 
     def settle(self) -> None:
-        """Returns when nothing is left to be processed; raises what the application failed of."""
+        """Returns when all records are processed; raises the error of the application if it fails."""
 
     def store(self, name: str, *, timestamped: bool = False) -> Any:
         """Opens a store."""
 
     def close(self) -> None:
-        """Stops."""
+        """Stops the application."""
 
 
 class _Group:
-    """Vectors that become one application."""
+    """Vectors that run in one application."""
 
     def __init__(self, vectors: list[Vector], directory: str) -> None:
         options = {"state.dir": directory, "status": "none", **options_of(vectors[0])}
@@ -205,7 +205,7 @@ def _feed(log: Log, members: Iterable[_Member], steps: Iterable[int]) -> None:
 
 
 def _take(log: Log, members: Iterable[_Member], step: int) -> None:
-    """Reads what came of a step of those vectors that have so many."""
+    """Reads the outputs of a step, for all vectors that have that step."""
     for member in members:
         if step < len(member.inputs):
             member.steps.append(member.take(log))
@@ -215,9 +215,9 @@ class _Member:
     """A vector that is a part of an application.
 
     Attributes:
-        steps: What came of each step so far.
-        serdes: Of key and value, by the topics that it reads.
-        inputs: Its inputs, with the names that they have here.
+        steps: The outputs of each step so far.
+        serdes: The serdes of key and value, by input topic.
+        inputs: Its inputs, with prefixed names.
     """
 
     def __init__(self, vector: Vector, steps: _Steps, app: App) -> None:
@@ -254,11 +254,11 @@ class _Member:
         return [(topic, encode(*zip(*rows, strict=True))) for topic, rows in records.items()]
 
     def fed(self, topic: str, offset: int, count: int) -> None:
-        """Takes note of inputs, so that they are not taken for outputs where a topic is both."""
+        """Records the offsets of inputs, so that they are not read as outputs if a topic is both."""
         self._fed.setdefault(topic, set()).update(range(offset, offset + count))
 
     def take(self, log: Log) -> list[dict[str, Any]]:
-        """What was written since the last call, topic by topic."""
+        """Returns the records written since the last call, by topic."""
         if self._chosen is not None:
             written = [topic.name for topic in log.topics() if topic.name.startswith(self._prefix)]
             self._outputs = {**dict.fromkeys(set(written) - self.serdes.keys(), self._chosen), **self._outputs}
@@ -278,12 +278,12 @@ class _Member:
             key.deserialize(row["key"]), value.deserialize(row["value"]), row["timestamp"], headers
         )
         shown = show_record(topic.removeprefix(self._prefix), record)
-        if isinstance(shown["value"], str):  # where a record came from
+        if isinstance(shown["value"], str):  # the origin of the record
             shown["value"] = shown["value"].replace(self._prefix, "")
         return shown
 
     def result(self, host: Host, counted: Counter[tuple[str, str]]) -> dict[str, Any]:
-        """All that came of the vector; of the records that were dropped in the application, those of the vector."""
+        """The result of the vector. Of the records dropped in the application, it counts those of the vector."""
         stores = dump_stores(cast("Any", host), self._stores, self._vector["inputs"], self.steps)
         dropped = sum(
             count
@@ -295,7 +295,7 @@ class _Member:
 
 
 def _prefixed(node: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """A node whose names begin with a prefix: its own, and those of topics, of stores, and of children it sends to."""
+    """A copy of a node whose names have a prefix: its name, topics, stores, and children."""
     made = dict(node)
     for field in ("topic", "store", "name", "then", "else"):
         if field in node:
@@ -311,13 +311,13 @@ def _serdes(node: dict[str, Any]) -> _Serdes:
     return serde_for(TYPES[node["key"]], "key"), serde_for(TYPES[node["value"]], "value")
 
 
-# ----- where they run ------------------------------------------------------------------------------------------------
+# ----- executions ----------------------------------------------------------------------------------------------------
 
 
 def _unread(log: Log, application: str, topics: list[str]) -> dict[str, int]:
-    """By topic, how many records the application has not read; those without any are left out.
+    """The number of records that the application has not read, by topic; topics without any are left out.
 
-    What a batch wrote and how far it read become visible together, so if there is nothing unread, nothing is to come.
+    The outputs and the offsets of a batch become visible together, so without unread records there is no more output.
     """
     published = log.applications.published(Scope(application))
     read = {} if published is None else published.offsets
@@ -339,7 +339,7 @@ class _LocalHost:
         self.dropped: Counter[tuple[str, str]] = Counter()
 
     def settle(self) -> None:
-        """Runs batches until there is nothing unread."""
+        """Runs batches until all records are read."""
         while unread := _unread(self._run.log, self._id, self._topics):
             if self._random is not None:
                 self._run.change(records=len(unread) * self._random.randint(1, 5))
@@ -352,7 +352,7 @@ class _LocalHost:
         return open_view(self._views, self._id, self._specs[name], timestamped=timestamped)
 
     def close(self) -> None:
-        """Stops."""
+        """Stops the application."""
         self._views.close()
         self._run.close()
 
@@ -371,26 +371,26 @@ class _SparkHost:
         self._topics = sorted(self._handle.metrics()["sources"])
 
     def settle(self) -> None:
-        """Waits until there is nothing unread."""
+        """Waits until all records are read."""
         begun = looked = time.monotonic()
         while _unread(self._log, self._id, self._topics):
             now = time.monotonic()
-            if self._handle.wait(max(_POLL, 4 * (now - looked))):  # to look must not be most of the work
+            if self._handle.wait(max(_POLL, 4 * (now - looked))):  # the checks must not take most of the time
                 raise AssertionError("the application has stopped")
             looked = time.monotonic()
-            assert looked - begun < _LONGEST_WAIT, f"there is no end after {_LONGEST_WAIT} seconds"
+            assert looked - begun < _LONGEST_WAIT, f"records are unread after {_LONGEST_WAIT} seconds"
 
     @property
     def dropped(self) -> Counter[tuple[str, str]]:
-        """How many records were dropped, by operator and reason."""
+        """The number of dropped records, by operator and reason."""
         operators = self._handle.metrics()["operators"]
-        return Counter({(name, why): n for name, each in operators.items() for why, n in each["dropped"].items()})
+        return Counter({(name, why): n for name, figures in operators.items() for why, n in figures["dropped"].items()})
 
     def store(self, name: str, *, timestamped: bool = False) -> Any:
         """Opens a store."""
         return self._handle.store(name, timestamped=timestamped)
 
     def close(self) -> None:
-        """Stops."""
+        """Stops the application."""
         self._handle.stop()
         self._log.close()

@@ -1,4 +1,4 @@
-"""Every vector with stores of pages, which are written and given up after every step."""
+"""Every vector with paged stores, which are committed and loaded again after every step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VECTORS = [v for v in vectors.load() if all(node.get("processor") != "ticker" fo
 
 
 class PagedTasks:
-    """Makes the tasks of a driver; a new task of a partition goes on from what the one before has committed."""
+    """Creates the tasks of a driver; a new task of a partition continues with the committed state of the one before."""
 
     def __init__(self) -> None:
         self._maps: dict[int, dict[bytes, bytes]] = {}

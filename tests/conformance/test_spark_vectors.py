@@ -1,6 +1,6 @@
-"""The vectors on the runtime give what they give in the test driver, on Spark and without it.
+"""The vectors give the same results on the runtime, with and without Spark, as in the test driver.
 
-Strictly so, but for three that show how the test driver runs several sub-topologies: as a single task.
+There are three exceptions, because the test driver runs several sub-topologies as one task.
 """
 
 from __future__ import annotations
@@ -22,28 +22,31 @@ from tests.conformance.spark_runner import (
 )
 
 REORDERED = {"repartition/queues_tie_3", "repartition/queues_tie_6"}
-"""Records of one time come to one task through several exchanges. The driver takes them in the order of Kafka Streams'
-binary heap, the runtime by topic, so that it does not depend on how they were cut into batches."""
+"""Records with equal timestamps reach one task through several exchanges.
+
+The driver takes them in the order of Kafka Streams' binary heap, the runtime by topic, so that the cut into batches
+does not matter.
+"""
 
 OTHER_STREAM_TIME = {"repartition/queues_by_time_3"}
-"""A processor behind exchanges shows the stream time of its task. In the driver that is the task before them, too."""
+"""A processor behind exchanges shows the stream time of its task. In the driver, all sub-topologies share one."""
 
 FAMILIES = sorted(path.stem for path in vectors.FOLDER.glob("*.jsonl"))
 COUNT_OF_ELIGIBLE = 600
 
 
 def eligible(family: str | None = None) -> list[Vector]:
-    """The vectors that can run together: those that can run at all, and do not end in an error."""
+    """The vectors that can run in one application: eligible, and without an error."""
     return [vector for vector in vectors.load(family) if is_eligible(vector) and "error" not in vector]
 
 
 def has_state_of_its_own(vector: Vector) -> bool:
-    """Whether a processor remembers something outside of its stores."""
+    """Whether a processor has state outside of its stores."""
     return any(node.get("processor") == "ticker" for node in vector["topology"])
 
 
 def expected(vector: Vector) -> Vector:
-    """What a vector should give where sub-topologies are tasks of their own."""
+    """The expected results of a vector if each sub-topology is a task."""
     if vector["name"] not in OTHER_STREAM_TIME:
         return vector
     latest = -1
@@ -58,7 +61,7 @@ def expected(vector: Vector) -> Vector:
 
 
 def in_one_step(vector: Vector) -> Vector:
-    """The vector with all its inputs at once."""
+    """The vector with all its inputs in one step."""
     together = [record for step in vector["outputs"] for record in step]
     return {**vector, "inputs": [vector["inputs"]], "outputs": [together]}
 
@@ -69,7 +72,7 @@ def in_any_order(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(vector: Vector, got: dict[str, Any], *, at_once: bool = False) -> None:
-    """Asserts that a vector gave what it should, and dropped what it drops in the driver."""
+    """Asserts that a vector gave the expected results, and dropped as many records as in the driver."""
     wanted = in_one_step(expected(vector)) if at_once else expected(vector)
     if vector["name"] in REORDERED:
         assert exchanges(vector) > 1
@@ -83,7 +86,7 @@ def check(vector: Vector, got: dict[str, Any], *, at_once: bool = False) -> None
 
 
 def run(chosen: list[Vector], *args: Any, **options: Any) -> list[dict[str, Any]]:
-    """Runs vectors, which are not told what they should give."""
+    """Runs vectors without their expected results."""
     return run_vectors([vectors.question(vector) for vector in chosen], *args, **options)
 
 
@@ -94,7 +97,7 @@ def run(chosen: list[Vector], *args: Any, **options: Any) -> list[dict[str, Any]
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.timeout(300)
 def test_step_by_step(family: str) -> None:
-    """One input after the other."""
+    """The inputs are written one after the other."""
     chosen = eligible(family)
     for vector, got in zip(chosen, run(chosen, "local"), strict=True):
         check(vector, got)
@@ -104,42 +107,42 @@ def test_step_by_step(family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.timeout(300)
 def test_tasks_that_are_rebuilt_for_each_batch_give_the_same_results(family: str) -> None:
-    """All that a task remembers is in what is kept for it."""
+    """The stored state of a task is complete."""
     chosen = [vector for vector in eligible(family) if not has_state_of_its_own(vector)]
     for vector, got in zip(chosen, run(chosen, "local", cold=True), strict=True):
         check(vector, got)
 
 
 def runs_at_once(vector: Vector) -> bool:
-    """Whether the order of a vector's inputs is told by the log: they are in one topic, and no second exchange."""
+    """Whether the log determines the order of a vector's inputs: one topic, and no second exchange."""
     return len(input_topics(vector)) == 1 and exchanges(vector) < 2
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.timeout(300)
 def test_inputs_that_exist_at_the_start_give_the_same_results_for_any_cut_into_batches(family: str) -> None:
-    """Batches of one to five records of each topic, by chance."""
+    """Batches have one to five records of each topic, by random choice."""
     chosen = [vector for vector in eligible(family) if runs_at_once(vector)]
     for vector, got in zip(chosen, run(chosen, "local", at_once=True, seed=len(chosen)), strict=True):
         check(vector, got, at_once=True)
 
 
 def can_be_cut(vector: Vector) -> bool:
-    """Whether nothing but the order in the log decides when records meet that are there before the start."""
+    """Whether the log alone determines the order in which records that exist at the start are joined."""
     sinks = {node["topic"] for node in vector["topology"] if node["op"] == "to"}
     tables = any(node["op"] == "global_table" for node in vector["topology"])
     return not tables and not sinks & input_topics(vector) and all_exchanges_are_direct(vector)
 
 
 def all_exchanges_are_direct(vector: Vector) -> bool:
-    """Whether no exchange needs a topic, which is read a batch later than it was written."""
+    """Whether no exchange needs a topic: records of a topic are read a batch after they were written."""
     return len(place(Topology(vector).build()[0].topology()).direct) == exchanges(vector)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.timeout(300)
 def test_the_cut_of_several_topics_into_batches_changes_no_result(family: str) -> None:
-    """They meet in the order of their times, whichever batch brings them."""
+    """Tasks take records in the order of timestamps, whichever batches contain them."""
     chosen = [v for v in eligible(family) if len(input_topics(v)) > 1 and can_be_cut(v)]
     whole = run(chosen, "local", at_once=True)
     for vector, wanted, got in zip(chosen, whole, run(chosen, "local", at_once=True, seed=1), strict=True):
@@ -151,14 +154,14 @@ FAILING = [vector for vector in vectors.load() if is_eligible(vector) and "error
 
 @pytest.mark.parametrize("vector", FAILING, ids=[vector["name"] for vector in FAILING])
 def test_a_vector_that_fails_does_so_at_the_same_step(vector: Vector) -> None:
-    """Each in an application of its own."""
+    """Each vector runs in a separate application."""
     (got,) = run([vector], "local")
     vectors.check(vector, got)
     assert got["outputs"] == vector.get("outputs", [])
 
 
 def test_only_the_listed_vectors_differ() -> None:
-    """What the vectors say themselves is not what these give."""
+    """The expected results in these vectors differ from those of the runtime."""
     chosen = [vector for vector in eligible("repartition") if vector["name"] in REORDERED | OTHER_STREAM_TIME]
     assert len(chosen) == len(REORDERED | OTHER_STREAM_TIME)
     for vector, got in zip(chosen, run(chosen, "local"), strict=True):
@@ -167,7 +170,7 @@ def test_only_the_listed_vectors_differ() -> None:
 
 
 def test_a_topic_chosen_by_each_record() -> None:
-    """No vector has one."""
+    """No vector covers this."""
     vector: Vector = {
         "topology": [
             {"id": "s", "op": "stream", "topics": ["in"], "key": "string", "value": "long"},
@@ -186,7 +189,7 @@ def test_a_topic_chosen_by_each_record() -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
 def test_on_spark_step_by_step() -> None:
-    """All vectors in two queries, one for each configuration."""
+    """All vectors run in two queries, one for each configuration."""
     chosen = eligible()
     assert len(chosen) == COUNT_OF_ELIGIBLE
     for vector, got in zip(chosen, run(chosen), strict=True):
@@ -196,7 +199,7 @@ def test_on_spark_step_by_step() -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_on_spark_with_all_inputs_before_the_start() -> None:
-    """Those with one topic and no second exchange."""
+    """Vectors with one input topic and no second exchange."""
     chosen = [vector for vector in eligible() if runs_at_once(vector)]
     for vector, got in zip(chosen, run(chosen, at_once=True), strict=True):
         check(vector, got, at_once=True)

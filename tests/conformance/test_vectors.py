@@ -1,4 +1,4 @@
-"""Every vector gives what it should: outputs per step and topic in order, stores, and errors."""
+"""Every vector gives its expected results: outputs by step and topic in order, stores, and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VECTORS = vectors.load()
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
 def test_vector(vector: dict[str, Any]) -> None:
-    """A vector, step by step."""
+    """Runs one step after the other."""
     vectors.check(vector, run_vector(vectors.question(vector)))
 
 
@@ -23,7 +23,7 @@ OPTIMIZED = [v for v in VECTORS if (v.get("config") or {}).get("optimization") !
 
 @pytest.mark.parametrize("vector", OPTIMIZED, ids=[vector["name"] for vector in OPTIMIZED])
 def test_optimization_changes_no_result(vector: dict[str, Any]) -> None:
-    """The same vector with all optimisations gives the same."""
+    """The results with all optimizations are the same as without."""
     optimized = {**vector, "config": {**(vector.get("config") or {}), "optimization": "all"}}
     vectors.check(vector, run_vector(vectors.question(optimized)))
 
@@ -33,8 +33,8 @@ RESTARTED = [v for v in VECTORS if all(node.get("processor") != "ticker" for nod
 
 @pytest.mark.parametrize("vector", RESTARTED, ids=[vector["name"] for vector in RESTARTED])
 def test_restart_after_every_step_changes_no_result(vector: dict[str, Any]) -> None:
-    """All state is in changelogs and cells: an application that is rebuilt from them after each step goes on as before.
+    """Changelogs and cells contain all state: an application that restarts from them after each step gives the same.
 
-    (A ticker counts in the processor itself, which is not state.)
+    A ticker is left out: it counts in the processor itself, outside of its state.
     """
     vectors.check(vector, run_vector(vectors.question(vector), restart=True))

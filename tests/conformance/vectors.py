@@ -1,4 +1,4 @@
-"""Loads the vectors, and compares what a run gave with what it should have given."""
+"""Loads vectors, and compares results with their expected ones."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def load(family: str | None = None) -> list[dict[str, Any]]:
 
 
 def question(vector: dict[str, Any]) -> dict[str, Any]:
-    """The vector without its answers."""
+    """The vector without its expected results."""
     return {name: value for name, value in vector.items() if name not in EXPECTED}
 
 
 def by_topic(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Output records by topic, each with its headers, none if it has none."""
+    """Groups output records by topic. Each has a list of headers, which may be empty."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for record in records:
         shown = {name: record.get(name) for name in ("key", "value", "ts")}
@@ -31,12 +31,12 @@ def by_topic(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 def text(value: Any) -> str:
-    """JSON text, which tells true from 1 and 1 from 1.0."""
+    """JSON text, which distinguishes true from 1, and 1 from 1.0."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
 def check(vector: dict[str, Any], got: dict[str, Any]) -> None:
-    """Asserts that a run gave what the vector expects: per step and topic, in order, and all stores at the end."""
+    """Asserts that results are as expected: outputs by step and topic in order, and all stores at the end."""
     wanted, error = vector.get("error"), got.get("error")
     if wanted is not None or error is not None:
         assert wanted is not None, f"unexpected error {error}"

@@ -496,7 +496,7 @@ Row = tuple[str, str | None, int]
 
 
 def giving(directory: Path, rows: list[Row]) -> App:
-    """An application whose store gets one row per record, with key, value and timestamp of `rows`, without a changelog."""
+    """An application whose store gets a row of `rows` for each record, without a changelog."""
     app = App("rows", config={"state.dir": str(directory), "status": "none"})
     stream = app.stream("in", key=str, value=str, timestamp=lambda _key, value: rows[int(value)][2])
     grouped = stream.group_by(lambda value: rows[int(value)][0], key=str)

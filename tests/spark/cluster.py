@@ -18,16 +18,16 @@ from tests.fault.killing import MARK
 from tests.processes import running
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java as it starts soonest: it does not run for long here."""
+"""Options for a fast start of Java: the processes run for a short time."""
 
 
 class Cluster:
     """A running cluster.
 
     Attributes:
-        url: What `spark.master` is to be.
+        url: The value of `spark.master`.
         workers: The processes of the workers.
-        mark: What all processes of the cluster have in their environment.
+        mark: A value in the environment of all processes of the cluster.
     """
 
     def __init__(self, url: str, workers: list[subprocess.Popen[bytes]], mark: str) -> None:
@@ -36,7 +36,7 @@ class Cluster:
         self.mark = mark
 
     def executors(self) -> list[int]:
-        """The processes of the executors, which the workers start."""
+        """The processes of the executors that the workers have started."""
         own = {worker.pid for worker in self.workers}
         started = (process for process in running().values() if process.parent in own)
         return [process.pid for process in started if "CoarseGrainedExecutorBackend" in process.command]
@@ -44,7 +44,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def standalone_cluster(directory: Path, workers: int = 2, cores: int = 1, **environ: str) -> Iterator[Cluster]:
-    """Starts a cluster with workers of so many cores each, and more in their environment, and ends it."""
+    """Starts a cluster, and stops it at the end. `cores` is for each worker, `environ` extends their environment."""
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,

@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 STOP_SECONDS = 15.0
-"""How long a stop may take on a busy machine. It should take 10 seconds at most."""
+"""The time that a stop may take on a busy machine. It should take 10 seconds at most."""
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_no_batch_of_a_backlog_exceeds_the_limit(tmp_path: Path, log: Log) -> No
     read = [sum(map(sum, json.loads(mark.read_text().splitlines()[-1])["offsets"].values())) for mark in marks]
     sizes = [after - before for before, after in pairwise([0, *read])]
     assert sum(sizes) == count * (1 + times)
-    assert max(sizes) <= most + 4  # at least one of each partition
+    assert max(sizes) <= most + 4  # at least one record of each partition
     assert max(sizes) > most / 2
 
 
@@ -314,7 +314,7 @@ TWO = """
 
 
 def test_two_applications_start_at_the_same_time_and_end_with_java(tmp_path: Path, log: Log) -> None:
-    """What the program writes to stderr while Spark starts is seen; what PySpark writes when Java ends is not."""
+    """Output of the program to stderr while Spark starts is shown; output of PySpark when Java ends is not."""
     log.create_topic("in")
     log.produce("in", [ProducerRecord(b"k", b"1")])
     path = tmp_path / "two.py"
@@ -406,7 +406,7 @@ FAR_AWAY = """
 def test_a_module_that_is_missing_where_the_application_runs_is_named_once(
     tmp_path: Path, log: Log, process: str
 ) -> None:
-    """In a worker, or where batches are planned."""
+    """It is missing in a worker, or in the process that plans batches."""
     log.create_topic("in")
     log.produce("in", [ProducerRecord(b"k", b"1")])
     for name, text in {"project/importing": IMPORTING, "library/far_away": FAR_AWAY.format(process=process)}.items():
@@ -485,12 +485,12 @@ def test_ctrl_c_abandons_a_long_batch(tmp_path: Path, log: Log, where: str, monk
     _wait_for(lambda: log.applications.published(Scope("slow")) is not None, process)
     log.produce("in", [ProducerRecord(b"k", b"before", 2), ProducerRecord(b"k", b"slow", 3)])
     _wait_for((tmp_path / "begun").exists, process)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     started = time.monotonic()
     output = process.communicate(timeout=60)
     assert time.monotonic() - started < STOP_SECONDS
     assert (process.returncode, output) == (0, ("", ""))
-    assert len(values(log, "out")) == 1  # nothing of the batch
+    assert len(values(log, "out")) == 1  # no record of the batch
     _wait_until_none_mentions(str(tmp_path))
     monkeypatch.setattr(sys, "argv", command[1:])
     runpy.run_path(str(path), run_name="slow")["app"].run(until_caught_up=True)
@@ -504,7 +504,7 @@ def test_ctrl_c_does_not_wait_for_spark_to_start(tmp_path: Path, log: Log) -> No
         [sys.executable, str(script(tmp_path)), str(tmp_path), "go-on"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0,
     )  # fmt: skip
-    _wait_for((tmp_path / "tmp").exists, process)  # which Spark needs
+    _wait_for((tmp_path / "tmp").exists, process)  # Java, which Spark needs
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=STOP_SECONDS)
     assert (process.returncode, out.splitlines()[-1], err) == (0, "the script ends", "")
@@ -528,7 +528,7 @@ def _wait_until_none_mentions(text: str) -> None:
 
 
 def _mentioning(text: str) -> list[str]:
-    """The command lines of the processes of which text is a part."""
+    """The command lines that contain a text."""
     commands = (process.command for process in running().values())
     return [command for command in commands if text in command and "pytest" not in command]
 
@@ -553,7 +553,7 @@ def test_a_function_may_refer_to_megabytes_of_data(tmp_path: Path, log: Log) -> 
 
 
 def test_rocksdb_does_not_write_to_the_log_while_java_ends(tmp_path: Path, log: Log) -> None:
-    # A warning of its own threads at that moment leaves a Java that never ends.
+    # A warning of its own threads at that moment would leave a Java process that never ends.
     log.create_topic("in", 1)
     app = make(tmp_path, "quiet")
     app.stream("in", value=str).group_by_key().count().to_stream().to("out")
@@ -604,7 +604,7 @@ def test_the_hint_names_the_log_of_spark_when_spark_stops_the_query(tmp_path: Pa
 
 
 def _kill_own(word: str) -> None:
-    """Kills the processes below this one whose command has a word."""
+    """Kills the child processes whose command contains a word."""
     for process in below(os.getpid()):
         if word in process.command:
             with contextlib.suppress(ProcessLookupError):
@@ -627,13 +627,13 @@ def test_a_with_block_raises_the_failure_of_its_application(tmp_path: Path, log:
 
 def test_an_application_can_be_started_after_a_test_driver_ran_it(tmp_path: Path, log: Log) -> None:
     @dataclass
-    class Reading:  # one that goes along by value, as those of a script do
+    class Reading:  # sent by value, like the classes of a script
         temperature: float
 
     log.create_topic("in", 1)
     app = make(tmp_path, "tried")
     app.stream("in", value=Reading).group_by_key().reduce(lambda _old, new: new, store="last").to_stream().to("out")
-    with Driver(app) as driver:  # which has the dataclass read and written
+    with Driver(app) as driver:  # it deserializes and serializes the dataclass
         driver.input("in").pipe("k", Reading(1.5))
     log.produce("in", [ProducerRecord(b"k", b'{"temperature": 2.5}')])
     app.run(until_caught_up=True)
@@ -643,9 +643,9 @@ def test_an_application_can_be_started_after_a_test_driver_ran_it(tmp_path: Path
 def test_an_application_that_needs_state_for_the_first_time_continues_after_a_migration(
     tmp_path: Path, log: Log
 ) -> None:
-    """Spark refuses a checkpoint of a query without a stateful operator: it must not come to that.
+    """The application refuses the start before Spark does: Spark rejects a checkpoint of a query without a stateful operator.
 
-    A topic that is read from now on, and a partition without records, are not waited for until it has caught up.
+    Catching up does not wait for a topic that is read from its end, or for a partition without records.
     """
     log.create_topic("in", 1)
     log.create_topic("past", 1)

@@ -1,4 +1,4 @@
-"""The application of the kill tests on a cluster: executors are processes of their own, and one of them is killed."""
+"""The application of the kill tests on a cluster, whose executors are separate processes: one of them is killed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ input()  # Spark lives on
 
 
 def test_executors_that_take_all_cores_have_a_host_for_each_which_ends_with_the_application(tmp_path: Path) -> None:
-    """Even if Spark lives on, and the executors have another folder for their sockets, as on another machine."""
+    """Also if the Spark session stays open and executors have another directory for sockets, as on another machine."""
     directory = tmp_path / "data"
     with open_log(directory) as log:
         log.create_topic("in", 2)

@@ -1,4 +1,4 @@
-"""A real notebook: cells define an application, start it, look at it and stop it."""
+"""A real notebook: cells define an application, start it, display it and stop it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ CELLS = [
 
 
 def run(cells: list[str], directory: Path) -> list[Any]:
-    """Runs cells in a kernel of this Python; returns the outputs of each."""
+    """Runs cells in a kernel of this Python; returns the outputs of each cell."""
     notebook: Any = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]
     sources = [f"DIRECTORY = {str(directory)!r}", *cells]
     notebook.cells = [nbformat.v4.new_code_cell(source) for source in sources]  # type: ignore[no-untyped-call]

@@ -36,7 +36,7 @@ SPECIAL = {
 
 
 def megabyte() -> bytes:
-    # No constant: Spark broadcasts a processor of a megabyte, and its worker on the driver cannot read broadcasts.
+    # Not a constant: Spark broadcasts a processor of a megabyte, and the worker on the driver cannot read broadcasts.
     return bytes(range(256)) * 4096
 
 
@@ -52,7 +52,7 @@ def value_of(number: int) -> bytes:
 
 
 class PublicMap:
-    """A map state with nothing but its public methods."""
+    """A map state that has only its public methods."""
 
     def __init__(self, entries: MapState) -> None:
         self.getValue = entries.getValue
@@ -67,7 +67,7 @@ class PublicHandle:
 
 
 class Scenario(StatefulProcessor):
-    """Takes one step a batch: each on a new connection, with what the steps before it left in the state store."""
+    """Runs one step per batch, each on a new connection, with the state that earlier steps left in the state store."""
 
     def __init__(self, pipelined: bool) -> None:
         self.pipelined = pipelined
@@ -213,11 +213,11 @@ def test_values_are_read_where_spark_hands_out_bytearrays(spark: SparkSession, t
     assert (checked["wrong"], checked["wrong special"], checked["types"]) == ([], [], ["bytes"])
 
 
-# --- against a server that keeps to the letter of the protocol --------------------------------------------------------
+# --- against a server that follows the protocol strictly --------------------------------------------------------------
 
 
 class Server:
-    """The JVM's end of the connection, in a thread: `serve` says how it goes about its work."""
+    """The JVM's end of the connection, in a thread that runs `serve`."""
 
     def __init__(self, serve: Callable[[Server], None]) -> None:
         self.client, self.connection = socket.socketpair()

@@ -1,4 +1,4 @@
-"""Values of every kind on Spark: one application for all of them, started as a script."""
+"""Values of every type on Spark: one application for all of them, started as a script."""
 
 from __future__ import annotations
 
