@@ -1,4 +1,4 @@
-"""Runs commands, in this process or in one of their own, and prepares a data directory of an application."""
+"""Runs commands, in this process or in a separate one, and prepares the data directory of an application."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def process(data: Path) -> Run:
-    """Runs a command in a process of its own, with a data directory that does not exist yet."""
+    """Runs a command in a separate process, with a data directory that does not exist yet."""
     return run_in(data)
 
 

@@ -1,4 +1,4 @@
-"""Dead letters on the command line: an application that fails, is mended, and gets its records back."""
+"""Dead letters on the command line: an application fails, is fixed, and processes its replayed records."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_fixed_application_processes_replayed_records_exactly_once(millstream:
     run(failed, mended=True)
     assert cents(failed) == [200, 700, 300, 500]
 
-    # One of them is past mending: it came back.
+    # One of them cannot be processed by the fixed application either: it is a dead letter again.
     again = millstream("dlq", "replay", "dead", "--execute", "--yes")
     assert again == (0, "1 dead letter of dead was replayed to payments\n", "")
     run(failed, mended=True)
@@ -82,7 +82,7 @@ def test_a_fixed_application_processes_replayed_records_exactly_once(millstream:
 
 
 def test_a_record_that_fails_again_is_a_new_dead_letter_with_a_count_of_returns(millstream: Run, failed: Path) -> None:
-    millstream("dlq", "replay", "dead", "0:1", "--execute", "--yes")  # the one that is no JSON
+    millstream("dlq", "replay", "dead", "0:1", "--execute", "--yes")  # the record that is not JSON
     run(failed, mended=True)
     letters = millstream("dlq", "list", "dead", "-o", "json").lines
     assert [(letter["offset"], letter["state"], letter["returned"]) for letter in letters] == [
@@ -251,7 +251,7 @@ def test_a_fenced_replay_reports_the_error_in_a_line(
     publish = EmbeddedApplications.publish
 
     def late(applications: EmbeddedApplications, publication: Any) -> bool:
-        applications.acquire(publication.scope)  # the other one begins
+        applications.acquire(publication.scope)  # the other replay begins
         return publish(applications, publication)
 
     monkeypatch.setattr(EmbeddedApplications, "publish", late)

@@ -1,4 +1,4 @@
-"""Each command in a process of its own, valid and invalid: the program as users and scripts call it."""
+"""Each command in a separate process, valid and invalid: the program as users and scripts call it."""
 
 from __future__ import annotations
 

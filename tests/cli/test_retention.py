@@ -1,4 +1,4 @@
-"""The doctor tells of topics whose retention deletes what is still to be read."""
+"""`doctor` reports topics whose retention deletes records that are not yet read."""
 
 from __future__ import annotations
 

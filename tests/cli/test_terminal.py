@@ -1,4 +1,4 @@
-"""Nothing that comes from records or exceptions reaches a terminal as it is."""
+"""Text from records and exceptions is escaped before it is written to a terminal."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_the_error_of_a_record_is_escaped_and_names_topic_and_offset(data: Path)
         driver.input("in").pipe("k", "v")
     assert_not_forged(str(caught.value))
     assert "(topic in, partition 0, offset 0, function test_terminal.py:" in caught.value.message
-    received = error_of(failure_of(caught.value))  # as it comes from another process
+    received = error_of(failure_of(caught.value))  # as it is received from another process
     (trace,) = received.__notes__
     assert_not_forged(str(received) + trace)
     assert "ValueError" in trace

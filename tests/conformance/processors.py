@@ -14,7 +14,7 @@ TYPES = {"string": str, "long": int}
 def make_processor(
     node: dict[str, Any], key: str, value: str
 ) -> tuple[Callable[[], Any], list[dict[str, Any]], str, str]:
-    """Returns a supplier of the processor, the stores that it needs, and the types of the keys and values it forwards."""
+    """Returns a supplier of the processor, its stores, and the types of the keys and values that it forwards."""
     kind = node["processor"]
     stores = _stores(node, key)
     if node["op"] == "process_values":

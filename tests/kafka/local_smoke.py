@@ -1,6 +1,6 @@
 """Runs the application of `tests.fault.smoke` without Spark: ``python -m tests.kafka.local_smoke DATA_DIR RECORDS``.
 
-In a process of its own: clients of a cluster do not outlive a fork.
+It runs in a separate process: clients of a cluster cannot be used after a fork.
 """
 
 from __future__ import annotations

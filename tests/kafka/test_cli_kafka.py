@@ -410,7 +410,7 @@ def test_dead_letters_are_listed_and_replayed(millstream: Run, log: KafkaLog, br
     assert values == [b"1", b"x", b"2", b"x"]
 
 
-# ----- where the cluster is --------------------------------------------------------------------------------------
+# ----- addresses of a cluster ------------------------------------------------------------------------------------
 
 
 @pytest.fixture

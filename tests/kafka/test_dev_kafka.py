@@ -1,4 +1,4 @@
-"""`millstream dev kafka`, each command in a process of its own."""
+"""`millstream dev kafka`, each command in a separate process."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_killed_broker_is_restarted_with_its_data(millstream: Run, data: Path,
 
     properties = data / "kafka" / "server.properties"
     kept = [line for line in properties.read_text().splitlines() if "retention" not in line]
-    properties.write_text("\n".join(kept))  # as a broker of before has them: Kafka keeps records for a week
+    properties.write_text("\n".join(kept))  # settings of an earlier release: Kafka keeps records for a week
 
     assert millstream("dev", "kafka", "start").out.strip() == servers
     with open_kafka_log({"bootstrap.servers": servers}, data) as log:

@@ -36,7 +36,7 @@ def topics(log: KafkaLog) -> None:
     log.create_topic("orders", 2)
     log.create_topic("dead")
     epoch = log.applications.acquire(Scope("shop"))
-    for batch, value in enumerate("abcd"):  # each in a transaction of its own
+    for batch, value in enumerate("abcd"):  # each in a separate transaction
         facts = {"exception": "E" if value == "b" else "F", "topic": "orders", "partition": "1", "offset": str(batch)}
         headers = tuple((f"__streams.errors.{name}", fact.encode()) for name, fact in facts.items())
         block = encode([NOW + batch], [b"k"], [value.encode()], [(("own", b"1"), *headers)])
@@ -98,7 +98,7 @@ with open_kafka_log({"bootstrap.servers": sys.argv[1]}, Path(sys.argv[2])) as lo
 def test_a_killed_replay_that_is_run_again_replays_each_letter_once(
     log: KafkaLog, broker: Broker, tmp_path: Path, point: str
 ) -> None:
-    # The first transaction is the one that shuts others out.
+    # The first transaction fences earlier replays.
     environment = {**os.environ, "MILLSTREAM_FAILPOINT": f"kafka.publish.{point}:2"}
     command = [sys.executable, "-c", REPLAY, broker.bootstrap_servers, str(tmp_path / "killed")]
     assert subprocess.run(command, env=environment, check=False).returncode == EXIT_STATUS

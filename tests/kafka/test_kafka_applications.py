@@ -117,7 +117,7 @@ def test_views_from_before_a_reset_are_not_shown(broker: Broker, log: KafkaLog, 
     elsewhere = str(tmp_path / "elsewhere")
     reset("shop", to="latest", state_dir=elsewhere, config={"bootstrap.servers": broker.bootstrap_servers})
     shutil.rmtree(tmp_path / "data" / "applications")
-    run(counting())  # it begins at what is the end now
+    run(counting())  # it starts at the current end
     produce(log, "x", key="new")
     run(counting())
     assert dict(counting().store("counts").all()) == {"new": 1}
@@ -158,7 +158,7 @@ def test_views_missing_on_this_machine_are_rebuilt_from_changelogs(
     assert views() == before
     lag = log.topic("shop-rows-changelog").config["min.compaction.lag.ms"]
     assert lag == str(25 * 3_600_000), "brokers would leave only one value of each row"
-    # It died between a batch and its views, and the batch will be run again.
+    # It was killed between a batch and its views, and the batch will be replayed.
     with contextlib.closing(sqlite3.connect(tmp_path / "data" / "views.db")) as connection, connection:
         [(batch,)] = connection.execute("SELECT batch FROM view_batches WHERE application = 'shop'")
         connection.execute("UPDATE view_batches SET batch = ?, checksum = ?", (batch - 1, checksum("shop", batch - 1)))
@@ -174,7 +174,7 @@ def test_views_missing_on_this_machine_are_rebuilt_from_changelogs(
 
 
 def test_a_view_is_not_rebuilt_from_an_incomplete_changelog(log: KafkaLog, make: Make, tmp_path: Path) -> None:
-    """It has rows of another time. Those of now come back as they change."""
+    """The changelog has outdated rows, so the view begins empty. Rows appear when they change."""
     log.create_topic("in", 1)
 
     def app(*, logged: bool = True) -> App:
@@ -322,7 +322,7 @@ def test_the_production_handler_decides_on_records_that_are_too_large(
 
 
 def test_records_that_are_too_large_are_refused_before_the_commit(broker: Broker, log: KafkaLog, make: Make) -> None:
-    """What a producer counts besides the value is counted, too; a dead letter goes without its stack trace."""
+    """The size includes the parts that a producer adds to the value; a dead letter has no stack trace."""
     log.create_topic("in", 1)
     sizes = [900, 950, 990, 1_000]
     produce(log, *("x" * size for size in sizes))

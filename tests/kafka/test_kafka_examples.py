@@ -1,4 +1,4 @@
-"""The examples run unchanged on a cluster that the environment names."""
+"""The examples run unchanged on a cluster that the environment variables name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Applications on a cluster that die, or whose broker does: nothing is lost, doubled or reordered.
+"""Applications on a cluster that are killed, or whose broker is: no record is lost, duplicated or reordered.
 
-What they wrote is read by a consumer that knows nothing of Millstream (`tests.kafka.independent`).
+The output is read by a consumer that does not use Millstream (`tests.kafka.independent`).
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ ON_THE_WAY += ["in-process.after-offsets", "in-process.after-state", "in-process
 
 @pytest.fixture
 def directory(broker: Broker, log: KafkaLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data directory of an application on the cluster, where its input is."""
+    """A data directory of an application on the cluster, which has its input."""
     monkeypatch.setenv("MILLSTREAM_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
     smoke.fill(tmp_path / "data", SEED, PER_KEY)
     return tmp_path / "data"
 
 
 def start(directory: Path, point: str | None = None) -> subprocess.Popen[bytes]:
-    """Starts the application in a separate process, which dies at the failpoint if there is one."""
+    """Starts the application in a separate process, which crashes at the failpoint if there is one."""
     command = [sys.executable, "-m", "tests.kafka.local_smoke", str(directory), str(RECORDS)]
     return subprocess.Popen(command, env={**os.environ, "MILLSTREAM_FAILPOINT": point} if point else None)
 
 
 def run(directory: Path, point: str | None = None) -> int:
-    """Runs the application until it is done or dies."""
+    """Runs the application until it ends or crashes."""
     return start(directory, point).wait(120)
 
 
@@ -69,12 +69,12 @@ def check(broker: Broker, directory: Path) -> None:
     assert not findings, str(findings)
 
 
-def test_without_a_crash_the_results_are_those_of_the_model(broker: Broker, directory: Path) -> None:
+def test_a_run_without_a_crash_gives_the_expected_results(broker: Broker, directory: Path) -> None:
     assert run(directory) == 0
     check(broker, directory)
 
 
-def test_a_run_that_dies_at_every_failpoint_of_the_commit_has_the_right_results(
+def test_a_run_that_crashes_at_every_failpoint_of_the_commit_gives_the_expected_results(
     broker: Broker, directory: Path
 ) -> None:
     dice = random.Random(SEED)
@@ -86,7 +86,7 @@ def test_a_run_that_dies_at_every_failpoint_of_the_commit_has_the_right_results(
     check(broker, directory)
 
 
-def test_kills_at_random_moments(broker: Broker, directory: Path) -> None:
+def test_a_run_that_is_killed_at_random_times_gives_the_expected_results(broker: Broker, directory: Path) -> None:
     dice, commits = random.Random(SEED), directory / "applications" / smoke.APPLICATION / "checkpoint" / "commits"
     for _kill in range(KILLS):
         process = start(directory)
@@ -102,7 +102,7 @@ def test_kills_at_random_moments(broker: Broker, directory: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
-def test_on_spark_the_application_and_its_broker_are_killed_and_stopped(
+def test_kills_of_the_application_and_of_its_broker_change_no_result_on_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, dice = tmp_path / "data", random.Random(SEED)
@@ -119,7 +119,7 @@ def test_on_spark_the_application_and_its_broker_are_killed_and_stopped(
                 broker.start()
                 instance.wait_for_batches(1)
             assert broker.pid is not None
-            for stopped in ([broker.pid], instance.processes()):  # a silent coordinator, then the application
+            for stopped in ([broker.pid], instance.processes()):  # the coordinator, then the application
                 instance.wait_for(lambda: instance.in_batch, "a batch")
                 send(stopped, signal.SIGSTOP)
                 time.sleep(5.0)  # longer than the timeouts of requests and transactions

@@ -234,7 +234,7 @@ def test_records_of_a_call_are_written_in_one_transaction(log: KafkaLog, other: 
         log.append([Append("a", 1, too_large)])
 
 
-def test_offsets_by_time(log: KafkaLog) -> None:
+def test_offsets_are_found_by_time(log: KafkaLog) -> None:
     log.create_topic("t", 2)
     log.produce("t", [record(None, str(time), time, partition=0) for time in (10, 20, 30)])
     asked = {("t", 0): 15, ("t", 1): 15}
@@ -270,7 +270,7 @@ def test_a_read_of_deleted_records_raises_an_error(log: KafkaLog, broker: Broker
     assert [value for *_, value in rows(log, "t")] == ["6", "7", "8", "9"]
 
 
-def test_groups(log: KafkaLog) -> None:
+def test_committed_offsets_of_groups_are_listed_and_deleted(log: KafkaLog) -> None:
     log.create_topic("t", 2)
     assert log.committed("readers") == {}
     log.commit_offsets("readers", {("t", 0): 5})

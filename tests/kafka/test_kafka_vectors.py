@@ -1,4 +1,4 @@
-"""A sample of the vectors, on a cluster: they give what real Kafka Streams gave."""
+"""A sample of the vectors, on a cluster: the results are those of Kafka Streams."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ TOGETHER = 16
 
 
 def sample() -> list[Vector]:
-    """Vectors by chance, of one configuration.
+    """A random sample of vectors of one configuration.
 
-    Without records of the time 0, which clients take for now, and without those that show offsets: each input is a
-    transaction here, whose end has an offset, too.
+    It leaves out records with timestamp 0, which clients replace by the current time, and vectors that show offsets:
+    each input is a transaction here, and its control record has an offset, too.
     """
     timed = [
         vector

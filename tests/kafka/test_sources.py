@@ -1,4 +1,4 @@
-"""The two ways to read a cluster's topics, on Spark: both pass the same tests."""
+"""Both sources that read the topics of a cluster on Spark pass the same tests."""
 
 from __future__ import annotations
 

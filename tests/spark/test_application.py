@@ -643,7 +643,7 @@ def test_an_application_can_be_started_after_a_test_driver_ran_it(tmp_path: Path
 def test_an_application_that_needs_state_for_the_first_time_continues_after_a_migration(
     tmp_path: Path, log: Log
 ) -> None:
-    """The application refuses the start before Spark does: Spark rejects a checkpoint of a query without a stateful operator.
+    """The application refuses the start: Spark rejects a checkpoint of a query without a stateful operator.
 
     Catching up does not wait for a topic that is read from its end, or for a partition without records.
     """
