@@ -1,4 +1,4 @@
-"""Failpoints: nothing unless they are asked for."""
+"""Failpoints have no effect unless they are armed."""
 
 from __future__ import annotations
 

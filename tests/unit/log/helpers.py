@@ -1,4 +1,4 @@
-"""Helpers for the tests of the log: short records, and child processes that die or fail on purpose."""
+"""Helpers for the tests of the log: short records, and child processes that crash or fail on purpose."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_compaction_matches_a_model(tmp_path: Path, steps: list[Any]) -> None:
 
 
 def kept(left: list[Any], ends: list[int], hold: int | None) -> list[Any]:
-    """What must be left: up to the last block that ends before the hold, the last record of each key."""
+    """The rows that remain: up to the last block that ends before the hold, the last record of each key."""
     limit = max((end for end in ends if hold is None or end <= hold), default=0)
     last = {key: offset for offset, key, _ in left if offset < limit}
     return [row for row in left if row[0] >= limit or last[row[1]] == row[0]]

@@ -1,6 +1,6 @@
-"""A process that dies at any point leaves all of a call behind, or nothing, and a retry ends right.
+"""A process that crashes at any failpoint leaves all changes of a call, or none, and a retry completes it.
 
-The points come from the code: one that no case passes fails a test.
+The failpoints come from the code: a test fails for one that no case reaches.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Case:
     """An action during which a process may be killed.
 
     Attributes:
-        points: The beginnings of the names of the points that it passes.
-        prepare: What was there before.
-        act: What it does. To do it again, after it was done or not, ends the same.
-        look: All that can be seen of it.
+        points: The prefixes of the failpoints that it reaches.
+        prepare: Writes the content of the log before the action.
+        act: The action, which is idempotent.
+        look: Reads everything that the action changes.
     """
 
     points: tuple[str, ...]
@@ -47,7 +47,7 @@ def topics(log: EmbeddedLog) -> None:
 
 
 def produce_once(log: EmbeddedLog) -> None:
-    """What a producer does that must not write twice: it looks first."""
+    """Writes unless it has written, as a producer does that must not write twice."""
     if log.ends(["t"])["t"] == [1, 0]:
         log.produce("t", [record("a", "1", partition=0), record("b", "2", partition=1)])
 

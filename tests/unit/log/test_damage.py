@@ -51,7 +51,7 @@ def view_changes(spec: StoreSpec) -> list[ViewChange]:
 
 
 def view_rows(directory: Path) -> list[Any]:
-    """All that views answer: of single keys, of keys that are not there, and of ranges."""
+    """All results of views: for single keys, for missing keys, and for ranges."""
     database = ViewDatabase(directory / "log.db")
     try:
         keys = [f"key {number}" for number in (0, 1, 77, 119, 239, 240)]
@@ -208,7 +208,7 @@ def left_by_a_crash(source: Path, commits: int = 20) -> None:
 
 
 def test_commits_lost_by_a_damaged_write_ahead_log_are_detected(tmp_path: Path) -> None:
-    """Any part of it may be lost, flipped or zeroed: what was acknowledged is there, or an error says it is not."""
+    """Any part of it may be lost, flipped or zeroed: acknowledged commits exist, or an error reports the loss."""
     source, directory = tmp_path / "source", tmp_path / "data"
     left_by_a_crash(source)
     wal = (source / "log.db-wal").read_bytes()
@@ -242,7 +242,7 @@ def test_commits_lost_by_a_damaged_write_ahead_log_are_detected(tmp_path: Path) 
 def test_the_error_for_lost_commits_names_their_number_and_the_remedy(tmp_path: Path) -> None:
     left_by_a_crash(tmp_path)
     (tmp_path / "log.db-wal").write_bytes((tmp_path / "log.db-wal").read_bytes()[:-1])
-    for _ in range(2):  # it does not forget
+    for _ in range(2):  # the error is permanent
         with pytest.raises(
             CorruptLogError, match="has lost data: the last commit was acknowledged, and is missing"
         ) as lost:

@@ -244,7 +244,7 @@ def test_a_letter_counts_the_replays_of_its_record(log: EmbeddedLog) -> None:
         assert last.returned == expected
         assert letters.replay().total == 1
         put_back = everything(log)[-1]["headers"]
-        write(log, letter("a", own=put_back))  # it failed again
+        write(log, letter("a", own=put_back))  # the record failed again
     assert [value for _, value in put_back] == [b"dead:0:0", b"dead:0:1", b"dead:0:2"]
     foreign = letter("b", own=((REPLAY_HEADER, b"dead-other:0:1"),))
     write(log, foreign)
@@ -276,7 +276,7 @@ def test_a_killed_replay_is_continued(
     assert in_child(replay) == EXIT_STATUS
     with open_log(tmp_path / "killed") as log:
         before = [*"abc"] if again else []
-        began = not again or number > 1 or point == POINTS[-1]  # else it was killed before it forgot anything
+        began = not again or number > 1 or point == POINTS[-1]  # otherwise it was killed before it changed anything
         DeadLetters(log, "dead").replay()
         assert values(log) == [*before, *("abc" if began else "")]
 
@@ -320,7 +320,7 @@ def test_concurrent_replays_replay_each_letter_once(tmp_path: Path, monkeypatch:
         thread.start()
     for thread in threads:
         thread.join()
-    assert max(counts) >= 0  # the last one was not shut out
+    assert max(counts) >= 0  # the last one was not fenced
     with open_log(tmp_path / "shared") as log:
         assert DeadLetters(log, "dead").replay().total == 0
         assert values(log) == [f"{number:02}" for number in range(40)]

@@ -1,4 +1,4 @@
-"""Opening: where the log is, who may see it, and what is refused."""
+"""Opening a log: its location, its file permissions, and the refused cases."""
 
 from __future__ import annotations
 

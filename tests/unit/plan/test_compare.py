@@ -837,12 +837,12 @@ def test_a_stored_topology_of_another_format_is_refused() -> None:
 
 
 # ----- names ---------------------------------------------------------------------------------------------------------
-# Stores and internal topics are found again by name, so a change elsewhere must not touch the names that users did not
-# give. Each edit below is one that ADR 0004 promises to be safe.
+# A new topology finds stores and internal topics by name, so a change elsewhere must not change derived names. Each
+# edit below is one that ADR 0004 promises to be safe.
 
 
 def sales(app: App, edit: str = "") -> None:
-    """A topology with every kind of derived name; an edit puts something in."""
+    """A topology with every kind of derived name; `edit` adds an operator."""
 
     def here(stream: Stream[Any, Any], place: str) -> Stream[Any, Any]:
         if edit == f"filter {place}":

@@ -1,4 +1,4 @@
-"""Fingerprints: the same for the same topology, another for every change that state could depend on."""
+"""Fingerprints: equal for equal topologies, different for every change that can affect state."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_order_of_independent_calls_does_not_matter() -> None:
 
 
 def test_the_fingerprint_is_the_same_in_another_process() -> None:
-    """Neither the hashes of strings nor the addresses of objects have a part in it."""
+    """It depends neither on hashes of strings nor on addresses of objects."""
     code = """
         from millstream import App, col
         app = App("app")

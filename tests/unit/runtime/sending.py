@@ -1,4 +1,4 @@
-"""Sends functions of a script to another process, as an application is sent."""
+"""Sends functions of a script to another process, in the way an application is sent."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def run(*command: str) -> str:
 
 
 class Project:
-    """A folder with a script and modules beside it."""
+    """A directory with a script and modules beside it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._count = 0
 
     def write(self, name: str, text: str) -> None:
-        """Writes a module, by its path in the folder."""
+        """Writes a module, by its path in the directory."""
         path = self._folder / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text), encoding="utf-8")
 
     def pack(self, script: str, *command: str) -> Path:
-        """Runs a script, which packs functions by ``pack(function)``; returns where the last one is."""
+        """Runs a script, which packs functions by ``pack(function)``; returns the path of the last one."""
         self._count += 1
         target = self._folder.parent / f"packed-{self._count}"
         begin = f"""
@@ -58,5 +58,5 @@ class Project:
 
 
 def received(*paths: Path, before: str = "") -> list[str]:
-    """What the packed functions return in another process."""
+    """The results of packed functions in another process."""
     return run("-c", RECEIVER.format(before=textwrap.dedent(before)), *map(str, paths)).splitlines()

@@ -1,4 +1,4 @@
-"""What Spark says of a failure, and what is told of it."""
+"""Failures that Spark reports: the cause that is shown to the user."""
 
 from __future__ import annotations
 

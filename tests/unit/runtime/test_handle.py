@@ -1,4 +1,4 @@
-"""The handle of an application, as far as it needs no Spark."""
+"""The handle of an application, without Spark."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_listener_may_stop_the_application(app: App, monkeypatch: pytest.Monke
 
 
 def test_acknowledgements_of_an_earlier_planner_are_ignored(app: App) -> None:
-    """Else a running planner would seem to have paused, and its batch would be ended in the middle."""
+    """Otherwise a running planner would seem to have paused, and its batch would be interrupted."""
 
     def acknowledged_too_early() -> bool:
         with contextlib.closing(PreparedApplication(app.topology(), app.config)) as application:

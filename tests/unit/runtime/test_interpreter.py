@@ -1,4 +1,4 @@
-"""A Python that Spark's workers could not run is said before anything is started."""
+"""A Python that Spark's workers cannot run is refused before anything is started."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ except Exception as error:
 
 
 def test_a_python_with_packages_of_another_virtual_environment_is_refused(tmp_path: Path) -> None:
-    """As IPython does if it is started outside of the one that is active."""
+    """This is the case for an IPython outside of the active virtual environment."""
     venv.create(tmp_path / "outside", with_pip=False, symlinks=True)
     python = tmp_path / "outside" / "bin" / "python"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A Java that is missing or too old is said before an application touches anything."""
+"""A missing or too old Java is reported before an application changes anything."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ except Exception as error:
 
 
 def start(tmp_path: Path, **environment: str) -> list[str]:
-    """Starts an application with nothing on the PATH but what is in a directory, and returns what it says."""
+    """Starts an application with only the programs of a directory on the PATH, and returns its error."""
     programs = tmp_path / "programs"
     programs.mkdir(exist_ok=True)
     make(programs / "apt-get", "exit 1")

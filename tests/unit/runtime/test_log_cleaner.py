@@ -1,4 +1,4 @@
-"""What is deleted while an application runs, and what is not."""
+"""Deletion of records while an application runs."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ def log(tmp_path: Path) -> Iterator[Log]:
         yield log
 
 
-def publish(log: Log, upkeep: LogCleaner, epoch: int, batch: int, end: int) -> None:
+def publish(log: Log, cleaner: LogCleaner, epoch: int, batch: int, end: int) -> None:
     log.applications.publish(Publication(Scope("app"), epoch, batch, offsets={PLACE: end}))
-    upkeep.batch({PLACE: end})
+    cleaner.batch({PLACE: end})
 
 
 def test_records_that_are_not_read_or_may_be_read_again_stay(log: Log) -> None:
     epoch = log.applications.acquire(Scope("app"))
-    upkeep = LogCleaner(log, "app", 0, {PLACE: 0})
-    upkeep.round()
+    cleaner = LogCleaner(log, "app", 0, {PLACE: 0})
+    cleaner.round()
     assert log.starts(["in"]) == {"in": [0]}
-    publish(log, upkeep, epoch, 0, 10)
-    upkeep.round()
-    assert log.starts(["in"]) == {"in": [0]}, "the batch may be run again"
-    publish(log, upkeep, epoch, 1, 20)
-    publish(log, upkeep, epoch, 2, 30)
-    upkeep.round()
+    publish(log, cleaner, epoch, 0, 10)
+    cleaner.round()
+    assert log.starts(["in"]) == {"in": [0]}, "the batch may be replayed"
+    publish(log, cleaner, epoch, 1, 20)
+    publish(log, cleaner, epoch, 2, 30)
+    cleaner.round()
     assert log.starts(["in"]) == {"in": [20]}
 
 
-def test_an_application_that_starts_again_keeps_what_its_last_batch_read(log: Log) -> None:
+def test_after_a_restart_the_records_of_the_last_batch_are_kept(log: Log) -> None:
     epoch = log.applications.acquire(Scope("app"))
-    upkeep = LogCleaner(log, "app", 0, {PLACE: 0})
-    publish(log, upkeep, epoch, 0, 10)
-    publish(log, upkeep, epoch, 1, 20)
-    upkeep.round()
+    cleaner = LogCleaner(log, "app", 0, {PLACE: 0})
+    publish(log, cleaner, epoch, 0, 10)
+    publish(log, cleaner, epoch, 1, 20)
+    cleaner.round()
     again = LogCleaner(log, "app", 0, {PLACE: 0})
     again.round()
     assert log.starts(["in"]) == {"in": [10]}
@@ -59,24 +59,24 @@ def test_an_application_that_starts_again_keeps_what_its_last_batch_read(log: Lo
 
 def test_compacted_topics_are_compacted_when_they_have_doubled(log: Log) -> None:
     log.create_topic("table", 1, {"cleanup.policy": "compact"})
-    upkeep = LogCleaner(log, "app", 0, {})
+    cleaner = LogCleaner(log, "app", 0, {})
     log.produce("table", [ProducerRecord(b"k", b"v")] * 9_000)
-    upkeep.round()
+    cleaner.round()
     assert log.sizes("table")[0].records == 9_000
     log.produce("table", [ProducerRecord(b"k", b"v")] * 1_000)
-    upkeep.round()
+    cleaner.round()
     assert log.sizes("table")[0].records == 1
 
 
 def test_it_runs_in_the_background_until_it_is_stopped(log: Log) -> None:
     epoch = log.applications.acquire(Scope("app"))
-    upkeep = LogCleaner(log, "app", 1, {PLACE: 0})
-    upkeep.start()
-    publish(log, upkeep, epoch, 0, 10)
-    publish(log, upkeep, epoch, 1, 20)
+    cleaner = LogCleaner(log, "app", 1, {PLACE: 0})
+    cleaner.start()
+    publish(log, cleaner, epoch, 0, 10)
+    publish(log, cleaner, epoch, 1, 20)
     while log.starts(["in"]) != {"in": [10]}:
         pass
-    upkeep.stop()
+    cleaner.stop()
 
 
 def test_a_round_that_takes_long_is_not_waited_for(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What a script and the modules beside it define, sent to another process."""
+"""Definitions of a script and of the modules beside it, sent to another process."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_script_that_the_command_line_loads_is_not_run_again(project: Project,
 
 
 def test_a_module_whose_import_has_not_ended_is_not_imported_elsewhere(project: Project) -> None:
-    """It may be starting the application."""
+    """Importing the module might start the application."""
     project.write(
         "pipeline",
         """

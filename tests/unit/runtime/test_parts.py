@@ -1,4 +1,4 @@
-"""The small parts of the runtime: pacing, slots, lifecycle, control, what is printed."""
+"""Small parts of the runtime: pacing, slots, lifecycle, control, printed output."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_small_batch_does_not_change_the_limit() -> None:
 def test_the_fixed_cost_of_a_batch_is_not_attributed_to_its_records(
     fixed: float, seconds: float, measured: float
 ) -> None:
-    """However much of the work is measured as such."""
+    """The result does not depend on the share of the work that is measured."""
     per_record = 50e-6
     pacing = Pacing(target_ms=500, least=100, most=1_000_000)
     pacing.learn(10, fixed + 0.0005, 0.0005)
@@ -77,7 +77,7 @@ def test_batches_are_longer_while_there_is_a_backlog(unread: int, seconds: float
 
 def test_the_limit_in_bytes_reduces_the_number_of_large_records() -> None:
     pacing = Pacing(target_ms=500, least=1_000, most=500_000, most_bytes=64_000_000, each=100_000)
-    assert pacing.records == 640  # even fewer than there should be at least
+    assert pacing.records == 640  # less than the minimum
     for _ in range(20):
         pacing.learn(pacing.records, 0.2, 0.01, size=pacing.records * 1_000)
     assert pacing.records == pytest.approx(64_000, rel=0.01)
@@ -121,7 +121,7 @@ def test_listeners_are_called_in_order_whichever_thread_changes_the_state() -> N
     others: list[threading.Thread] = []
 
     def slow(new: State, _old: State) -> None:
-        if new is State.STARTING:  # meanwhile another thread goes on
+        if new is State.STARTING:  # meanwhile another thread changes the state
             others.append(threading.Thread(target=life.change, args=[State.PENDING_SHUTDOWN]))
             others[0].start()
             assert life.wait(lambda state: state is State.PENDING_SHUTDOWN, 10)
@@ -178,7 +178,7 @@ def test_a_watchdog_runs_all_calls_in_one_thread_that_ends_with_it() -> None:
         watchdog.run("step", fail)
     assert not watchdog.is_stuck
     del watchdog
-    gc.collect()  # the error knows where it was raised
+    gc.collect()  # the traceback of the error refers to the watchdog
     (thread,) = threads
     thread.join(10)
     assert not thread.is_alive()

@@ -1,4 +1,4 @@
-"""Classes of a script, sent by value: they are in another process what they are in the script."""
+"""Classes of a script that are sent by value behave in another process as in the script."""
 
 from __future__ import annotations
 

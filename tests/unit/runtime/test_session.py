@@ -1,4 +1,4 @@
-"""What is asked of Spark and decided for it, without Spark."""
+"""Decisions about Spark sessions, without Spark."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from millstream.runtime.spark.session import executor_cores, open_session
 
 
 class Executors:
-    """The executors that Spark knows: the first time that it is asked, the second, and so on."""
+    """The executors that Spark reports at each call."""
 
     def __init__(self, *cores: list[int]) -> None:
         self._cores = list(cores)
 
     def executorList(self, _active: bool) -> Any:  # noqa: N802
-        cores = [0, *(self._cores.pop(0) if len(self._cores) > 1 else self._cores[0])]  # the driver has none
+        cores = [0, *(self._cores.pop(0) if len(self._cores) > 1 else self._cores[0])]  # the driver has no cores
         return SimpleNamespace(size=lambda: len(cores), apply=lambda n: SimpleNamespace(totalCores=lambda: cores[n]))
 
 
 def session(master: str, executors: Executors | None = None, parallelism: int = 2, **settings: str) -> Any:
-    """As much of a session as is asked for."""
+    """A session with the attributes that the tests need."""
     conf = {name.replace("_", "."): value for name, value in settings.items()}
     context = SimpleNamespace(
         master=master,

@@ -1,4 +1,4 @@
-"""Spark's source, called as Spark does: what fails before there is anything to read with."""
+"""Spark's source, called as by Spark: failures before records are read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME = "a_module_of_the_driver"
 
 @pytest.fixture
 def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MillstreamReader:
-    """Of an application that uses a module, which is there only until it is packed."""
+    """The reader of an application that uses a module, which exists only until the application is packed."""
     module = tmp_path / "lib" / f"{NAME}.py"
     module.parent.mkdir()
     module.write_text("def shout(text):\n    return text.upper()\n")
@@ -40,10 +40,10 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MillstreamReader:
     app.stream("in", value=str).map_values(used.shout).to("out")
     application = PreparedApplication(app.topology(), app.config)
     unused: Any = None
-    parcel = ShippedProgram(pack_program(application.program), unused, tmp_path)
+    shipped = ShippedProgram(pack_program(application.program), unused, tmp_path)
     application.close()
     del sys.modules[NAME]
-    return MillstreamReader(Settings(parcel, str(tmp_path / "control"), application.first, 2, [7], "run", 1))
+    return MillstreamReader(Settings(shipped, str(tmp_path / "control"), application.first, 2, [7], "run", 1))
 
 
 def test_a_module_that_is_missing_in_a_worker_is_a_failure_of_the_batch(reader: MillstreamReader) -> None:

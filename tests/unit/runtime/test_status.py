@@ -1,4 +1,4 @@
-"""What a running application shows: the live line, JSON lines or nothing, and what functions print."""
+"""The status of a running application: the live line, JSON lines or nothing, and the output of functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ORIGIN = (0, "in", 0)
 
 
 class Clock:
-    """The time of the module, which goes on when it is told."""
+    """The clock of the module, which a test advances."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -195,7 +195,7 @@ def test_each_form_of_the_status_writes_to_its_stream(
         assert [{key: line[key] for key in line if key in {"state", "waiting"}} for line in lines] == [
             {"state": "STARTING"},
             {"waiting": "starting Spark"},
-            {"state": "STARTING", "waiting": 0},  # of the figures: how many records wait
+            {"state": "STARTING", "waiting": 0},  # in metrics: the number of waiting records
         ]
         assert {line["application"] for line in lines} == {"shop"}
         assert lines[-1]["sources"] == {"in": {"read": 1200, "lag": 300}}
@@ -206,7 +206,7 @@ def test_each_form_of_the_status_writes_to_its_stream(
         assert third.startswith("shop  in ")
     elif shown == "line":
         assert "{" not in text
-        assert "said by a [bold]function[/bold]" in text  # above the line
+        assert "said by a [bold]function[/bold]" in text  # above the live line
     else:
         assert text == ""
     if shown != "line":
@@ -225,7 +225,7 @@ def test_json_lines_contain_metrics_at_intervals_and_the_error_at_the_end(
     status.state_changed(State.RUNNING, State.STARTING)
     assert [line["state"] for line in lines()] == ["STARTING", "RUNNING"]
     batch(run, metrics)
-    for _ in range(3):  # in one second
+    for _ in range(3):  # within one second
         status.batch([])
     (figures,) = lines()
     assert figures["sinks"] == {"out": 1200}
@@ -324,7 +324,7 @@ except SetupError as error:
 
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
-    """A script whose Spark takes a while to start, and does not."""
+    """A script whose Spark takes a while to start, and fails."""
     with open_log(tmp_path) as log:
         log.create_topic("in")
     return [sys.executable, "-c", SCRIPT, str(tmp_path)]
@@ -351,7 +351,7 @@ def _until_closed(end: int) -> Iterator[str]:
         while True:
             try:
                 piece = terminal.read(1)
-            except OSError:  # so ends a terminal whose other side is closed
+            except OSError:  # reported when the other end of a terminal is closed
                 return
             if not piece:
                 return

@@ -73,7 +73,7 @@ def test_a_paused_application_publishes_nothing_until_it_is_resumed(app: App, lo
 
 
 class Failing:
-    """An execution whose starts fail, but for those that publish first."""
+    """An execution whose starts fail, except those that publish first."""
 
     def __init__(self, error: Exception, published: int = 0) -> None:
         self.starts = 0
@@ -122,7 +122,7 @@ def fails(kind: type[MillstreamError], message: str) -> AbstractContextManager[o
 
 @pytest.mark.parametrize(("published", "starts"), [(0, 3), (4, 6)])
 def test_a_failure_that_may_pass_is_followed_by_restarts(app: App, published: int, starts: int) -> None:
-    """Attempts count only as long as none of them publishes."""
+    """Failed attempts are counted from the last one that has published."""
     execution = Failing(QueryError("Spark stopped the query"), published)
     with fails(QueryError, "Spark stopped the query"):
         handle_of(app, failing(execution)).start().wait(WAIT)

@@ -303,7 +303,7 @@ def test_messages_do_not_contain_whole_payloads(error: Any) -> None:
     assert "…" in caught.value.message or "..." in caught.value.message
 
 
-# --- many at once -----------------------------------------------------------------------------------------------------
+# --- several values at once -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("serde", [STRING, LONG, INT, BOOLEAN, DOUBLE, BYTES], ids=lambda serde: serde.name)

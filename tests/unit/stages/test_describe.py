@@ -125,7 +125,7 @@ def test_split_and_merge_and_topics_without_fixed_names() -> None:
     branches = app.stream(pattern="log-.*", name="logs").split({"errors": value().starts_with("E")}, default="rest")
     branches["errors"].merge(branches["rest"], name="all").to(value())
     branches["rest"].to(route)
-    # A named source of a pattern is what everything below is named after.
+    # Derived names below a named source of a pattern begin with its name.
     assert app.describe() == text(f"""
         Topologies:
            Sub-topology: 0
@@ -233,9 +233,9 @@ def test_which_stores_are_shown() -> None:
     assert stores["pairs"] == "pairs-left-store, pairs-right-store, pairs-left-unmatched-store"
     assert (stores["unread"], stores["cats"], stores["dogs"]) == ("", "cats-store", "dogs")
     assert stores["pets"] == "cats-store, dogs"
-    # A look-up goes through operators without a store, and through suppress, where what is held back has its place.
+    # A look-up passes through operators without a store, and reads the buffer of suppress.
     assert stores["all"] == "counts, counts-suppress-store"
-    # Old values are wanted below suppress, so it keeps what it sent.
+    # An operator below suppress needs old values, so suppress also stores the values that it has sent.
     assert stores["counts-suppress"] == "counts-suppress-store, counts-suppress-sent-store"
     assert "unused" not in app.describe()
 
@@ -367,7 +367,7 @@ _LINK = re.compile(r" {6}(-->|<--) (.*)")
 
 
 def parse(description: str) -> list[dict[str, Any]]:
-    """Reads the text as a visualiser would, and checks that every link is told at both of its ends."""
+    """Parses the text as a visualizer does, and checks that both ends of every link contain it."""
     first, *lines = description.splitlines()
     assert first == "Topologies:"
     assert lines[0].startswith("   Sub-topology: 0")
@@ -390,9 +390,9 @@ def parse(description: str) -> list[dict[str, Any]]:
 
 
 def shape(parts: list[dict[str, Any]]) -> list[Any]:
-    """The topics that each sub-topology reads and writes, and its stores that have the user's names.
+    """The topics that each sub-topology reads and writes, and its stores with names of the user.
 
-    Of internal topics only the number counts, because their names are not Kafka Streams'.
+    Internal topics are counted only: their names differ from those of Kafka Streams.
     """
     shapes = []
     for part in parts:

@@ -25,9 +25,8 @@ SERDES = pytest.mark.parametrize(("key", "value"), [(STRING, STRING), (STRING, J
 
 def operations(**kinds: Any) -> Any:
     operation = st.one_of([st.tuples(st.just(name), arguments) for name, arguments in kinds.items()])
-    return st.lists(operation, max_size=10) | st.lists(
-        operation, min_size=40, max_size=60
-    )  # else most lists would be short
+    long = st.lists(operation, min_size=40, max_size=60)  # otherwise most lists would be short
+    return st.lists(operation, max_size=10) | long
 
 
 def compacted(log: Iterable[ChangelogRecord]) -> list[ChangelogRecord]:

@@ -13,7 +13,7 @@ from millstream import App, MillstreamError, TestDriver
 def played(batches: Any, *, seed: int = 0, shifted: bool = False, driver_seed: int = 0) -> TestDriver:
     """Returns a driver with random records, in order of time unless ``shifted``.
 
-    The global table is filled first: it changes when its records come, which is not in step with the others.
+    The global table is filled first: its updates are not ordered with the other records.
     """
     driver = TestDriver(everything(), batches=batches, seed=driver_seed)
     driver.input("small").pipe_pairs([("a", 1), ("b", 2)])

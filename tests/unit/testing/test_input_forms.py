@@ -1,4 +1,4 @@
-"""What can be piped, and what is refused by saying so."""
+"""The forms of records that can be piped, and the errors for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``partitions=``: records are dealt to tasks by their keys, as Kafka deals them."""
+"""``partitions=``: records are assigned to tasks by their keys, as Kafka assigns them to partitions."""
 
 from __future__ import annotations
 

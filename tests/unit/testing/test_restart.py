@@ -1,4 +1,4 @@
-"""``driver.restart``: an application that stops and starts again goes on as if nothing had been."""
+"""``driver.restart``: an application that stops and starts again gives the same results."""
 
 from __future__ import annotations
 

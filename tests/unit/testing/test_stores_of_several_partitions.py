@@ -1,4 +1,4 @@
-"""Stores of several partitions read as one: the same answers, in the same form and order, as with one."""
+"""Stores of several partitions are read as one: the same results, in the same form and order, as with one partition."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def views() -> Iterator[Database]:
         yield Database(*opened)
 
 
-# --- what there is --------------------------------------------------------------------------------------------------
+# --- published rows -------------------------------------------------------------------------------------------------
 
 
 def test_a_view_returns_the_last_published_batch(views: Database) -> None:
@@ -136,7 +136,7 @@ def test_a_closed_database_cannot_be_read(views: Database) -> None:
         view.get("k")
 
 
-# --- one batch at a time --------------------------------------------------------------------------------------------
+# --- snapshots ------------------------------------------------------------------------------------------------------
 
 
 def test_a_snapshot_stays_at_its_batch(views: Database) -> None:
@@ -212,7 +212,7 @@ def test_a_long_listing_outlives_its_snapshot(views: Database) -> None:
     assert len(list(listing)) == MANY
 
 
-# --- at the same time -----------------------------------------------------------------------------------------------
+# --- concurrent readers ---------------------------------------------------------------------------------------------
 
 
 def move(connection: sqlite3.Connection, batch: int) -> None:
@@ -277,7 +277,7 @@ def test_another_process_reads_whole_batches(views: Database) -> None:
     ) as process:
         assert process.stdout is not None
         for batch in range(2, 301):
-            if batch in {2, 100, 200}:  # so that it has read several batches, however slow it is
+            if batch in {2, 100, 200}:  # so that it has read several batches, also on a slow machine
                 assert int(process.stdout.readline()) < batch
             move(views.connection, batch)
         seen = [int(line) for line in process.stdout]

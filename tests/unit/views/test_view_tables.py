@@ -129,7 +129,7 @@ def test_expired_rows_are_deleted(views: tuple[sqlite3.Connection, ViewDatabase]
         if start % 10 == 9:
             tasks.publish()
             kept.add(len(ViewWindowStore(reader, APPLICATION, tasks.spec)))
-    # What is visible, the row of the other task, and what has expired in the bucket that has not.
+    # The visible rows, the row of the other task, and the expired rows of a bucket that has not expired.
     assert max(kept) <= 1000 + 1 + 125
     view = open_(reader, tasks.spec)
     assert len(view.all()) == 1000 + 1
