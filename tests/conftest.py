@@ -17,13 +17,13 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with Spark come first, because each takes long. Those of one worker share a session."""
+    """Runs tests with Spark first, because each takes long. The tests of one worker share a session."""
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """On a machine without Java, a script that prints a version: commands check it even if they start no JVM."""
+    """On a machine without Java, a script that prints a version: commands check it also if they start no JVM."""
     with pytest.MonkeyPatch.context() as patch:
         if find_java() is None:
             home = tmp_path_factory.mktemp("java")

@@ -1,4 +1,4 @@
-"""The processes of this machine, as a test sees them: any of them may end while it looks."""
+"""The processes of this machine. Any of them may end during the listing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ class Process(NamedTuple):
     """A process that ran a moment ago.
 
     Attributes:
-        pid: Its number.
-        parent: The number of the one that started it.
+        pid: Its process id.
+        parent: The process id of its parent.
         command: Its command line.
-        environment: The variables that it was started with, as `NAME=value`.
+        environment: Its environment variables at the start, as `NAME=value`.
     """
 
     pid: int
@@ -24,7 +24,7 @@ class Process(NamedTuple):
 
 
 def running() -> dict[int, Process]:
-    """The processes that may be looked at, by their numbers; without those that have ended and are not yet gone."""
+    """The accessible processes, by their ids, without zombies."""
     processes = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -37,7 +37,7 @@ def running() -> dict[int, Process]:
 
 
 def below(ancestor: int) -> list[Process]:
-    """The processes that one has started, and those that they have started."""
+    """All descendants of a process."""
     processes = running()
 
     def is_below(pid: int) -> bool:

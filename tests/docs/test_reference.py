@@ -1,4 +1,4 @@
-"""The pages of the reference are written from the code, and tell of every public name."""
+"""The pages of the reference are generated from the code, and describe every public name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def generator() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     return module
 

@@ -1,4 +1,4 @@
-"""What the pages show in a terminal is what one gets: every ``console`` block is run, on Spark where it says so."""
+"""Every ``console`` block of the pages is run, on Spark if it says so, and prints the shown output."""
 
 from __future__ import annotations
 

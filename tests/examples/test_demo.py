@@ -1,4 +1,4 @@
-"""The README's demo, as somebody meets it who has just cloned the project."""
+"""The README's demo, in a fresh clone of the project."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_make_demo_in_a_fresh_clone(tmp_path: Path) -> None:
     ours = ("VIRTUAL_ENV", "PYSPARK", "MAKE", "MFLAGS", "ARGS")  # `make test ARGS=...` is not for this make
     environment = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
     caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    environment.setdefault("UV_CACHE_DIR", str(caches / "uv"))  # what is downloaded need not be downloaded again
+    environment.setdefault("UV_CACHE_DIR", str(caches / "uv"))  # to avoid a second download
     environment |= {MARK: tmp_path.name, "XDG_CACHE_HOME": str(tmp_path / "cache"), "UV_LINK_MODE": "copy"}
     printed = tmp_path / "said"
     with printed.open("wb") as file:
@@ -68,12 +68,12 @@ def test_make_demo_in_a_fresh_clone(tmp_path: Path) -> None:
             assert time.monotonic() < deadline, printed.read_text()
             time.sleep(0.2)
         os.killpg(make.pid, signal.SIGINT)  # as a terminal does
-        assert make.wait(60) in {0, -signal.SIGINT}, printed.read_text()  # make itself dies of it
+        assert make.wait(60) in {0, -signal.SIGINT}, printed.read_text()  # SIGINT ends make itself
     finally:
         if make.poll() is None:
             for pid in processes(tmp_path.name):
                 os.kill(pid, signal.SIGKILL)
-            make.wait(60)  # else the next test gets the warning of a process that still runs
+            make.wait(60)  # otherwise the next test gets the warning about a running process
     wait_until_gone(tmp_path.name)
     output = printed.read_text()
     assert "What to try next" in output

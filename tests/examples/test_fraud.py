@@ -30,7 +30,7 @@ def test_more_than_five_payments_within_a_minute_are_an_alert(driver: TestDriver
     for time in (0, 10_000, 20_000, 30_000, 40_000):
         pay(driver, 20, MINUTE + time)
     pay(driver, 20, 2 * MINUTE, card="another")
-    assert [key for key, _, _ in alerts(driver)] == ["another"]  # it is not known
+    assert [key for key, _, _ in alerts(driver)] == ["another"]  # the device is not known
     pay(driver, 20, 2 * MINUTE)
     assert alerts(driver)[1:] == [("card", {"sign": "many payments", "count": 6}, 2 * MINUTE)]
 

@@ -1,4 +1,4 @@
-"""The generators, run as a person runs them."""
+"""The generators, run from the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples on the runtime, without Spark and on it, give what the test driver gives for the same records."""
+"""The examples give the same results on the runtime, with and without Spark, as in the test driver."""
 
 from __future__ import annotations
 
@@ -43,9 +43,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def compared(topic: str, rows: Rows) -> Any:
     """Returns the part of a topic that does not depend on the division into batches.
 
-    Answers of a foreign-key join that have been overtaken are left out, and what several tasks pass on to another comes
-    there in the order of time, as far as a batch goes: so only the last state of a row is certain. Of the dead letters,
-    the driver has those first that it could not even read.
+    A foreign-key join omits outdated responses, and records of several tasks are ordered by time only within a batch,
+    so only the last state of a row is determined. The driver writes the dead letters of unreadable records first.
     """
     if topic in PASSED_ON:
         return {key: values[-1][0] for key, values in rows.items() if values[-1][0] is not None}
@@ -104,7 +103,7 @@ def test_results_on_spark_match_the_test_driver(example: str) -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_a_script_stops_after_ctrl_c() -> None:
-    """Uses the example with classes of its own, which must be shipped to the task hosts."""
+    """Uses the example that defines classes, which must be sent to the task hosts."""
     with open_log() as log:
         inputs = fill(log, "orders", RECORDS)
         script = subprocess.Popen(
@@ -112,7 +111,7 @@ def test_a_script_stops_after_ctrl_c() -> None:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         deadline = time.monotonic() + 200
-        # Results are a batch or two behind the records, so it is they that are waited for.
+        # Results are a batch or two behind the records, so the test waits for results.
         while written(log, inputs).keys() != RESULTS and script.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
         script.send_signal(signal.SIGINT)

@@ -21,7 +21,7 @@ def driver() -> Iterator[TestDriver]:
 def test_a_delivery_is_updated_with_the_order_and_the_customer(driver: TestDriver) -> None:
     orders, customers, deliveries = driver.input("orders"), driver.input("customers"), driver.output("deliveries")
     orders.pipe("o1", TEA)
-    assert deliveries.is_empty  # nobody knows the customer yet
+    assert deliveries.is_empty  # the customer is not known yet
     customers.pipe("c1", Customer("Ann", "Oslo"))
     orders.pipe("o2", Order("c1", "cup", 8.25))
     customers.pipe("c1", Customer("Ann", "Riga"))
@@ -51,7 +51,7 @@ def test_an_order_can_change_its_customer(driver: TestDriver) -> None:
     driver.input("customers").pipe_pairs([("c1", Customer("Ann", "Oslo")), ("c2", Customer("Bob", "Riga"))])
     driver.input("orders").pipe("o1", TEA)
     driver.input("orders").pipe("o1", Order("c2", "tea", 4.5))
-    driver.input("customers").pipe("c1", Customer("Ann", "Turin"))  # no longer of interest
+    driver.input("customers").pipe("c1", Customer("Ann", "Turin"))  # the order has another customer now
     assert [delivery.to for delivery in driver.output("deliveries").read_values()] == ["Ann, Oslo", "Bob, Riga"]
 
 

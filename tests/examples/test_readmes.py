@@ -1,4 +1,4 @@
-"""The pages of the examples: what they tell one to run runs, and gives what they show."""
+"""The pages of the examples: their commands run, and print the shown output."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ def test_the_commands_of_a_page_print_the_shown_output(
 
 @examples
 def test_a_page_shows_the_topology(example: str) -> None:
-    """If it does not: `make docs`."""
+    """If it fails, run `make docs`."""
     assert blocks(example, "mermaid") == [app_of(example).describe("mermaid").strip()]
