@@ -21,11 +21,11 @@ class Figure:
 
     Attributes:
         case: The case it belongs to.
-        what: What was measured.
+        what: The measured quantity.
         value: The figure.
         unit: Its unit.
-        limit: What is asked for, as text; empty if it is a figure and no more.
-        good: Whether it is what is asked for; None if nothing is.
+        limit: The requirement, as text; empty if there is none.
+        good: Whether it meets the requirement; None if there is none.
         notes: More about it: phases, sizes.
     """
 

@@ -43,11 +43,11 @@ class RawQuery:
     """A query over records in files, which are written on demand.
 
     Args:
-        session: Where it runs; it belongs to this query alone.
-        directory: Where input and checkpoint are kept.
-        shape: What is done with the records.
-        batch: About how many records each batch has.
-        written: How many records an earlier query has read here: it is gone on with.
+        session: The session of the query, which no other query uses.
+        directory: The directory of input and checkpoint.
+        shape: The operators of the query.
+        batch: The approximate number of records of a batch.
+        written: The number of records that an earlier query has read in this directory; this one continues there.
     """
 
     def __init__(self, session: SparkSession, directory: Path, shape: Shape, batch: int, *, written: int = 0) -> None:

@@ -84,7 +84,7 @@ def _with_state(bench: Bench, keys: int, measured: list[int], batches: int) -> l
 def _settle(bench: Bench, handle: Any, log: Log, keys: int) -> list[float]:
     """Runs batches until the set of cached pages and the reads of the log are stable; returns their durations.
 
-    Else it would be measured what the batches before have left to do.
+    Otherwise the measurement would include deferred work of earlier batches.
     """
     took: list[float] = []
     before = None

@@ -1,3 +1,3 @@
-"""The runtime: hosts the tasks of an application on Spark, and publishes what they do exactly once."""
+"""The runtime: runs the tasks of an application on Spark, and publishes their results exactly once."""
 
 from __future__ import annotations

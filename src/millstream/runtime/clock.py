@@ -1,4 +1,4 @@
-"""The clock of the runtime. It is passed in, so that a test or a replay can decide what time it is."""
+"""The clock of the runtime. It is passed in, so that a test or a replay can control the time."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Progress(NamedTuple):
 
     Attributes:
         number: Number of the publication, counted by its publisher.
-        results: What the tasks and read stages of the publication did.
+        results: The results of its tasks and read stages.
         seconds: Time spent to read and process.
         commit_seconds: Time spent to commit.
         parallelism: Number of tasks that ran at the same time.

@@ -72,7 +72,7 @@ def run(
 
 @contextlib.contextmanager
 def interrupted_by_sigterm() -> Iterator[None]:
-    """Makes SIGTERM do what Ctrl-C does, unless the program has plans of its own for it."""
+    """Handles SIGTERM like Ctrl-C, unless the program has its own handler."""
     ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     if ours:
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -1,3 +1,3 @@
-"""What a running application shows: metrics and the status line."""
+"""The output of a running application: metrics and the status line."""
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class Status:
             _board.print(f"{self.name}: {message}")
 
     def trouble(self, what: str | None) -> None:
-        """Shows what blocks the application, for as long as it does."""
+        """Shows the reason why the application is blocked; None once it continues."""
         if what != self._trouble:
             self._trouble = what
             self._since = time.monotonic()

@@ -1,3 +1,3 @@
-"""The program: what the driver sends to the processes that run an application."""
+"""The program: the application in the form in which the driver sends it to other processes."""
 
 from __future__ import annotations

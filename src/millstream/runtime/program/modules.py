@@ -71,7 +71,7 @@ def _is_being_imported(module: ModuleType) -> bool:
 
 
 _sent: dict[str, tuple[ModuleSpec, Source]] = {}
-"""Sources as they were when they were first sent: a restart sends what the driver runs, not what was edited since."""
+"""Sources as first sent: a restart sends the code that the driver runs, even if the files were edited since."""
 
 
 def _source_of(module: ModuleType) -> Source | None:

@@ -29,7 +29,7 @@ _STRUCT_OPTIONS = (
 )  # fmt: skip
 
 _TypeAlias: Any = getattr(typing, "TypeAliasType", NewType)
-"""What a ``type`` statement makes, from Python 3.12 on."""
+"""The type of the objects that a ``type`` statement creates, from Python 3.12 on."""
 
 _CONSTRAINTS = (
     "gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz", "title", "description",
@@ -189,7 +189,7 @@ _BUILT = frozenset(
         "__pydantic_parent_namespace__",
     }
 )
-"""What pydantic makes of the fields of a model. It refers to other models, which may not be there yet."""
+"""Attributes that pydantic derives from the fields of a model. They refer to other models, which may not exist yet."""
 
 _unbuilt: list[type] = []
 
@@ -230,7 +230,7 @@ _PLAIN: dict[type, Callable[[Any], Any]] = {
     float: float.__float__,
     bytes: bytes.__bytes__,
 }
-"""What a member of an enum is apart from being one, by the data type of the enum."""
+"""Converts a member of an enum to its plain value, by the data type of the enum."""
 
 
 def _reduce_enum(cls: type[enum.Enum], reduced: Any) -> Any:
@@ -249,7 +249,7 @@ def _reduce_enum(cls: type[enum.Enum], reduced: Any) -> Any:
 
 
 def _set_enum_state(cls: Any, state: tuple[Any, dict[str, dict[str, Any]], dict[str, str]]) -> None:
-    """Gives the members what a ``__new__`` or ``__init__`` of the enum gave them: neither is called again."""
+    """Sets the attributes that ``__new__`` or ``__init__`` of the enum gave its members: neither is called again."""
     usual, attributes, aliases = state
     cloudpickle._class_setstate(cls, usual)
     for name, own in attributes.items():
@@ -257,7 +257,7 @@ def _set_enum_state(cls: Any, state: tuple[Any, dict[str, dict[str, Any]], dict[
         vars(member).update(own)
         try:
             cls._value2member_map_[member._value_] = member
-        except TypeError:  # a value without a hash, which the enum looks for one by one
+        except TypeError:  # an unhashable value, which the enum searches for linearly
             pass
     for alias, name in aliases.items():
         cls._member_map_[alias] = cls._member_map_[name]

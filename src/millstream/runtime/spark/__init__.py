@@ -1,1 +1,1 @@
-"""What runs inside Spark: the only package that imports PySpark."""
+"""The execution on Spark: the only package that imports PySpark."""
