@@ -25,7 +25,9 @@ from millstream.runtime.host.crash_recovery import run_traced
 from millstream.runtime.host.protocol import NeedProgram, ProgramData, ReadRanges, RowsRead, RunTraced
 from millstream.runtime.host.wire import Wire
 from millstream.runtime.messages import TaskResult, unpack
+from millstream.runtime.order.batch_order import NO_ORDER
 from millstream.runtime.program.program import digest
+from millstream.runtime.read.inputs import Range
 from millstream.runtime.read.reader import RESULT
 from millstream.runtime.spark.source import stream_of
 from millstream.runtime.start.prepared_application import PreparedApplication
@@ -116,7 +118,7 @@ def read_stage(app: App, count: int, *, prefetched: bool = False) -> TaskResult:
     records = stream_of(application.log.read("in", 0, 0, count)) if prefetched else None
     application.close()
     program = packed(application.program)
-    request = ReadRanges(digest(program), 0, [("in", 0, 0, count, False, ())], None, records)
+    request = ReadRanges(digest(program), 0, [(*Range("in", 0, 0, count, more=False),)], None, records, NO_ORDER)
     outcome = run_traced("the read stage", request, lambda _message: ProgramData(program), messages.append)
     assert isinstance(outcome, RowsRead)
     return next(unpack(payload, list[TaskResult])[0] for _task, kind, payload in outcome.rows if kind == RESULT)
@@ -242,7 +244,9 @@ def test_the_process_that_runs_a_batch_again_ends_with_its_worker(tmp_path: Path
         )
         theirs.close()
         wire = Wire(own)
-        wire.send(RunTraced(ReadRanges(digest(program), 0, [("in", 0, 0, 1, False, ())], None, None), []))
+        wire.send(
+            RunTraced(ReadRanges(digest(program), 0, [(*Range("in", 0, 0, 1, more=False),)], None, None, NO_ORDER), [])
+        )
         assert isinstance(wire.receive(), NeedProgram)
         wire.send(ProgramData(program))
         while not started.exists():

@@ -173,6 +173,12 @@ KEYS: dict[str, Key] = {
     ),
     "store.views": Key(True, flag, "Named stores can be queried; each change is also written to a view."),
     "store.changelogs": Key(True, flag, "Named stores have changelog topics."),
+    "exact.replays": Key(
+        True,
+        flag,
+        "Tasks wait for records on their way through internal topics: results do not depend on how far the application "
+        "is behind.",
+    ),
     "status": Key(
         "auto",
         one_of("auto", "line", "text", "json", "none"),
@@ -217,6 +223,7 @@ class Settings(TypedDict, total=False):
     log_cleanup_interval_ms: int
     store_views: bool
     store_changelogs: bool
+    exact_replays: bool
     status: str
 
 

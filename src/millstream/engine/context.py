@@ -31,7 +31,9 @@ class OutputRecord(NamedTuple):
     """A record that a task wrote to a topic.
 
     ``partition`` is None if the key is hashed. A negative number is the number of bytes at the end of the key that are
-    not hashed: those of a window, so that all windows of a key share a partition.
+    not hashed: those of a window, so that all windows of a key share a partition. ``origin`` is the index of the input
+    record in whose processing the task wrote the record, among those given to `Task.take`. It is None for sinks, and
+    for records that a wall-clock punctuator wrote.
     """
 
     topic: str
@@ -40,6 +42,7 @@ class OutputRecord(NamedTuple):
     timestamp: int
     headers: Headers
     partition: int | None = None
+    origin: int | None = None
 
 
 class OutputBatch(NamedTuple):
@@ -84,6 +87,7 @@ class TaskContext:
         now: The wall clock; the host sets it.
         source: The queue (topic and partition) of the current record; None in a punctuator.
         current: Returns the current record: (timestamp, key, value, headers, offset, raw).
+        index: The index of the current record among those given to `Task.take`; None in a wall-clock punctuator.
         partition_counts: Returns the number of partitions of a topic.
         call_trace: The call trace of the process; None if there is none.
         largest: The size limit of the log for a record, in bytes as `size_of` counts them; None without a limit.
@@ -116,6 +120,7 @@ class TaskContext:
         self.now = 0
         self.source: Any = None
         self.current: Callable[[], Any] = lambda: None
+        self.index: int | None = None
         self.call_trace = installed_trace()
         self.punctuators = Punctuators(self)
         self.partition_counts: Callable[[str], int] = lambda _topic: 1

@@ -94,6 +94,11 @@ class Queue:
             partition_time = context.cell(node, f"partition-time.{topic}.{partition}", -1)
         self._extract = _extractor(timestamps, partition_time, context)
 
+    @property
+    def extracts(self) -> bool:
+        """Whether a function extracts the times of records."""
+        return isinstance(self.node, Source) and self.node.timestamps.function is not None
+
     def add(self, records: Iterable[InputRecord]) -> None:
         """Deserializes records and appends them; records that cannot be read go to the error handler."""
         trace = self._context.call_trace
@@ -106,7 +111,7 @@ class Queue:
                 continue
             self._append(record, key, value)
 
-    def read(self, columns: Columns) -> tuple[Iterable[Entry], dict[int, Process]]:
+    def read(self, columns: Columns) -> tuple[Sequence[Entry], dict[int, Process]]:
         """Deserializes columns of records.
 
         Returns:

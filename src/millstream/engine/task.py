@@ -46,6 +46,11 @@ class Task:
         state: Changelogs by store, and cells, of an earlier task of this partition, which this one continues.
         raw: Keys and values are Python objects in inputs and outputs, without serdes.
         open_store: Opens the stores.
+
+    Attributes:
+        has_exchanges: The topology writes internal topics.
+        times: The times that the source has extracted from the records of the last `take`, if it has exchanges; None if
+            they are the timestamps of the records.
     """
 
     def __init__(
@@ -70,6 +75,8 @@ class Task:
         self._heap: JavaHeap[Queue] = JavaHeap()
         self._entry: Any = None
         self.context.current = lambda: self._entry
+        self.has_exchanges = any(part.repartitions for part in topology.parts)
+        self.times: list[int] | None = None
         if state is not None:
             self._restore(*state)
         try:
@@ -135,27 +142,15 @@ class Task:
 
     # ----- work ------------------------------------------------------------------------------------------------
 
-    def step(self, more: Callable[[str], bool] | None = None) -> bool:
-        """Processes one record, and runs the stream-time punctuators that are due; returns whether there was one.
-
-        Args:
-            more: Whether the log has more records of a topic than were queued. The task does not take the last queued
-                record of such a topic: the next record of the topic may come before those of other topics. So the order
-                in which records are taken does not depend on batch boundaries.
-        """
+    def step(self) -> bool:
+        """Processes one record, and runs the stream-time punctuators that are due; returns whether there was one."""
         if not len(self._heap):
-            return False
-        if more is not None and any(len(q.entries) < 2 and more(q.topic) for q in self._queues.values()):
             return False
         self._guard(self._take_next)
         return True
 
-    def run(self, more: Callable[[str], bool] | None = None) -> None:
-        """Processes all queued records, or as many as `more` allows; see `step`."""
-        if more is not None:
-            while self.step(more):
-                pass
-            return
+    def run(self) -> None:
+        """Processes all queued records."""
         self._guard(self._run)
 
     def _run(self) -> None:
@@ -184,8 +179,14 @@ class Task:
         queue.process(key, value, timestamp, headers)
         context.punctuators.run("stream", context.stream_time)
 
-    def _take_all(self, queue: Queue, entries: Iterable[Any]) -> None:
-        """Processes the records of a single input, with no work per record besides the operators' own."""
+    def _take_all(self, queue: Queue, entries: Iterable[Any], first: int = 0) -> None:
+        """Processes the records of a single input, with hardly any work per record besides the operators' own.
+
+        Args:
+            queue: The input.
+            entries: The records.
+            first: The index of the first record.
+        """
         context, process = self.context, queue.process
         entry: Any = None
         usual, context.current = context.current, lambda: entry
@@ -193,7 +194,7 @@ class Task:
         latest = context.stream_time
         has_processors = bool(context.processors)  # they can read the stream time
         try:
-            for entry in entries:
+            for context.index, entry in enumerate(entries, first):
                 timestamp, key, value, headers, _offset, _raw = entry
                 if timestamp > latest:
                     latest = timestamp
@@ -201,7 +202,7 @@ class Task:
                         context.stream_time = latest
                 process(key, value, timestamp, headers)
         finally:
-            context.stream_time, context.current = latest, usual
+            context.stream_time, context.current, context.index = latest, usual, None
 
     def take(self, inputs: list[tuple[Queue, Columns]], order: Sequence[int] | None = None) -> None:
         """Processes the records of several inputs at once, in an order that the host decides.
@@ -216,16 +217,20 @@ class Task:
         if self._take_chunk(inputs, order):
             return
         read = [(queue, *queue.read(columns)) for queue, columns in inputs]
-        simple = not self.context.punctuators.any("stream")
+        if self.has_exchanges and any(queue.extracts for queue, _columns in inputs):
+            self.times = [entry[0] for _queue, entries, _failures in read for entry in entries]
+        context = self.context
+        simple = not context.punctuators.any("stream")
         if simple and (order is None or len(read) == 1) and not any(failures for _, _, failures in read):
+            first = 0
             for queue, entries, _failures in read:
-                self._take_all(queue, entries)
+                self._take_all(queue, entries, first)
+                first += len(entries)
             return
         sources = [self._with_processes(*input_) for input_ in read]
         if order is None:
             order = [number for number, (_, entries, _) in enumerate(read) for _ in entries]
-        context = self.context
-        for number in order:
+        for context.index, number in enumerate(order):
             queue, self._entry, process = next(sources[number])
             timestamp, key, value, headers, _offset, _raw = self._entry
             context.source = queue
@@ -234,6 +239,7 @@ class Task:
             process(key, value, timestamp, headers)
             if not simple:
                 context.punctuators.run("stream", context.stream_time)
+        context.index = None
 
     def _take_chunk(self, inputs: list[tuple[Queue, Columns]], order: Sequence[int] | None) -> bool:
         """Processes all records as one chunk; returns False if their operators need single records."""

@@ -123,7 +123,7 @@ def to_batch(
     if headers is None:
         headers = pa.nulls(len(timestamps), pa.binary())
     elif not isinstance(headers, pa.Array):
-        headers = _binary(_encoded(headers), "headers")
+        headers = headers_column(headers)
     columns = [
         timestamps if isinstance(timestamps, pa.Array) else _timestamps(timestamps),
         keys if isinstance(keys, pa.Array) else _binary(keys, "key"),
@@ -136,14 +136,19 @@ def to_batch(
         raise RecordRefusedError(f"the columns are not valid records: {error}") from error
 
 
-def _encoded(headers: Sequence[Headers]) -> list[bytes | None]:
+def headers_column(headers: Sequence[Headers]) -> pa.Array:
+    """Returns the column of a block with the headers of records.
+
+    Raises:
+        RecordRefusedError: Headers are not valid.
+    """
     try:
         for pairs in filter(None, headers):
             check_headers(pairs)
     except (TypeError, ValueError) as error:
         hint = 'headers are pairs of str and bytes or None, such as (("trace", b"1"),)'
         raise RecordRefusedError(f"the headers of a record are not valid: {error}", hint=hint) from None
-    return [encode_headers(pairs) for pairs in headers]
+    return _binary([encode_headers(pairs) for pairs in headers], "headers")
 
 
 def _timestamps(column: Sequence[int]) -> pa.Array:

@@ -9,6 +9,9 @@ import msgspec
 import pyarrow as pa
 
 from millstream.errors import LogError, MillstreamError
+from millstream.runtime.order import positions
+from millstream.runtime.order.batch_order import NO_ORDER, BatchOrder
+from millstream.runtime.order.positions import Position
 from millstream.stages.task_id import TaskId
 from millstream.state.paged import StoreSize
 from millstream.text.escaping import trace_text
@@ -17,21 +20,13 @@ INPUT_SCHEMA = pa.schema(
     [
         pa.field("offset", pa.int64(), nullable=False),
         pa.field("timestamp", pa.int64(), nullable=False),
-        pa.field("order", pa.int64(), nullable=False),
-        pa.field("sender", pa.int32()),
+        pa.field("position", positions.ARROW, nullable=False),
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
         pa.field("headers", pa.binary()),
     ]
 )
-"""The columns of an input slice.
-
-``order`` is the record's order position (see `millstream.runtime.tasks.ordering`), ``sender`` the ordinal of the task
-that sent it through an internal topic; null for records of input topics.
-"""
-
-NO_SENDER = -1
-"""The sender of records of input topics."""
+"""The columns of an input slice. ``position`` is the record's order position."""
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True):
@@ -46,27 +41,26 @@ class InputSlice(Message, array_like=True, frozen=True):
         partitions: The partitions that have records in the slice.
         counts: The number of records of each of these partitions.
         data: The records, partition by partition, as an Arrow batch with the schema `INPUT_SCHEMA`.
+        batch: The batch that read their origins, or a later one, in a slice that waits in the memory of a task.
     """
 
     topic: str
     partitions: list[int]
     counts: list[int]
     data: bytes
+    batch: int = 0
 
 
 class InputBound(Message, array_like=True, frozen=True):
     """The end of a batch in a partition whose log has more records.
 
     Attributes:
-        bound: The greatest order position of the partition's records up to the end of the batch, whichever task they
-            belong to; None if there are none. No later record has a lower one.
-        sender: The sender that the bound holds for.
+        bound: The least order position that a record after the batch can have; None if it is not known.
     """
 
     topic: str
     partition: int
-    bound: int | None
-    sender: int = NO_SENDER
+    bound: Position | None
 
 
 class TaskInput(Message, array_like=True, frozen=True):
@@ -81,6 +75,7 @@ class TaskInput(Message, array_like=True, frozen=True):
         globals: Records of global tables.
         restores: Records of changelogs, from which stores are restored.
         all_tasks: Every task has an input in this batch.
+        order: How far the tasks go.
     """
 
     now: int
@@ -89,6 +84,7 @@ class TaskInput(Message, array_like=True, frozen=True):
     globals: list[InputSlice] = []
     restores: list[InputSlice] = []
     all_tasks: bool = True
+    order: BatchOrder = NO_ORDER
 
 
 class OutputBlock(Message, array_like=True, frozen=True):
@@ -138,6 +134,7 @@ class TaskProgress(Message, array_like=True, frozen=True):
         due: The next wall-clock time at which a punctuator is due, if any.
         asleep: Earliest wall-clock time at which an idle stream clock would advance with nothing to emit, if any.
         waiting: The number of records that the task has received and not yet taken.
+        held: The least order position of these records, if there are any.
         awake: The task must run in the next batch even without input: it has waiting records or wall-clock punctuators.
         taken: The number of records taken of each source and repartition, by operator name.
     """
@@ -148,6 +145,7 @@ class TaskProgress(Message, array_like=True, frozen=True):
     waiting: int = 0
     awake: bool = False
     taken: dict[str, int] = {}
+    held: Position | None = None
 
 
 class TaskResult(Message, array_like=True, frozen=True):
@@ -160,7 +158,7 @@ class TaskResult(Message, array_like=True, frozen=True):
         printed: Lines that user functions printed.
         figures: Measurements, by name.
         cells: The operators' state outside stores.
-        bounds: (topic, partition, time) of partitions read: no record still to come has a lower order position.
+        bounds: (topic, partition, position) of partitions read: no unread record has a lower order position.
         read: The number of records read by the sources of the stateless prefix, by operator name.
         stores: The sizes of the tasks' stores.
         tasks: The progress of each task.
@@ -175,7 +173,7 @@ class TaskResult(Message, array_like=True, frozen=True):
     figures: dict[str, float] = {}
     cells: bytes = b""
     failure: Failure | None = None
-    bounds: list[tuple[str, int, int]] = []
+    bounds: list[tuple[str, int, Position]] = []
     read: dict[str, int] = {}
     stores: dict[str, StoreSize] = {}
     tasks: list[TaskProgress] = []

@@ -23,6 +23,7 @@ from millstream.serde import BYTES, Serde, serde_for
 from millstream.stages import Topology, cut
 from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.state.stores import ReadOnlyKeyValueStore
+from millstream.testing.input_order import InputOrder
 from millstream.testing.stores import read_store
 from millstream.testing.tasks import DriverTasks
 from millstream.testing.topics import TestInput, TestOutput
@@ -44,7 +45,8 @@ class TestDriver:
         partitions: How many partitions the topics have; the key of a record determines its partition.
         batches: Divides the piped records into micro-batches, to show that results do not depend on the division: an
             int for batches of that size, a list of sizes, or ``"random"``. The driver then processes records
-            only in `run`, or when something is read.
+            only in `run`, or when something is read, in the order in which the runtime processes a backlog: by the
+            running maximum of the timestamps of each partition.
         seed: The seed of random batches.
         wall_clock: The initial wall clock, in milliseconds; only `advance_wall_clock` advances it.
         config: Configuration that overrides the application's own.
@@ -80,6 +82,7 @@ class TestDriver:
         self.topology: Topology = cut(optimize(app.plan(), self._config["topology.optimization"]))
         self._runner = DriverTasks(self.topology, self._config, partitions, wall_clock)
         self._waiting: list[tuple[str, int, InputRecord]] = []
+        self._order = InputOrder(self.topology)
 
     def __enter__(self) -> Self:
         return self
@@ -167,13 +170,15 @@ class TestDriver:
             if topic in global_topics:
                 self._runner.deliver(topic, partition, record)
         waiting = [entry for entry in waiting if entry[0] not in global_topics]
-        left: Counter[tuple[str, int]] = Counter((topic, partition) for topic, partition, _ in waiting)
+        unread: Counter[tuple[str, int]] = Counter((topic, partition) for topic, partition, _ in waiting)
         for size in self._batch_sizes(len(waiting)):
             batch, waiting = waiting[:size], waiting[size:]
             for topic, partition, record in batch:
-                left[topic, partition] -= 1
+                unread[topic, partition] -= 1
+                self._order.add(topic, partition, record)
+            for topic, partition, record in self._order.take({source for source, count in unread.items() if count}):
                 self._runner.deliver(topic, partition, record)
-            self._runner.drain(lambda partition, topic: left[topic, partition] > 0)
+                self._runner.drain()
 
     def _batch_sizes(self, total: int) -> Iterable[int]:
         if self._batches == "random":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -125,18 +124,13 @@ class DriverTasks:
             self._guard(task.add, topic, [record])
             self._route(task)
 
-    def drain(self, more: Callable[[int, str], bool] | None = None) -> None:
-        """Runs the tasks until no task can process another record.
-
-        Args:
-            more: Whether a partition of a topic, given as (partition, topic), has records that are not delivered yet.
-        """
+    def drain(self) -> None:
+        """Runs the tasks until no task can process another record."""
         working = True
         while working:
             working = False
             for task in self._tasks:
-                wait = None if more is None else functools.partial(more, task.partition)
-                while self._guard(task.step, wait):
+                while self._guard(task.step):
                     working = True
                     self._route(task)
         for task in self._tasks:

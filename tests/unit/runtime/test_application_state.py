@@ -6,6 +6,7 @@ import pytest
 
 from millstream.errors import SetupError
 from millstream.runtime.batches.batch_end import BatchEnd
+from millstream.runtime.order.positions import LEAST, position
 from millstream.runtime.start.application_state import FORMAT, ApplicationState
 
 STATE = ApplicationState(
@@ -17,7 +18,8 @@ STATE = ApplicationState(
     base_batch=3,
     restores={"shop-counts-changelog": "counts"},
     waiting=0,
-    bounds={"in": {0: 5, 11: 6}},
+    bounds={"in": {0: position(5, 0, 7), 11: LEAST}},
+    held={2: LEAST},
     cells={0: b"\x00\xff", 12: b"c"},
     restored_cells={1: b""},
 )

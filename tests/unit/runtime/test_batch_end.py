@@ -8,6 +8,8 @@ import pytest
 
 from millstream.errors import SetupError
 from millstream.runtime.batches.batch_end import VERSION, BatchEnd
+from millstream.runtime.order.batch_order import BatchOrder
+from millstream.runtime.order.positions import LEAST, position
 
 END = BatchEnd(
     offsets={"b": [3, 0], "a": [7]},
@@ -16,7 +18,9 @@ END = BatchEnd(
     global_ends={"g": [4]},
     global_epochs={"g": 2},
     tasks=[1, 5],
-    bounds=[("b", 0, 9)],
+    bounds=[("b", 0, position(9, 1, 4))],
+    input_topics=["b", "a"],
+    order=BatchOrder(3, [(1, LEAST)], [(0, LEAST)], [2, -1]),
     new_topics={"a": [1]},
 )
 

@@ -1,4 +1,4 @@
-"""The inputs of tasks: routing, senders, the memory of tasks, and reading for one task without routing."""
+"""The inputs of tasks: routing, positions, limits, the memory of tasks, and reading for one task without routing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from millstream import App
 from millstream.errors import StateError
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.in_process.batches import InProcessRun
-from millstream.runtime.messages import NO_SENDER, InputBound, TaskInput, TaskResult, pack, unpack
+from millstream.runtime.messages import InputBound, TaskInput, TaskResult, pack, unpack
+from millstream.runtime.order.batch_order import NO_ORDER, BatchOrder
+from millstream.runtime.order.positions import position, positions, time_of
 from millstream.runtime.read.inputs import Range
 from millstream.runtime.read.range_reader import InputRecords, RangeReader, RangeRecords
 from millstream.runtime.read.routing import Router
 from millstream.runtime.tasks.memory import TaskMemory, decode_memory, encode_memory
 from millstream.runtime.tasks.runner import TaskRunner, records_by_input
+from millstream.stages.exchange_graph import exchange_graph
 from millstream.stages.task_id import TaskId
 from millstream.state.memory import open_store
 
@@ -40,44 +43,37 @@ def records(*times: int, key: bytes = b"k") -> pa.RecordBatch:
 def routed(read: list[InputRecords], tasks: int = 1) -> dict[int, TaskInput]:
     router = Router(tasks)
     for part in read:
-        span = Range(part.topic, part.partition, 0, len(part.orders), part.more)
+        span = Range(part.topic, part.partition, 0, len(part.positions), part.more)
         router.add(span, RangeRecords(TaskResult((0, part.topic, part.partition)), [part]))
-    return {task: unpack(pack(task_input), TaskInput) for task, task_input in router.inputs(0, None)}
+    return {task: unpack(pack(task_input), TaskInput) for task, task_input in router.inputs(0, None, NO_ORDER)}
 
 
-def sent(partition: int, orders: list[int], senders: list[int] | None, batch: pa.RecordBatch) -> InputRecords:
-    positions = np.array(orders, np.int64)
-    numbers = None if senders is None else np.array(senders, np.int64)
-    return InputRecords("in", partition, partition, batch, positions, False, orders[-1], None, numbers)
+def at(time: int, partition: int = 0, offset: int = 0) -> bytes:
+    return position(time, partition, offset)
 
 
-def inputs_of(task_input: TaskInput) -> dict[tuple[str, int, int], list[int]]:
+def read(partition: int, times: list[int], batch: pa.RecordBatch) -> InputRecords:
+    offsets = np.arange(len(times), dtype=np.int64)
+    column = positions(np.array(times, np.int64), partition, offsets)
+    return InputRecords("in", partition, partition, batch, column, more=False, bound=None)
+
+
+def inputs_of(task_input: TaskInput) -> dict[tuple[str, int], list[int]]:
     parts = [batch for part in task_input.slices for batch in records_by_input(part)]
-    return {key: batch.column("order").to_pylist() for key, batch in parts}
-
-
-def test_records_of_input_topics_have_no_sender() -> None:
-    task_input = routed([sent(0, [1, 5], None, records(1, 5)), sent(1, [2], None, records(2))])[0]
-    assert inputs_of(task_input) == {("in", 0, NO_SENDER): [1, 5], ("in", 1, NO_SENDER): [2]}
-
-
-def test_each_sender_of_a_partition_is_an_input_of_its_own() -> None:
-    part = sent(0, [7, 3, 8, 4], [2, 0, 2, 0], records(1, 2, 3, 4))
-    assert inputs_of(routed([part])[0]) == {("in", 0, 0): [3, 4], ("in", 0, 2): [7, 8]}
+    return {key: [time_of(row) for row in batch.column("position").to_pylist()] for key, batch in parts}
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_senders_stay_with_their_records_whichever_task_these_go_to(tasks: int) -> None:
+def test_positions_stay_with_their_records_whichever_task_these_go_to(tasks: int) -> None:
     keys = [b"%d" % number for number in range(60)]
     batch = records(*range(60)).set_column(2, SCHEMA.field("key"), pa.array(keys, pa.binary()))
-    with_senders = sent(0, list(range(60)), [number % 4 for number in range(60)], batch)
-    without = sent(1, list(range(60)), None, batch)
-    positions: list[tuple[int, int]] = []
-    for task_input in routed([with_senders, without], tasks).values():
-        for (_topic, partition, sender), orders in inputs_of(task_input).items():
-            positions += [(partition, order) for order in orders]
-            assert sender == NO_SENDER if partition else {order % 4 for order in orders} == {sender}
-    assert sorted(positions) == [(partition, order) for partition in range(2) for order in range(60)]
+    parts = [read(partition, list(range(60)), batch) for partition in range(2)]
+    routed_records: list[tuple[int, int]] = []
+    for task_input in routed(parts, tasks).values():
+        for (_topic, partition), times in inputs_of(task_input).items():
+            assert times == sorted(times)
+            routed_records += [(partition, time) for time in times]
+    assert sorted(routed_records) == [(partition, time) for partition in range(2) for time in range(60)]
 
 
 def joined(directory: Path) -> App:
@@ -89,48 +85,69 @@ def joined(directory: Path) -> App:
 def runner(directory: Path) -> TaskRunner:
     with InProcessRun(joined(directory)) as run:
         program = run.application.program
-        return TaskRunner(TaskId(0, 0), program.placement.tasks[0], program, {}, 0, open_store)
+        graph = exchange_graph(program.placement)
+        return TaskRunner(TaskId(0, 0), program.placement.tasks[0], program, {}, 0, open_store, graph)
 
 
 def take(task: TaskRunner, task_input: TaskInput) -> list[bytes | None]:
     """The values that a task writes after it has received an input."""
     for part in task_input.slices:
         for key, batch in records_by_input(part):
-            task.receive(key, batch)
-    ends = {(end.topic, end.partition, end.sender): end.bound for end in task_input.bounds}
-    task.begin(0)
-    task.run(ends, 0)
+            task.receive(key, batch, task_input.order.sequence)
+    task.begin(0, task_input.order)
+    task.run(task_input.bounds, 0)
     values: list[Any] = []
     for output in task.task.take_outputs():
         values += output.values if hasattr(output, "values") else [output.value]
     return values
 
 
-def test_a_task_merges_senders_by_order_position_and_not_by_offset(tmp_path: Path) -> None:
+@pytest.fixture
+def two_partitions(tmp_path: Path) -> tuple[TaskRunner, TaskInput]:
     with open_log(tmp_path) as log:
-        log.create_topic("in", 1)
-    task = runner(tmp_path)
-    part = sent(0, [30, 10, 40, 20], [1, 0, 1, 0], records(1, 2, 3, 4))
-    assert take(task, routed([part])[0])[-1] == b"2,4,1,3"
-    assert task.offsets == {("in", 0, 0): 4, ("in", 0, 1): 3}
+        log.create_topic("in", 2)
+    parts = [read(0, [30, 40], records(1, 3)), read(1, [10, 20], records(2, 4))]
+    return runner(tmp_path), routed(parts)[0]
 
 
-def test_a_task_does_not_go_past_the_bound_of_a_sender(tmp_path: Path) -> None:
-    with open_log(tmp_path) as log:
-        log.create_topic("in", 1)
-    task = runner(tmp_path)
-    part = sent(0, [30, 10, 40, 20], [1, 0, 1, 0], records(1, 2, 3, 4))
-    task_input = msgspec.structs.replace(routed([part])[0], bounds=[InputBound("in", 0, 20, sender=0)])
-    assert take(task, task_input)[-1] == b"2,4"
+def test_a_task_merges_partitions_by_position(two_partitions: tuple[TaskRunner, TaskInput]) -> None:
+    task, task_input = two_partitions
+    assert take(task, task_input)[-1] == b"2,4,1,3"
+    assert task.offsets == {("in", 0): 2, ("in", 1): 2}
+
+
+def test_a_task_does_not_go_past_the_bound_of_an_input(two_partitions: tuple[TaskRunner, TaskInput]) -> None:
+    task, task_input = two_partitions
+    bounded = msgspec.structs.replace(task_input, bounds=[InputBound("in", 1, at(20, 1, 2))])
+    assert take(task, bounded)[-1] == b"2,4"
     assert task.progress().waiting == 2
+    assert task.progress().held == at(30)
     memory = task.memory()
     assert [(part.partitions, part.counts) for part in memory.waiting] == [([0], [2])]
-    assert memory.offsets == []  # nothing of sender 1 was taken yet
+    assert memory.offsets == []  # nothing of partition 0 was taken yet
     assert take(task, msgspec.structs.replace(task_input, slices=[], bounds=[]))[-1] == b"2,4,1,3"
 
 
+def test_a_task_takes_nothing_if_the_bound_of_an_input_is_unknown(
+    two_partitions: tuple[TaskRunner, TaskInput],
+) -> None:
+    task, task_input = two_partitions
+    assert take(task, msgspec.structs.replace(task_input, bounds=[InputBound("in", 1, None)])) == []
+
+
+def test_a_task_does_not_go_past_the_limit_of_its_sub_topology_unless_records_are_released(
+    two_partitions: tuple[TaskRunner, TaskInput],
+) -> None:
+    task, task_input = two_partitions
+    held = BatchOrder(3, limits=[(0, at(20, 1, 1)), (7, at(0))], released=[2])
+    assert take(task, msgspec.structs.replace(task_input, order=held))[-1] == b"2"
+    assert {part.batch for part in task.memory().waiting} == {3}
+    released = BatchOrder(4, limits=[(0, at(0))], released=[3])
+    assert take(task, msgspec.structs.replace(task_input, slices=[], order=released))[-1] == b"2,4,1,3"
+
+
 def test_the_memory_of_tasks_has_a_format() -> None:
-    memory = TaskMemory({"counts.time": 5}, [], [("in", 0, NO_SENDER, 7)])
+    memory = TaskMemory({"counts.time": 5}, [], [("in", 0, 7)], "lines", at(3))
     assert decode_memory(encode_memory({TaskId(1, 3): memory})) == [memory]
     for other in (msgspec.msgpack.encode([[{}], []]), msgspec.msgpack.encode([99, {}])):
         with pytest.raises(StateError, match="was written in format"):
@@ -143,18 +160,19 @@ def test_a_range_is_read_for_a_task_without_routing(tmp_path: Path) -> None:
         for time in (3, 1, 7):
             log.produce("in", [ProducerRecord(b"k", b"%d" % time, time)], partition=1)
     with InProcessRun(joined(tmp_path)) as run:
-        read = RangeReader(run.application.program, run.log).read(Range("in", 1, 0, 3, True, [("in", 1, 2)]), now=9)
-    (part,) = read.inputs
-    assert (part.topic, part.partition, part.more, part.bound) == ("in", 1, True, 7)
+        span = Range("in", 1, 0, 3, more=True, bound=at(2, 1), ordinal=1)
+        result = RangeReader(run.application.program, run.log).read(span, now=9)
+    (part,) = result.inputs
+    assert (part.topic, part.partition, part.more, part.bound) == ("in", 1, True, at(7, 1, 3))
     assert part.records.column("value").to_pylist() == [b"3", b"1", b"7"]
-    assert part.orders.tolist() == [3, 3, 7]
+    assert part.positions.tolist() == [at(3, 1, 0), at(3, 1, 1), at(7, 1, 2)]
     task = runner(tmp_path)
-    task.receive((part.topic, part.partition, NO_SENDER), part.batch())
-    task.begin(9)
-    task.run({("in", 1, NO_SENDER): part.bound}, 9)
-    assert task.offsets == {("in", 1, NO_SENDER): 3}
-    assert read.result.offsets == [("in", 1, 0, 3)]
-    assert read.result.bounds == [("in", 1, 7)]
+    task.receive((part.topic, part.partition), part.batch(), 1)
+    task.begin(9, NO_ORDER)
+    task.run([InputBound("in", 1, part.bound)], 9)
+    assert task.offsets == {("in", 1): 3}
+    assert result.result.offsets == [("in", 1, 0, 3)]
+    assert result.result.bounds == [("in", 1, at(7, 1, 3))]
 
 
 def test_results_name_each_task(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def _writer(
             if size > largest:
                 fail(_too_large(topic, size, largest), key, value, timestamp, headers)
                 return
-        append(make((topic, key_data, value_data, timestamp, headers, partition)))
+        append(make((topic, key_data, value_data, timestamp, headers, partition, None if is_sink else context.index)))
 
     return write
 

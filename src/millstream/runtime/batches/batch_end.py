@@ -12,8 +12,10 @@ import msgspec
 
 from millstream.errors import SetupError
 from millstream.plan.side import BEGIN_AGAIN
+from millstream.runtime.order.batch_order import NO_ORDER, BatchOrder
+from millstream.runtime.order.positions import Position
 
-VERSION = 1
+VERSION = 2
 """Version of the stored form. Raise it with every change of the fields of `BatchEnd`."""
 
 TopicOffsets: TypeAlias = dict[str, list[int]]
@@ -33,7 +35,11 @@ class BatchEnd(msgspec.Struct, frozen=True, kw_only=True):
         global_epochs: Epoch of the application since which it reads each global table. A table that was removed from
             the topology and added again has another epoch, and is read from its start.
         tasks: Tasks that run in the batch even without input; None for all tasks.
-        bounds: (topic, partition, time): greatest order position of the partitions read, before the batch.
+        bounds: (topic, partition, position): least order position of the unread records of the partitions that the
+            batch reads, before the batch.
+        input_topics: The input topics of the application, in the order in which it began to read them. The index of a
+            topic is part of the order positions of its records.
+        order: How far tasks go in the batch.
         new_topics: Start offsets of topics and partitions that the previous batch did not have.
         version: `VERSION` of the program that wrote it.
     """
@@ -44,7 +50,9 @@ class BatchEnd(msgspec.Struct, frozen=True, kw_only=True):
     global_ends: TopicOffsets = {}
     global_epochs: dict[str, int] = {}
     tasks: list[int] | None = None
-    bounds: list[tuple[str, int, int]] = []
+    bounds: list[tuple[str, int, Position]] = []
+    input_topics: list[str] = []
+    order: BatchOrder = NO_ORDER
     new_topics: TopicOffsets = {}
     version: int = VERSION
 

@@ -15,7 +15,6 @@ from millstream.log.api import Log
 from millstream.runtime.batches.batch_end import TopicOffsets
 from millstream.runtime.batches.subscription import Subscription
 from millstream.runtime.batches.topic_offsets import counts, padded, total
-from millstream.runtime.read.inputs import InputRouting
 
 _ROUNDS = 3
 _LEAST = 0.25
@@ -31,18 +30,16 @@ class BatchSize:
     Args:
         log: The log.
         subscription: The topics that the application reads.
-        routing: The inputs of tasks that partitions belong to.
 
     Attributes:
-        bounds: Greatest order position read so far, by input of tasks.
+        bounds: Greatest time read so far, as the running maximum of timestamps, by partition.
         has_more: The partitions that had more records than the last batch: only their bounds hold.
         is_crowded: Tasks hold more records that they cannot process yet than a batch has.
     """
 
-    def __init__(self, log: Log, subscription: Subscription, routing: InputRouting) -> None:
+    def __init__(self, log: Log, subscription: Subscription) -> None:
         self._log = log
         self._subscription = subscription
-        self._routing = routing
         self.bounds: dict[tuple[str, int], int] = {}
         self.has_more: dict[str, list[bool]] = {}
         self.is_crowded = False
@@ -149,12 +146,11 @@ class BatchSize:
         return kept
 
     def _bound(self, topic: str, partition: int) -> int | None:
-        """The least order position that an unread record of a partition can have; None: unknown."""
+        """The least time, as the running maximum of timestamps, that an unread record can have; None: unknown."""
         has_more = self.has_more.get(topic, [])
         if partition >= len(has_more) or not has_more[partition]:
             return None
-        inputs = self._routing.inputs(topic, partition)
-        return min((self.bounds[source] for source in inputs if source in self.bounds), default=None)
+        return self.bounds.get((topic, partition))
 
 
 def _reduced(kept: TopicOffsets, more: TopicOffsets, ends: TopicOffsets, excess: int) -> TopicOffsets:

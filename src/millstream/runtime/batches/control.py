@@ -11,6 +11,7 @@ import msgspec
 
 from millstream.errors import MillstreamError
 from millstream.runtime.messages import Failure, failure_of, pack, unpack
+from millstream.runtime.order.positions import Position
 
 
 class PlannerSettings(msgspec.Struct, frozen=True):
@@ -21,7 +22,8 @@ class PlannerSettings(msgspec.Struct, frozen=True):
         paused: Plan no batch.
         due: Wall-clock time, in milliseconds, of the next tick; None if no task requests one.
         until: End offsets up to which input topics are read, by topic; None: no end.
-        bounds: (topic, partition, time): greatest order position read so far, by input of tasks.
+        bounds: (topic, partition, position): least order position of the unread records of partitions read so far.
+        held: (sub-topology, position): least order position that its tasks have read and not processed.
         awake: The tasks that must run in the next batch even without input; None: all.
         waiting: Number of records that tasks have read and cannot process yet.
         asleep: Earliest wall-clock time at which an idle stream clock would advance with nothing to emit; None: never.
@@ -32,7 +34,8 @@ class PlannerSettings(msgspec.Struct, frozen=True):
     paused: bool = False
     due: int | None = None
     until: dict[str, list[int]] | None = None
-    bounds: list[tuple[str, int, int]] = []
+    bounds: list[tuple[str, int, Position]] = []
+    held: list[tuple[int, Position]] = []
     awake: list[int] | None = None
     waiting: int = 0
     asleep: int | None = None

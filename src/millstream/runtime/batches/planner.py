@@ -17,6 +17,8 @@ from millstream.runtime.batches.control import PlannerControl, PlannerSettings
 from millstream.runtime.batches.subscription import Subscription
 from millstream.runtime.batches.topic_offsets import at_least, at_most, has_unread, padded
 from millstream.runtime.clock import SYSTEM_CLOCK, Clock
+from millstream.runtime.order.limits import LimitPlanner, Unread
+from millstream.runtime.order.positions import Position, ordinal, time_of
 from millstream.runtime.program.program import Program
 from millstream.runtime.read.inputs import InputRouting, Range
 
@@ -55,7 +57,9 @@ class Planner:
         self._subscription = Subscription(program, log, clock)
         self._routing = InputRouting(program)
         self._settings: PlannerSettings | None = None
-        self._size = BatchSize(log, self._subscription, self._routing)
+        self._bounds: dict[tuple[str, int], Position] = {}
+        self._size = BatchSize(log, self._subscription)
+        self._limits = LimitPlanner(program, self._routing)
         self._patience = program.log.patience
         self._failing_since: float | None = None
         self._idle_since: int | None = None
@@ -94,34 +98,43 @@ class Planner:
         idle_since, self._idle_since = self._idle_since, None
         if settings is not self._settings:
             self._settings = settings
-            self._size.bounds = {(topic, partition): bound for topic, partition, bound in settings.bounds}
+            self._bounds = {(topic, partition): bound for topic, partition, bound in settings.bounds}
+            self._size.bounds = {source: time_of(bound) for source, bound in self._bounds.items()}
         self._size.has_more = start.has_more
-        self._size.is_crowded = settings.waiting > settings.records
+        self._size.is_crowded = settings.waiting > settings.records * (1 + self._limits.depth)
         if settings.paused:
             self._control.acknowledge(settings)
             self._clock.sleep(_WAIT)
             return start
         self._subscription.refresh(_REFRESH)
         available = self._available(start, settings)
-        is_idle = not has_unread(available.offsets, available.ends) and not self._is_due(start, settings)
+        is_due = self._is_due(start, settings) or settings.waiting > 0
+        is_idle = not has_unread(available.offsets, available.ends) and not is_due
         if is_idle:
             idle_since = self._now(start)
             if self._log.wait(self._awaited(available.offsets, settings), _WAIT):
                 available = self._available(start, settings)
         now = self._now(start)
         if not has_unread(available.offsets, available.ends):
-            if self._is_due(start, settings):
-                return self._end(available, {}, now, settings, is_tick=True)
+            if self._is_due(start, settings) or settings.waiting:
+                return self._end(start, available, {}, now, settings, is_tick=True)
             self._idle_since = idle_since
             return start
         if idle_since is not None and settings.asleep is not None and settings.asleep <= idle_since > start.time:
             # Idle stream clocks advance first, to the time at which the inputs were last seen without records.
-            return self._end(available, {}, idle_since, settings, is_tick=True)
+            return self._end(start, available, {}, idle_since, settings, is_tick=True)
         chosen = self._size.choose(available.offsets, self._next_topics(available), settings.records)
-        return self._end(available, chosen, now, settings)
+        return self._end(start, available, chosen, now, settings)
 
     def _end(
-        self, available: _Available, chosen: TopicOffsets, now: int, settings: PlannerSettings, *, is_tick: bool = False
+        self,
+        start: BatchEnd,
+        available: _Available,
+        chosen: TopicOffsets,
+        now: int,
+        settings: PlannerSettings,
+        *,
+        is_tick: bool = False,
     ) -> BatchEnd:
         """The end of a batch. A tick records that no partition has more: the inputs were idle at its time."""
         offsets = {**available.offsets, **chosen}
@@ -130,9 +143,10 @@ class Planner:
             for topic, ends in available.ends.items()
             if not is_tick and has_unread(offsets, {topic: ends})
         }
-        read = ((topic, partition) for topic, partition, *_ in _spans(available.offsets, offsets, has_more))
-        inputs = (task_input for source in read for task_input in self._routing.inputs(*source))
-        bounds = self._size.bounds
+        read = [(topic, partition) for topic, partition, *_ in _spans(available.offsets, offsets, has_more)]
+        unread = Unread(available.offsets, offsets, available.ends, start.has_more)
+        internal = self._subscription.internal
+        others = sorted(topic for topic in offsets if topic not in internal and topic not in start.input_topics)
         return BatchEnd(
             offsets=offsets,
             has_more=has_more,
@@ -140,20 +154,22 @@ class Planner:
             global_ends=self._first.global_ends,
             global_epochs=self._first.global_epochs,
             tasks=settings.awake,
-            bounds=[(*task_input, bounds[task_input]) for task_input in inputs if task_input in bounds],
+            bounds=[(*source, self._bounds[source]) for source in read if source in self._bounds],
             new_topics=available.new,
+            input_topics=start.input_topics + others,
+            order=self._limits.next(start.order, unread, self._bounds, dict(settings.held)),
         )
 
     def ranges(self, start: BatchEnd, end: BatchEnd) -> list[Range]:
         """The ranges of offsets that a batch reads."""
         bounds = {(topic, partition): bound for topic, partition, bound in end.bounds}
+        numbers = {topic: number for number, topic in enumerate(end.input_topics)}
         ranges = []
         for topic, partition, begin, stop, waits in _spans(
             {**start.offsets, **end.new_topics}, end.offsets, end.has_more
         ):
-            inputs = self._routing.inputs(topic, partition)
-            before = [(*task_input, bounds[task_input]) for task_input in inputs if task_input in bounds]
-            ranges.append(Range(topic, partition, begin, stop, waits, before))
+            number = ordinal(numbers.get(topic, 0), partition)
+            ranges.append(Range(topic, partition, begin, stop, waits, bounds.get((topic, partition)), number))
         # A replay with a changed topology also reads global tables that the topology did not have before.
         late = sorted(self._late_tables(end))
         for topic, begins in (self._log.starts(late) if late else {}).items():

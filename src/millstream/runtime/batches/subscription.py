@@ -9,7 +9,8 @@ from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
 from millstream.runtime.clock import SYSTEM_CLOCK, Clock
 from millstream.runtime.program.program import Program
-from millstream.runtime.read.inputs import InputRouting, SourceTopics
+from millstream.runtime.read.inputs import InputRouting
+from millstream.stages.exchange_graph import exchange_graph
 
 
 class Subscription:
@@ -20,7 +21,8 @@ class Subscription:
         internal: The repartition topics among them.
         globals: The topics of global tables among them.
         restores: The changelogs among them, which are read only to rebuild stores.
-        groups: Sets of topics whose records meet in a task, and which are therefore read in step.
+        groups: Sets of input topics whose records meet in a task, behind any number of exchanges, and which are
+            therefore read in step.
     """
 
     def __init__(self, program: Program, log: Topics, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -58,16 +60,12 @@ class Subscription:
 
 
 def _groups(program: Program, topics: list[str]) -> list[set[str]]:
-    routing = InputRouting(program)
+    routing, graph = InputRouting(program), exchange_graph(program.placement)
     groups: list[set[str]] = []
-    for task in program.placement.tasks:
-        sources = SourceTopics([task])
-        group = {
-            topic
-            for topic in topics
-            if any(sources.source(name) is not None for name, _partition in routing.inputs(topic, 0))
-        }
+    for index in graph.components:
+        group = {topic for topic in topics if index in routing.subtopologies(topic)}
+        group |= {topic for topic, writer in graph.writers.items() if writer == index}
         touching = [other for other in groups if other & group]
         groups = [other for other in groups if not other & group]
         groups.append(group.union(*touching))
-    return groups
+    return [group - graph.writers.keys() for group in groups]

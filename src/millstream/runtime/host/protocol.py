@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypeAlias
 
 from millstream.engine.call_trace import CallPosition
 from millstream.runtime.messages import Message
+from millstream.runtime.order.batch_order import BatchOrder
+from millstream.runtime.order.positions import Position
 
 
 class Run(Message, tag=True, array_like=True, frozen=True):
@@ -70,13 +71,15 @@ class ReadRanges(Message, tag=True, array_like=True, frozen=True):
         ranges: The ranges to read (`millstream.runtime.read.inputs.Range`).
         tasks: The tasks that run even without input; None: all.
         records: The records, if Spark has read them.
+        order: How far tasks go.
     """
 
     program: bytes
     now: int
-    ranges: list[tuple[str, int, int, int, bool, Sequence[tuple[str, int, int]]]]
+    ranges: list[tuple[str, int, int, int, bool, Position | None, int]]
     tasks: list[int] | None
     records: bytes | None
+    order: BatchOrder
 
 
 class RowsRead(Message, tag=True, array_like=True, frozen=True):

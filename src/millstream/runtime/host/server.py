@@ -85,7 +85,9 @@ class Host:
         program = self._load(request.program, wire)
         reader = Reader(program, open_location(program.log, create=False))
         records = None if request.records is None else pa.ipc.open_stream(request.records).read_all()
-        rows = reader.read(request.now, [Range(*span) for span in request.ranges], records, request.tasks)
+        rows = reader.read(
+            request.now, [Range(*span) for span in request.ranges], records, request.tasks, request.order
+        )
         return RowsRead([(row.task, row.kind, row.payload) for row in rows])
 
     def _run(self, run: Run, wire: Wire) -> Done:

@@ -102,7 +102,7 @@ class Batches:
         self._committer = Committer(program, self.log, application.epoch, application.base)
         self._schedule = TaskSchedule(program.tasks if program.placement.tasks else 0)
         self._warm = WarmTasks()
-        self.change(bounds=self._committer.bounds)
+        self.change(bounds=self._committer.bounds, held=self._committer.held)
         self.results: list[TaskResult] = []
         self.rows: list[Row] = []
         self.progress: Progress | None = None
@@ -142,7 +142,8 @@ class Batches:
         end = checkpoint.end(number)
         payloads: list[bytes] = []
         task_inputs: dict[int, list[TaskInput]] = {}
-        self.rows = list(self._reader.read(end.time, self._planner.ranges(start, end), tasks=end.tasks))
+        ranges = self._planner.ranges(start, end)
+        self.rows = list(self._reader.read(end.time, ranges, tasks=end.tasks, order=end.order))
         for row in self.rows:
             if row.kind == TASK_INPUT:
                 task_inputs.setdefault(row.task, []).append(unpack(row.payload, TaskInput))
@@ -162,7 +163,7 @@ class Batches:
         changes = self._schedule.changes(self.results)
         if not self._ticks:
             changes |= {"due": None, "asleep": None}
-        self.change(bounds=self._committer.bounds, **changes)
+        self.change(bounds=self._committer.bounds, held=self._committer.held, **changes)
         return True
 
     def states(self) -> TaskStates:

@@ -11,12 +11,14 @@ import numpy as np
 
 from millstream import errors
 from millstream.core.failpoints import declare, reach
+from millstream.engine import OutputRecord
 from millstream.errors import MillstreamError, NonDeterministicError, RunError
 from millstream.log.api import Append, Log, Publication, Scope
 from millstream.log.blocks import Block, decode, decode_headers
 from millstream.log.replays import FORM
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.messages import Failure, OutputBlock, StoreChange, TaskResult, unpack
+from millstream.runtime.order.positions import Position
 from millstream.runtime.program.program import Program
 from millstream.runtime.publish.output_blocks import UNKNOWN, blocks_of, merged
 from millstream.runtime.start.application_state import ApplicationState, read_state
@@ -27,7 +29,7 @@ from millstream.views.changes import ViewChange, change_of
 RECEIVED = declare("driver.batch.received")
 PUBLISHED = declare("driver.batch.published")
 
-_DIGEST_FORMAT = 3
+_DIGEST_FORMAT = 4
 """Raised with each change of the digests, because a batch of an earlier version may be replayed."""
 
 
@@ -56,11 +58,18 @@ class Committer:
         published = log.applications.published(self._scope)
         self._published = -1 if published is None else published.batch
         self._facts = facts_of(topology, program.complete_changelogs)
-        self._bounds = read_state(log, topology.application_id).bounds or {}
+        state = read_state(log, topology.application_id)
+        self._bounds = state.bounds or {}
+        self._held = state.held or {}
 
     @property
-    def bounds(self) -> list[tuple[str, int, int]]:
-        """(topic, partition, time) of all partitions ever read: no record still to come has a lower order position."""
+    def held(self) -> list[tuple[int, Position]]:
+        """(sub-topology, position): the least order position that its tasks have read and not processed."""
+        return list(self._held.items())
+
+    @property
+    def bounds(self) -> list[tuple[str, int, Position]]:
+        """(topic, partition, position) of all partitions ever read: no unread record has a lower order position."""
         return [(topic, part, bound) for topic, bounds in self._bounds.items() for part, bound in bounds.items()]
 
     def commit(self, batch: int, payloads: Iterable[bytes]) -> list[TaskResult]:
@@ -80,6 +89,7 @@ class Committer:
         for topic, partition, bound in (bound for result in results for bound in result.bounds):
             bounds = self._bounds.setdefault(topic, {})
             bounds[partition] = max(bound, bounds.get(partition, bound))
+        self._held = _least_held(results)
         publication = Publication(
             scope=self._scope,
             epoch=self._epoch,
@@ -92,6 +102,7 @@ class Committer:
                 self._facts,
                 waiting=sum(result.waiting for result in results),
                 bounds=self._bounds,
+                held=self._held,
                 cells={result.origin[2]: result.cells for result in results if result.cells},
             ).dump(),
         )
@@ -120,14 +131,14 @@ class Committer:
         columns = (batch[name] for name in ("key", "value", "timestamp", "headers"))
         chosen = None if block.partition == UNKNOWN else block.partition
         records = [
-            (block.topic, key, value, time, decode_headers(headers) if headers else (), chosen)
+            OutputRecord(block.topic, key, value, time, decode_headers(headers) if headers else (), chosen)
             for key, value, time, headers in zip(*columns, strict=True)
         ]
         for routed in blocks_of(records, lambda _topic: topic.partitions, result.origin[2]):
             yield from self._appends(routed, result)
 
     def _merged(self, appends: Iterable[Append]) -> list[Append]:
-        """Merges the blocks of each internal partition by time; the other blocks stay as they are."""
+        """Merges the blocks of each internal partition by their origins; the other blocks stay as they are."""
         outputs: list[Append] = []
         internal: dict[tuple[str, int], list[Block]] = {}
         for append in appends:
@@ -191,6 +202,16 @@ class Committer:
             "external data; take the time of a record from the record. If the application was changed since it "
             "stopped, start it once more unchanged",
         )
+
+
+def _least_held(results: Iterable[TaskResult]) -> dict[int, Position]:
+    """The least order position that the tasks of each sub-topology hold back."""
+    held: dict[int, Position] = {}
+    for task in (task for result in results for task in result.tasks):
+        if task.held is not None:
+            index = task.task.subtopology
+            held[index] = min(task.held, held.get(index, task.held))
+    return held
 
 
 def _digest_input(change: StoreChange) -> Iterable[bytes]:

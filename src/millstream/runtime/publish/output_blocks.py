@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,9 +14,11 @@ import pyarrow.compute as pc
 from millstream.core.partitioning_arrow import partitions_for
 from millstream.core.records import Headers
 from millstream.engine.context import OutputBatch
-from millstream.log.arrays import from_integers, to_numbers
-from millstream.log.blocks import Block, decode, encode, encode_batch, to_batch
+from millstream.log.arrays import from_integers
+from millstream.log.blocks import Block, decode, encode, encode_batch, headers_column, to_batch
 from millstream.runtime.messages import OutputBlock
+from millstream.runtime.order.origin_header import attach, detach
+from millstream.runtime.order.positions import Position
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,16 +30,24 @@ UNKNOWN = -1
 """The partition of records whose topic does not exist yet; values below it are those of `OutputRecord`."""
 
 
-def blocks_of(records: Sequence[Any], partitions: Callable[[str], int | None], keyless: int) -> Iterator[OutputBlock]:
+def blocks_of(
+    records: Sequence[Any],
+    partitions: Callable[[str], int | None],
+    keyless: int,
+    origins: Origins | None = None,
+) -> Iterator[OutputBlock]:
     """Makes blocks of output records, in the order of the first record of each topic.
 
     Args:
         records: The outputs of a task: `OutputRecord` and `OutputBatch`.
         partitions: Returns the number of partitions of a topic; None if the topic does not exist yet.
         keyless: Selects the partition of records without a key.
+        origins: The origins of the task's outputs, if it writes internal topics.
     """
     for topic in dict.fromkeys(map(_TOPIC, records)):
-        keys, values, timestamps, headers, chosen = columns_for(topic, records)
+        keys, values, timestamps, headers, chosen, indexes = columns_for(topic, records)
+        if origins is not None and topic in origins.topics:
+            headers = attach(_encoded(headers), origins.of(indexes))
         count = partitions(topic)
         if count is None:
             first = chosen[0]
@@ -50,13 +60,38 @@ def blocks_of(records: Sequence[Any], partitions: Callable[[str], int | None], k
 
 
 class OutputColumns(NamedTuple):
-    """Output records of a topic, by column; ``headers`` is None if no record has any."""
+    """Output records of a topic, by column; ``headers`` is None if no record has any. See `OutputRecord`."""
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     timestamps: Sequence[int]
     headers: Sequence[Headers] | None
     partitions: Sequence[int | None]
+    origins: Sequence[int | None]
+
+
+class Origins(NamedTuple):
+    """The origins of the outputs of a task in a batch.
+
+    Attributes:
+        topics: The internal topics that the task writes.
+        positions: The order position of each record that the task has taken, in order.
+        default: The position of outputs without an origin, such as those of wall-clock punctuators.
+    """
+
+    topics: Collection[str]
+    positions: Any
+    default: Position
+
+    def of(self, indexes: Sequence[int | None]) -> Any:
+        """The positions of outputs.
+
+        Args:
+            indexes: For each output the index of its origin; None if it has none.
+        """
+        if None not in indexes:
+            return self.positions[np.array(indexes)]
+        return np.array([self.default if index is None else self.positions[index].item() for index in indexes])
 
 
 def columns_for(topic: str, records: Sequence[Any]) -> OutputColumns:
@@ -64,13 +99,18 @@ def columns_for(topic: str, records: Sequence[Any]) -> OutputColumns:
     if len(set(map(_TOPIC, records))) > 1:
         records = [record for record in records if record[0] == topic]
     if OutputBatch not in set(map(type, records)):
-        return OutputColumns(*([record[place] for record in records] for place in range(1, 6)))
+        return OutputColumns(*([record[place] for record in records] for place in range(1, 7)))
     parts: list[OutputColumns] = []
     for kind, outputs in groupby(records, type):
         if kind is OutputBatch:
             parts += [
                 OutputColumns(
-                    batch.keys, batch.values, batch.timestamps, batch.headers, [batch.partition] * len(batch.keys)
+                    batch.keys,
+                    batch.values,
+                    batch.timestamps,
+                    batch.headers,
+                    [batch.partition] * len(batch.keys),
+                    [None] * len(batch.keys),
                 )
                 for batch in outputs
             ]
@@ -85,6 +125,7 @@ def columns_for(topic: str, records: Sequence[Any]) -> OutputColumns:
         _joined([part.timestamps for part in parts]),
         _joined(headers),
         _joined([part.partitions for part in parts]),
+        _joined([part.origins for part in parts]),
     )
 
 
@@ -93,13 +134,13 @@ def _joined(columns: Iterable[Iterable[Any]]) -> list[Any]:
 
 
 def merged(blocks: Sequence[Block]) -> Block:
-    """Merges the blocks of several tasks into one, by the running maximum of their timestamps.
+    """Merges the blocks of an internal partition that several tasks have written into one, by the order of origins.
 
-    Without the merge, the records of all tasks but the last would be late for the reader.
+    The records of one origin are in the order of the blocks.
     """
     batches = [decode(block.data) for block in blocks]
-    progress = np.concatenate([np.maximum.accumulate(to_numbers(batch.column(0))) for batch in batches])
-    whole = pa.Table.from_batches(batches).take(from_integers(np.argsort(progress, kind="stable")))
+    origins = np.concatenate([detach(batch.column("headers"))[1] for batch in batches])
+    whole = pa.Table.from_batches(batches).take(from_integers(np.argsort(origins, kind="stable")))
     return encode_batch(whole.combine_chunks().to_batches()[0])
 
 
@@ -107,7 +148,7 @@ def _by_partition(
     topic: str, count: int, columns: tuple[Any, ...], chosen: Sequence[int | None], keyless: int
 ) -> Iterator[OutputBlock]:
     timestamps, keys, values, headers = columns
-    batch = to_batch(timestamps, keys, values, headers if headers is not None and any(headers) else None)
+    batch = to_batch(timestamps, keys, values, _encoded(headers))
     numbers = _partitions(batch.column(1), chosen, count)
     numbers = np.where(numbers < 0, keyless % count, numbers)
     order = np.argsort(numbers, kind="stable")
@@ -137,11 +178,17 @@ def block(
     timestamps: Sequence[int],
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
-    headers: Sequence[Any] | None,
+    headers: Sequence[Any] | pa.Array | None,
 ) -> OutputBlock:
     """Encodes one block."""
-    present = headers if headers is not None and any(headers) else None
-    return _output(topic, partition, encode(timestamps, keys, values, present))
+    return _output(topic, partition, encode(timestamps, keys, values, _encoded(headers)))
+
+
+def _encoded(headers: Sequence[Headers] | pa.Array | None) -> pa.Array | None:
+    """The column of headers; None if no record has any."""
+    if headers is None or isinstance(headers, pa.Array):
+        return headers
+    return headers_column(headers) if any(headers) else None
 
 
 def _output(topic: str, partition: int, encoded: Block) -> OutputBlock:

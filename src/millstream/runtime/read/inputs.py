@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
+from millstream.runtime.order.positions import Position
 from millstream.runtime.program.program import Program
 from millstream.stages import Topology
 
@@ -24,8 +25,8 @@ class Range(NamedTuple):
 
     Attributes:
         more: The log has records after ``end``.
-        bounds: (topic, partition, time): for each input of tasks that gets records of the partition, the greatest time
-            read in earlier batches; see `InputRouting`.
+        bound: The least order position that the first record can have; None if nothing of the partition was read yet.
+        ordinal: The ordinal of the partition, see `millstream.runtime.order.positions`.
     """
 
     topic: str
@@ -33,7 +34,8 @@ class Range(NamedTuple):
     start: int
     end: int
     more: bool
-    bounds: Sequence[tuple[str, int, int]] = ()
+    bound: Position | None = None
+    ordinal: int = 0
 
 
 class SourceTopics:
@@ -63,6 +65,14 @@ class InputRouting:
         self._tasks = SourceTopics(program.placement.tasks)
         self._readers = [(topology, SourceTopics([topology])) for topology in program.placement.readers]
         self._inputs: dict[InputId, list[InputId]] = {}
+        self._by_subtopology = [
+            (part.index, SourceTopics([topology])) for topology in program.placement.tasks for part in topology.parts
+        ]
+
+    def subtopologies(self, topic: str) -> list[int]:
+        """The sub-topologies whose tasks get records of a topic, directly or through a direct repartition."""
+        names = {name for name, _partition in self.inputs(topic, 0)}
+        return [index for index, sources in self._by_subtopology if any(sources.source(name) for name in names)]
 
     def inputs(self, topic: str, partition: int) -> list[InputId]:
         """The partition itself if tasks read the topic, and each direct repartition behind it."""

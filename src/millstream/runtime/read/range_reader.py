@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from millstream.core.durations import END_OF_TIME
 from millstream.engine import Task
-from millstream.engine.errors import FAILURES
+from millstream.engine.record_times import record_time
 from millstream.errors import OffsetOutOfRangeError
 from millstream.log.api import Records
 from millstream.log.arrays import from_integers, to_numbers
 from millstream.log.blocks import to_batch
-from millstream.plan.functions import Function
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
 from millstream.runtime.messages import INPUT_SCHEMA, Drop, TaskResult
+from millstream.runtime.order import positions
+from millstream.runtime.order.origin_header import detach
+from millstream.runtime.order.positions import Position
 from millstream.runtime.program.program import Program
 from millstream.runtime.publish.output_blocks import blocks_of, columns_for
 from millstream.runtime.read.columns import columns_of, finder
 from millstream.runtime.read.inputs import InputId, Range, SourceTopics, repartition_number
 from millstream.runtime.tasks.timeouts import Watchdog
+from millstream.stages.exchange_graph import exchange_graph
 
 LOST = "lost"
 """Drop reason of records that retention deleted before they were read."""
-
-NO_ORDERS = np.array([], dtype=np.int64)
 
 
 class InputRecords(NamedTuple):
@@ -39,26 +40,24 @@ class InputRecords(NamedTuple):
         partition: The partition number of the input.
         keyless: Selects the task of records without a key.
         records: The records.
-        orders: Their order positions.
+        positions: Their order positions.
         more: The log has more records of the partition.
-        bound: The least order position that a later record can have; None if no record has been read yet.
+        bound: The least order position that a later record can have; None if it is not known.
         chosen: For each record, the number that selects its task; -1 where the key does. None: the keys do.
-        senders: For each record, the ordinal of the task that sent it; None: the records are of an input topic.
     """
 
     topic: str
     partition: int
     keyless: int
     records: pa.RecordBatch
-    orders: Any
+    positions: Any
     more: bool
-    bound: int | None
+    bound: Position | None
     chosen: Any = None
-    senders: Any = None
 
     def batch(self) -> pa.RecordBatch:
         """The records with the columns of `INPUT_SCHEMA`, for a task that needs no routing."""
-        return input_batch(self.records, self.orders, self.senders)
+        return input_batch(self.records, self.positions)
 
 
 class RangeRecords(NamedTuple):
@@ -89,6 +88,7 @@ class RangeReader:
         for prefix in self._prefixes:
             prefix.context.partition_counts = lambda topic: program.counts.get(topic, program.tasks)
             prefix.context.largest = program.log.largest
+        self._internal = exchange_graph(placement).writers.keys()
         self._topics = SourceTopics(placement.tasks)
         self._watchdog = Watchdog(program.config["task.timeout.ms"])
 
@@ -114,7 +114,7 @@ class RangeReader:
     def _calls_functions(self, topic: str) -> bool:
         """Whether records of a topic pass user functions before they reach a task."""
         source = self._topics.source(topic)
-        return _time_function(source) is not None or any(prefix.queue(topic) is not None for prefix in self._prefixes)
+        return record_time(source) is not None or any(prefix.queue(topic) is not None for prefix in self._prefixes)
 
     def _process(self, span: Range, now: int, table: pa.Table, lost: list[Drop]) -> RangeRecords:
         records = _one_batch(table)
@@ -129,8 +129,13 @@ class RangeReader:
             return RangeRecords(result, [], rows, records)
         inputs: list[InputRecords] = []
         source = self._topics.source(span.topic)
+        origins = None
+        if span.topic in self._internal:
+            records, origins = _without_origins(records)
+        bound = span.bound
         if source is not None:
-            inputs.append(_input(span, (span.topic, span.partition), records, _orders(source, records)))
+            at, bound = _positions(span, records, origins, partial(_times, source, records))
+            inputs.append(_input(span, (span.topic, span.partition), records, at, bound))
         outputs: list[Any] = []
         for prefix in self._prefixes:
             if prefix.queue(span.topic) is None:
@@ -144,9 +149,14 @@ class RangeReader:
             prefix.take([(queue, columns)])
             dropped = prefix.context.dropped.items()
             result.drops.extend(Drop(*where, count - before.get(where, 0)) for where, count in dropped)
-            outputs += self._repartition(span, prefix, inputs)
+            if prefix.has_exchanges:
+                at, bound = _positions(span, records, origins, partial(_times_of_task, prefix, records))
+                outputs += self._repartition(span, prefix, at, bound, inputs)
+            else:
+                outputs += prefix.take_outputs()
         result.blocks.extend(blocks_of(outputs, self._program.counts.get, span.partition))
-        result.bounds.extend((part.topic, part.partition, part.bound) for part in inputs if part.bound is not None)
+        if inputs and bound is not None:
+            result.bounds.append((span.topic, span.partition, bound))
         return RangeRecords(result, inputs, rows)
 
     def _records(self, span: Range, prefetched: pa.Table | None) -> tuple[pa.Table, list[Drop]]:
@@ -169,7 +179,9 @@ class RangeReader:
         return self._log.starts([span.topic])[span.topic][span.partition] > span.start
 
     @staticmethod
-    def _repartition(span: Range, prefix: Task, inputs: list[InputRecords]) -> list[Any]:
+    def _repartition(
+        span: Range, prefix: Task, at: Any, bound: Position | None, inputs: list[InputRecords]
+    ) -> list[Any]:
         """Adds the outputs that go through a repartition without a topic to the inputs of tasks; returns the others."""
         topology = prefix.topology
         sent: dict[str, list[Any]] = {topology.topic_of(node): [] for node in topology.plan.of_type(Repartition)}
@@ -179,53 +191,70 @@ class RangeReader:
             sent.get(record[0], others).append(record)
         for topic, outputs in sent.items():
             if not outputs:
-                inputs.append(_input(span, (topic, number), _NO_RECORDS, NO_ORDERS))
+                inputs.append(_input(span, (topic, number), _NO_RECORDS, positions.NONE, bound))
                 continue
-            keys, values, timestamps, headers, partitions = columns_for(topic, outputs)
+            keys, values, timestamps, headers, partitions, origins = columns_for(topic, outputs)
             offsets = from_integers(np.arange(span.start, span.start + len(keys)))
             records = pa.record_batch([offsets, *to_batch(timestamps, keys, values, headers).columns], schema=_READ)
             chosen = None
             if any(p is not None for p in partitions):
                 chosen = np.array([-1 if p is None else p for p in partitions])
-            inputs.append(_input(span, (topic, number), records, running_maximum(records), chosen))
+            inputs.append(_input(span, (topic, number), records, at[np.array(origins)], bound, chosen))
         return others
 
 
-def _input(span: Range, place: InputId, records: pa.RecordBatch, orders: Any, chosen: Any = None) -> InputRecords:
-    """The records of an input, with the order positions continued from earlier batches."""
-    before = next((bound for *key, bound in span.bounds if (*key,) == place), None)
-    if before is not None and len(orders) and orders[0] < before:
-        orders = orders.clip(min=before)
-    bound = int(orders[-1]) if len(orders) else before
-    return InputRecords(*place, span.partition, records, orders, span.more, bound, chosen)
+def _input(
+    span: Range, place: InputId, records: pa.RecordBatch, at: Any, bound: Position | None, chosen: Any = None
+) -> InputRecords:
+    """The records of an input."""
+    return InputRecords(*place, span.partition, records, at, span.more, bound, chosen)
 
 
-def _orders(source: Source | Repartition, records: pa.RecordBatch) -> Any:
+def _without_origins(records: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
+    """The records of an internal topic without the header of their origins, and the origins."""
+    place = records.schema.get_field_index("headers")
+    headers, origins = detach(records.column(place))
+    return records.set_column(place, "headers", headers), origins
+
+
+def _positions(
+    span: Range, records: pa.RecordBatch, origins: Any, times_of: Callable[[], Any]
+) -> tuple[Any, Position | None]:
+    """The order positions of records, continued from earlier batches, and the least position of later records.
+
+    Args:
+        span: The range.
+        records: Its records.
+        origins: The origins of records of an internal topic; None for an input topic.
+        times_of: Returns the running maximum of the times of the records.
+    """
+    if not len(records):
+        return positions.NONE, span.bound
+    if origins is not None:
+        at = positions.ascending(origins, span.bound)
+        return at, at[-1].item()
+    times = times_of()
+    if span.bound is not None:
+        times = times.clip(min=positions.time_of(span.bound))
+    at = positions.positions(times, span.ordinal, to_numbers(records.column("offset")))
+    return at, positions.position(int(times[-1]), span.ordinal, span.end)
+
+
+def _times_of_task(task: Task, records: pa.RecordBatch) -> Any:
+    """The running maximum of the times that a task has extracted from records."""
+    return running_maximum(records) if task.times is None else np.maximum.accumulate(np.array(task.times, np.int64))
+
+
+def _times(source: Source | Repartition, records: pa.RecordBatch) -> Any:
     """The running maximum of the record times, where the time depends on the record alone."""
-    function = _time_function(source)
-    if function is None:
+    time_of = record_time(source)
+    if time_of is None:
         return running_maximum(records)
-    assert isinstance(source, Source)
-    extract, count = function.full(), len(function.roles)
-    times = []
     _offsets, timestamps, keys, values, _headers = columns_of(records)
-    for timestamp, key, value in zip(timestamps, keys, values, strict=True):
-        try:
-            time = extract(*(source.key.deserialize(key), source.value.deserialize(value), timestamp)[:count])
-            time = -1 if time is None or time > END_OF_TIME else max(int(time), -1)
-        except FAILURES:  # the task meets the same error, and calls the error handler
-            time = -1
-        times.append(time)
-    return np.maximum.accumulate(np.array(times, dtype=np.int64)) if times else NO_ORDERS
+    return np.maximum.accumulate(np.fromiter(map(time_of, timestamps, keys, values), np.int64, len(timestamps)))
 
 
-def _time_function(source: Source | Repartition | None) -> Function | None:
-    """The source's timestamp extractor, if it depends on the record alone."""
-    function = source.timestamps.function if isinstance(source, Source) else None
-    return None if function is None or "partition_time" in function.roles else function
-
-
-_READ = pa.schema([field for field in INPUT_SCHEMA if field.name not in {"order", "sender"}])
+_READ = pa.schema([field for field in INPUT_SCHEMA if field.name != "position"])
 _NO_RECORDS = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in _READ], schema=_READ)
 
 
@@ -234,16 +263,15 @@ def _one_batch(records: pa.Table) -> pa.RecordBatch:
     return batches[0] if batches else _NO_RECORDS
 
 
-def input_batch(records: pa.RecordBatch, orders: Any, senders: Any = None) -> pa.RecordBatch:
-    """Adds the columns of order positions and senders to records."""
+def input_batch(records: pa.RecordBatch, at: Any) -> pa.RecordBatch:
+    """Adds the column of order positions to records."""
     columns = [records.column(name) for name in ("offset", "timestamp")]
-    columns.append(from_integers(orders))
-    sender = pa.int32()
-    columns.append(pa.nulls(len(orders), sender) if senders is None else from_integers(senders).cast(sender))
+    columns.append(positions.to_arrow(at))
     columns += [records.column(name) for name in ("key", "value", "headers")]
     return pa.record_batch(columns, schema=INPUT_SCHEMA)
 
 
 def running_maximum(records: pa.RecordBatch) -> Any:
-    """The order positions of records whose time is their timestamp."""
-    return np.maximum.accumulate(to_numbers(records.column("timestamp"))) if records.num_rows else NO_ORDERS
+    """The running maximum of the timestamps of records."""
+    times = to_numbers(records.column("timestamp"))
+    return np.maximum.accumulate(times) if records.num_rows else times

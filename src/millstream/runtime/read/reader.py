@@ -13,6 +13,7 @@ from millstream.core.failpoints import declare, reach
 from millstream.errors import MillstreamError, RunError
 from millstream.log.api import Records
 from millstream.runtime.messages import TaskResult, failure_of, pack
+from millstream.runtime.order.batch_order import NO_ORDER, BatchOrder
 from millstream.runtime.program.program import Program
 from millstream.runtime.read.inputs import Range
 from millstream.runtime.read.range_reader import RangeReader
@@ -50,7 +51,12 @@ class Reader:
         return self._ranges.is_stuck
 
     def read(
-        self, now: int, ranges: Sequence[Range], records: pa.Table | None = None, tasks: Sequence[int] | None = None
+        self,
+        now: int,
+        ranges: Sequence[Range],
+        records: pa.Table | None = None,
+        tasks: Sequence[int] | None = None,
+        order: BatchOrder = NO_ORDER,
     ) -> Iterator[Row]:
         """Reads the ranges of a batch; yields the results of operators that need no task, and the inputs of tasks.
 
@@ -59,6 +65,7 @@ class Reader:
             ranges: The ranges.
             records: The records of the only range, if Spark has read them.
             tasks: The tasks that run even without input; None: all.
+            order: How far tasks go.
         """
         router = Router(self._program.tasks)
         results: list[TaskResult] = []
@@ -74,7 +81,7 @@ class Reader:
                 return
         reach(AFTER_READ)
         target = 0
-        for task, task_input in router.inputs(now, tasks) if self._has_tasks else ():
+        for task, task_input in router.inputs(now, tasks, order) if self._has_tasks else ():
             target = task  # the results go to a task that runs in any case
             yield Row(task, TASK_INPUT, pack(task_input))
         if results:

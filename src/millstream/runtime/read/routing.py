@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.core.partitioning_arrow import partitions_for
-from millstream.log.arrays import from_integers
-from millstream.runtime.messages import NO_SENDER, InputBound, InputSlice, TaskInput
+from millstream.log.arrays import from_integers, to_numbers
+from millstream.runtime.messages import InputBound, InputSlice, TaskInput
+from millstream.runtime.order.batch_order import BatchOrder
+from millstream.runtime.order.positions import positions
 from millstream.runtime.read.inputs import Range
 from millstream.runtime.read.range_reader import InputRecords, RangeRecords, input_batch, running_maximum
 
@@ -52,18 +54,19 @@ class Router:
         topic = records.topic
         if records.more:
             self._bounds.append(InputBound(topic, records.partition, records.bound))
-        if len(records.orders):
+        if len(records.positions):
             self._pending.setdefault(topic, []).append(records)
-            self._counts[topic] += len(records.orders)
+            self._counts[topic] += len(records.positions)
             if self._counts[topic] >= _FLUSH_RECORDS:
                 self._flush(topic)
 
-    def inputs(self, now: int, wanted: Collection[int] | None) -> Iterator[tuple[int, TaskInput]]:
+    def inputs(self, now: int, wanted: Collection[int] | None, order: BatchOrder) -> Iterator[tuple[int, TaskInput]]:
         """Yields (task, input) for each task that has one.
 
         Args:
             now: The time of the batch.
             wanted: The tasks that run even without input; None: all.
+            order: How far tasks go.
         """
         for topic in self._pending:
             self._flush(topic)
@@ -71,30 +74,27 @@ class Router:
         tasks = range(self._tasks) if all_tasks else sorted({*(wanted or ()), *self._slices, *self._restores})
         for task in tasks:
             slices, restores = self._slices.get(task, []), self._restores.get(task, [])
-            yield task, TaskInput(now, self._bounds, slices, self._globals, restores, all_tasks)
+            yield task, TaskInput(now, self._bounds, slices, self._globals, restores, all_tasks, order)
 
     def _flush(self, topic: str) -> None:
         """Packs the pending records of a topic: one slice for each task."""
         parts, self._pending[topic], self._counts[topic] = self._pending[topic], [], 0
         if not parts:
             return
-        lengths = [len(part.orders) for part in parts]
+        lengths = [len(part.positions) for part in parts]
         records = parts[0].records if len(parts) == 1 else pa.concat_batches([part.records for part in parts])
-        orders = parts[0].orders if len(parts) == 1 else np.concatenate([part.orders for part in parts])
+        at = parts[0].positions if len(parts) == 1 else np.concatenate([part.positions for part in parts])
         owners = np.repeat(np.arange(len(parts)), lengths)
-        senders = _senders(parts)
         if self._tasks == 1:
-            self._add(0, topic, parts, owners, packed(records, orders, senders))
+            self._add(0, topic, parts, owners, packed(records, at))
             return
         numbers = self._task_numbers(parts, records, lengths)
         places = np.argsort(numbers, kind="stable")
         tasks, starts = np.unique(numbers[places], return_index=True)
         if len(tasks) > 1:
-            records, orders, owners = records.take(from_integers(places)), orders[places], owners[places]
-            senders = None if senders is None else senders[places]
+            records, at, owners = records.take(from_integers(places)), at[places], owners[places]
         for task, start, stop in zip(tasks.tolist(), starts, [*starts[1:], len(places)], strict=True):
-            sent_by = None if senders is None else senders[start:stop]
-            data = packed(records.slice(start, stop - start), orders[start:stop], sent_by)
+            data = packed(records.slice(start, stop - start), at[start:stop])
             self._add(task, topic, parts, owners[start:stop], data)
 
     def _task_numbers(self, parts: Sequence[InputRecords], records: pa.RecordBatch, lengths: Sequence[int]) -> Any:
@@ -104,7 +104,7 @@ class Router:
         numbers = np.where(numbers < 0, keyless, numbers)
         if any(part.chosen is not None for part in parts):
             chosen = np.concatenate(
-                [np.full(len(part.orders), -1) if part.chosen is None else part.chosen for part in parts]
+                [np.full(len(part.positions), -1) if part.chosen is None else part.chosen for part in parts]
             )
             numbers = np.where(chosen < 0, numbers, chosen % self._tasks)
         return numbers
@@ -115,22 +115,13 @@ class Router:
         self._slices.setdefault(task, []).append(InputSlice(topic, partitions, counts.tolist(), data))
 
 
-def _senders(parts: Sequence[InputRecords]) -> Any:
-    """The sender of each record; None if no record has one."""
-    if all(part.senders is None for part in parts):
-        return None
-    return np.concatenate(
-        [np.full(len(part.orders), NO_SENDER) if part.senders is None else part.senders for part in parts]
-    )
-
-
-def packed(records: pa.RecordBatch, orders: Any, senders: Any = None) -> bytes:
+def packed(records: pa.RecordBatch, at: Any) -> bytes:
     """The records of an input slice, as `InputSlice.data` has them."""
-    data: bytes = input_batch(records, orders, senders).serialize().to_pybytes()
+    data: bytes = input_batch(records, at).serialize().to_pybytes()
     return data
 
 
 def _slice(span: Range, records: pa.RecordBatch) -> InputSlice:
     """All records of a range as one slice."""
-    data = packed(records, running_maximum(records))
+    data = packed(records, positions(running_maximum(records), span.ordinal, to_numbers(records.column("offset"))))
     return InputSlice(span.topic, [span.partition], [records.num_rows], data)

@@ -10,11 +10,11 @@ A worker reads the facts about its range, other than records, from the propertie
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
@@ -28,6 +28,7 @@ from millstream.log.opening import open_location
 from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.batches.control import Control
 from millstream.runtime.batches.planner import Planner
+from millstream.runtime.order.batch_order import BatchOrder
 from millstream.runtime.program.program import Program
 from millstream.runtime.read.inputs import Range
 from millstream.runtime.spark.source import SCHEMA, Settings, packed_rows, rows_for
@@ -262,9 +263,9 @@ class _Stream(_Proxy):
         """One partition for each range. A tick without ranges needs one, too, which reads nothing."""
         last = self._end(end)
         ranges = self._planner.ranges(self._end(start), last)
-        plan = {"now": last.time, "ranges": ranges, "tasks": last.tasks, "suspect": self._suspect}
+        plan = _BatchPlan(last.time, ranges, last.tasks, last.order, self._suspect)
         self._suspect = False
-        self._java.context.setLocalProperty(_PLAN, json.dumps(plan))
+        self._java.context.setLocalProperty(_PLAN, msgspec.json.encode(plan).decode())
         if not ranges:
             topic, ends = next(iter(last.offsets.items()))
             ranges = [Range(topic, 0, ends[0], ends[0], more=False)]
@@ -291,15 +292,25 @@ class _Stream(_Proxy):
 # ----- in Spark's workers --------------------------------------------------------------------------------------------
 
 
+class _BatchPlan(msgspec.Struct):
+    """The plan of a batch, a local property of the Spark job. A worker reads the range of its partition."""
+
+    now: int
+    ranges: list[Range]
+    tasks: list[int] | None
+    order: BatchOrder
+    suspect: bool
+
+
 def _packing(settings: Settings) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
         context = TaskContext.get()
         assert context is not None
-        plan = json.loads(context.getLocalProperty(_PLAN) or "{}")
-        ranges = [Range(*span) for span in plan["ranges"][context.partitionId() :][:1]]
+        plan = msgspec.json.decode(context.getLocalProperty(_PLAN) or "", type=_BatchPlan)
+        ranges = plan.ranges[context.partitionId() :][:1]
         records = _records(batches)
-        rows = rows_for(settings, plan["now"], ranges, plan["tasks"], records, suspect=plan["suspect"])
+        rows = rows_for(settings, plan.now, ranges, plan.tasks, plan.order, records, suspect=plan.suspect)
         yield from packed_rows(rows, settings.slots)
 
     return pack

@@ -122,7 +122,7 @@ class MicroBatchExecution:
         cores = cores_of(session)
         committer = Committer(application.program, application.log, application.epoch, application.base)
         self._schedule = TaskSchedule(application.program.tasks if application.program.placement.tasks else 0)
-        self.change(bounds=committer.bounds, due=0, awake=None)
+        self.change(bounds=committer.bounds, held=committer.held, due=0, awake=None)
         self._checked_batches = -1
 
         def commit(batch: int, payloads: list[bytes], seconds: float) -> None:
@@ -233,7 +233,12 @@ class MicroBatchExecution:
         is_full = metrics.last_records >= self._pacing.records // 2  # else there is no backlog
         unread = sum(metrics.lag().values()) if is_full else 0
         self._pacing.learn(metrics.last_records, metrics.last_seconds, metrics.last_work, metrics.last_bytes, unread)
-        self.change(records=self._pacing.records, bounds=committer.bounds, **self._schedule.changes(results))
+        self.change(
+            records=self._pacing.records,
+            bounds=committer.bounds,
+            held=committer.held,
+            **self._schedule.changes(results),
+        )
 
     def change(self, **changes: Any) -> None:
         """Changes settings of the planner."""

@@ -21,6 +21,7 @@ from millstream.runtime.host.client import start_hosts
 from millstream.runtime.host.crash_recovery import run_traced
 from millstream.runtime.host.protocol import ProgramData, ReadRanges, RowsRead
 from millstream.runtime.messages import TaskResult, failure_of, pack
+from millstream.runtime.order.batch_order import NO_ORDER, BatchOrder
 from millstream.runtime.program.program import unpack_program
 from millstream.runtime.read.inputs import Range
 from millstream.runtime.read.reader import RESULT, Reader, Row
@@ -84,8 +85,17 @@ def source_for(settings: Settings) -> type[MillstreamSource]:
 class Part(InputPartition):
     """The ranges that one worker reads of a batch; ``suspect``: a worker may have crashed on them before."""
 
-    def __init__(self, now: int, ranges: list[Range], tasks: list[int] | None = None, *, suspect: bool = False) -> None:
+    def __init__(
+        self,
+        now: int,
+        ranges: list[Range],
+        tasks: list[int] | None = None,
+        *,
+        order: BatchOrder = NO_ORDER,
+        suspect: bool = False,
+    ) -> None:
         super().__init__(None)
+        self.order = order
         self.now = now
         self.ranges = ranges
         self.tasks = tasks
@@ -137,13 +147,14 @@ class MillstreamReader(DataSourceStreamReader):
             parts[least].append(span)
             sizes[least] += span.end - span.start
         suspect, self._suspect = self._suspect, False
-        return [Part(last.time, sorted(part), last.tasks, suspect=suspect) for part in parts]
+        return [Part(last.time, sorted(part), last.tasks, order=last.order, suspect=suspect) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads the ranges of one worker."""
         assert isinstance(partition, Part)
         begin_task()
-        rows = rows_for(self._settings, partition.now, partition.ranges, partition.tasks, suspect=partition.suspect)
+        now, ranges, tasks = partition.now, partition.ranges, partition.tasks
+        rows = rows_for(self._settings, now, ranges, tasks, partition.order, suspect=partition.suspect)
         yield from packed_rows(rows, self._settings.slots)
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -188,6 +199,7 @@ def rows_for(
     now: int,
     ranges: list[Range],
     tasks: list[int] | None,
+    order: BatchOrder,
     records: pa.Table | None = None,
     *,
     suspect: bool = False,
@@ -198,14 +210,14 @@ def rows_for(
     """
     context = TaskContext.get()
     if suspect or (context is not None and context.attemptNumber() > 0):
-        yield from _rows_traced(settings, now, ranges, tasks, records)
+        yield from _rows_traced(settings, now, ranges, tasks, order, records)
         return
     try:
         reader = _reader_for(settings)
     except RunError as error:  # of the program: those of the log may pass
         yield Row(0, RESULT, pack([TaskResult((0, "", 0), failure=failure_of(error))]))
         return
-    yield from reader.read(now, ranges, records, tasks)
+    yield from reader.read(now, ranges, records, tasks, order)
     if reader.is_stuck:
         # A thread in user code cannot be ended. The worker must not be used again.
         timer = threading.Timer(_EXIT_SECONDS, os._exit, [1])
@@ -214,14 +226,19 @@ def rows_for(
 
 
 def _rows_traced(
-    settings: Settings, now: int, ranges: list[Range], tasks: list[int] | None, records: pa.Table | None
+    settings: Settings,
+    now: int,
+    ranges: list[Range],
+    tasks: list[int] | None,
+    order: BatchOrder,
+    records: pa.Table | None,
 ) -> Iterator[Row]:
     control = Control(Path(settings.control))
     topics = ", ".join(sorted({span.topic for span in ranges})) or "no topic"
     what = f"the read stage of {topics}"
     control.report_retry(f"{what} was lost; running it again")
     data = None if records is None else stream_of(records)
-    request = ReadRanges(settings.program.digest, now, [(*span,) for span in ranges], tasks, data)
+    request = ReadRanges(settings.program.digest, now, [(*span,) for span in ranges], tasks, data, order)
     try:
         outcome = run_traced(what, request, lambda _message: ProgramData(settings.program.open()), control.report_retry)
     except RunError as error:

@@ -15,8 +15,9 @@ import msgspec
 from millstream.errors import SetupError
 from millstream.log.api import Log, Scope
 from millstream.runtime.batches.batch_end import BatchEnd
+from millstream.runtime.order.positions import Position
 
-FORMAT = 3
+FORMAT = 4
 """Version of the entries. Raise it with every change of the fields of `ApplicationState`."""
 
 ResetPosition: TypeAlias = str | int | dict[str, int]
@@ -44,7 +45,8 @@ class ApplicationState(msgspec.Struct, frozen=True, kw_only=True):
         former_checkpoints: Locations of earlier checkpoints.
         restores: Stores that are rebuilt from a changelog after a migration, by changelog topic.
         waiting: Number of records that tasks have read and not processed yet.
-        bounds: Greatest order position read so far, by topic and partition.
+        bounds: Least order position of the unread records, by topic and partition.
+        held: Least order position that the tasks of a sub-topology have read and not processed, by sub-topology.
         cells: State of operators outside of stores, by task.
         restored_cells: Cells with which tasks start after a migration, by task.
     """
@@ -63,7 +65,8 @@ class ApplicationState(msgspec.Struct, frozen=True, kw_only=True):
     former_checkpoints: list[str] | None = None
     restores: dict[str, str] | None = None
     waiting: int | None = None
-    bounds: dict[str, dict[int, int]] | None = None
+    bounds: dict[str, dict[int, Position]] | None = None
+    held: dict[int, Position] | None = None
     cells: dict[int, bytes] = {}
     restored_cells: dict[int, bytes] = {}
 

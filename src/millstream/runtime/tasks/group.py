@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,12 +11,14 @@ import msgspec
 from millstream.engine.call_trace import installed_trace
 from millstream.errors import MillstreamError
 from millstream.runtime.messages import InputSlice, OutputBlock, StoreChange, TaskInput, TaskResult, failure_of, pack
+from millstream.runtime.order.batch_order import NO_ORDER
 from millstream.runtime.program.program import Program
 from millstream.runtime.publish.output_blocks import block, blocks_of
 from millstream.runtime.read.columns import columns_of
 from millstream.runtime.tasks.memory import cells_of, decode_cells, decode_memory, encode_cells, encode_memory, merged
 from millstream.runtime.tasks.runner import TaskRunner, records_by_input, records_of
 from millstream.serde.key_layouts import split_session_key, split_store_window_key
+from millstream.stages.exchange_graph import exchange_graph
 from millstream.stages.task_id import TaskId
 from millstream.state.paged import PagedState
 from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
@@ -75,17 +77,18 @@ class TaskGroup:
         if memory is None and number in program.cells:
             cells = decode_cells(program.cells[number])
         self._tasks: list[TaskRunner] = []
+        self._graph = exchange_graph(program.placement)
         for topology in topologies:
             index = topology.parts[0].index if topology.parts else len(program.topology.parts)
             own = cells_of(cells, topology, topologies)
-            self._tasks.append(TaskRunner(TaskId(index, number), topology, program, own, now, self.state.open))
+            task = TaskRunner(TaskId(index, number), topology, program, own, now, self.state.open, self._graph)
+            self._tasks.append(task)
         self._readers: dict[str, list[TaskRunner]] = {}
-        for task in stored:
-            for part in task.waiting:
-                self._receive(part)
-            for topic, partition, sender, offset in task.offsets:
-                for reader in self._reading(topic):
-                    reader.offsets[topic, partition, sender] = offset
+        for stored_task in stored:
+            for part in stored_task.waiting:
+                self._receive(part, part.batch)
+            for task in self._tasks:
+                task.resume(stored_task)
         for topology in topologies:
             for spec in topology.stores:
                 self.state.open(spec)  # including stores that a processor opens later
@@ -145,27 +148,31 @@ class TaskGroup:
 
     def _run(self, inputs: Sequence[TaskInput]) -> TaskResult:
         now = max((task_input.now for task_input in inputs), default=0)
+        order = max((task_input.order for task_input in inputs), key=lambda order: order.sequence, default=NO_ORDER)
         for part in (part for task_input in inputs for part in task_input.slices):
-            self._receive(part)
-        ends = [end for task_input in inputs for end in task_input.bounds]
-        bounds = {(end.topic, end.partition, end.sender): end.bound for end in ends}
+            self._receive(part, order.sequence - self._graph.delays.get(part.topic, 0))
+        bounds = [bound for task_input in inputs for bound in task_input.bounds]
         for part in (part for task_input in inputs for part in task_input.restores):
             self._restore(part)
         rows = [part for task_input in inputs for part in task_input.globals]
-        outputs: list[Any] = []
+        blocks: list[OutputBlock] = []
         for task in self._tasks:
-            task.begin(now)
+            task.begin(now, order)
             task.apply_globals(rows)
-            outputs += task.task.take_outputs()
+            blocks += self._blocks(task)
         for task in self._tasks:
             task.run(bounds, now)
-            outputs += task.task.take_outputs()
+            blocks += self._blocks(task)
         return TaskResult(
             self._origin,
-            blocks=list(blocks_of(outputs, self._program.counts.get, self._number)),
+            blocks=blocks,
             drops=[drop for task in self._tasks for drop in task.drops()],
             tasks=[task.progress() for task in self._tasks],
         )
+
+    def _blocks(self, task: TaskRunner) -> Iterator[OutputBlock]:
+        outputs, origins = task.take_outputs()
+        return blocks_of(outputs, self._program.counts.get, self._number, origins)
 
     def _reading(self, topic: str) -> list[TaskRunner]:
         """The tasks that read a topic."""
@@ -174,11 +181,12 @@ class TaskGroup:
             readers = self._readers[topic] = [task for task in self._tasks if task.reads(topic)]
         return readers
 
-    def _receive(self, part: InputSlice) -> None:
+    def _receive(self, part: InputSlice, batch: int) -> None:
+        """Adds a slice to the buffers of the tasks that read its topic; see `TaskRunner.receive`."""
         readers = self._reading(part.topic)
         for key, records in records_by_input(part) if readers else ():
             for reader in readers:
-                reader.receive(key, records)
+                reader.receive(key, records, batch)
 
     # ----- stores ----------------------------------------------------------------------------------------------
 

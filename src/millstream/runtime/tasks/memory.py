@@ -13,10 +13,11 @@ import msgspec
 from millstream.errors import StateError
 from millstream.plan.sources import GlobalTable
 from millstream.runtime.messages import InputSlice
+from millstream.runtime.order.positions import LEAST, Position
 from millstream.stages import Topology
 from millstream.stages.task_id import TaskId
 
-_FORMAT = 1
+_FORMAT = 2
 _STREAM_TIME = "task.stream-time"
 
 Cells = dict[str, Any]
@@ -28,13 +29,17 @@ class TaskMemory(msgspec.Struct, array_like=True):
     Attributes:
         cells: The cells of its operators, by name.
         waiting: The records that it has received and not yet taken.
-        offsets: (topic, partition, sender, offset): the next offset to take of each input that has waiting records. All
-            other inputs have been taken up to the committed offsets.
+        offsets: (topic, partition, offset): the next offset to take of each input that has waiting records. All other
+            inputs have been taken up to the committed offsets.
+        name: Its name, see `task_name`.
+        position: The order position of the last record that it has taken.
     """
 
     cells: Cells = {}
     waiting: list[InputSlice] = []
-    offsets: list[tuple[str, int, int, int]] = []
+    offsets: list[tuple[str, int, int]] = []
+    name: str = ""
+    position: Position = LEAST
 
 
 class _Stored(msgspec.Struct, array_like=True):

@@ -1,15 +1,10 @@
-"""The order in which a task takes the records of its inputs, and how far it may go.
+"""The order in which a task takes the records of its inputs, and how far it goes.
 
-Each record has an *order position*, which never decreases within an input. A task takes the record with the lowest
-order position first; among equal ones topic, partition, sender and offset decide.
+A task takes records by their order positions (see `millstream.runtime.order.positions`), which never decrease within an
+input. Among records of one position, which have one origin, the rank of the input decides.
 
-- The order position of a record of an input topic is the running maximum of the timestamps of its partition. So a late
-  record follows its predecessor at once, as in Kafka Streams, which takes the lowest timestamp at the head of a queue.
-- A record of an internal topic carries the order position that its sender was at. Positions of different senders are
-  independent, so each (topic, partition, sender) is an input of its own.
-
-If the log has more records of an input than the batch, the task must not go past that input's bound: the next record
-may belong there. The remaining records wait for the next batch, so results do not depend on where batches are cut.
+A task does not go past its limit: a record that is not read yet, or not yet written, may belong there. The remaining
+records wait for the next batch, so results do not depend on where batches are cut.
 """
 
 from __future__ import annotations
@@ -19,40 +14,58 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from millstream.runtime.order.positions import Position
+
 
 class Input(NamedTuple):
     """The buffered records of one input.
 
     Attributes:
-        rank: The rank of the input by topic, partition and sender.
-        orders: The order position of each record.
-        bound: The least order position that a record after the batch can have; None if there is no such record.
+        positions: The order position of each record.
+        released: The number of records that the task takes whatever the limit is.
     """
 
-    rank: int
-    orders: Any
-    bound: int | None
+    positions: Any
+    released: int = 0
 
 
-def merge(inputs: Sequence[Input]) -> tuple[list[int], list[int] | None]:
+class Merged(NamedTuple):
+    """The records that a task takes.
+
+    Attributes:
+        counts: The number of records to take of each input.
+        order: For each record the number of its input; None if at most one input has records.
+        positions: The order position of each record.
+    """
+
+    counts: list[int]
+    order: list[int] | None
+    positions: Any
+
+
+def merge(inputs: Sequence[Input], limit: Position | None) -> Merged:
     """Selects the records that a task takes, and their order.
 
-    Returns:
-        The number of records to take of each input, and for each record the number of its input; None if at most one
-        input has records.
+    Args:
+        inputs: The inputs, by rank.
+        limit: The position below which records are taken; None: there is no limit.
 
-    >>> merge([Input(0, np.array([1, 5, 9]), 9), Input(1, np.array([2, 5]), 5)])
-    ([2, 2], [0, 1, 0, 1])
+    >>> one, other = np.array([b"a", b"e", b"i"]), np.array([b"b", b"e", b"f"])
+    >>> merged = merge([Input(one), Input(other)], b"f")
+    >>> merged.counts, merged.order, merged.positions.tolist()
+    ([2, 2], [0, 1, 0, 1], [b'a', b'b', b'e', b'e'])
+    >>> merge([Input(one, released=3), Input(other)], b"b").counts
+    [3, 0]
     """
-    limits = [(each.bound, each.rank) for each in inputs if each.bound is not None]
-    counts = [len(each.orders) for each in inputs]
-    if limits:
-        bound, rank = min(limits)
-        counts = [int(np.searchsorted(each.orders, bound, "right" if each.rank <= rank else "left")) for each in inputs]
+    counts = [len(each.positions) for each in inputs]
+    if limit is not None:
+        below = [int(np.searchsorted(each.positions, limit)) for each in inputs]
+        counts = [max(count, each.released) for count, each in zip(below, inputs, strict=True)]
     used = [number for number, count in enumerate(counts) if count]
+    positions = [inputs[number].positions[: counts[number]] for number in used]
     if len(used) < 2:
-        return counts, None
-    orders = np.concatenate([inputs[number].orders[: counts[number]] for number in used])
+        return Merged(counts, None, positions[0] if used else np.empty(0, "S1"))
+    whole = np.concatenate(positions)
+    order = np.argsort(whole, kind="stable")
     numbers = np.repeat(used, [counts[number] for number in used])
-    ranks = np.array([each.rank for each in inputs])[numbers]
-    return counts, numbers[np.lexsort((ranks, orders))].tolist()
+    return Merged(counts, numbers[order].tolist(), whole[order])

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from millstream.engine import InputRecord, Task
 from millstream.engine.queues import Columns, Queue
-from millstream.log.arrays import from_integers, to_numbers
-from millstream.runtime.messages import INPUT_SCHEMA, NO_SENDER, Drop, InputSlice, TaskProgress
+from millstream.plan.stateless import Repartition
+from millstream.runtime.messages import INPUT_SCHEMA, Drop, InputBound, InputSlice, TaskProgress
+from millstream.runtime.order.batch_order import NO_ORDER, BatchOrder
+from millstream.runtime.order.positions import LEAST, NONE, Position, from_arrow
 from millstream.runtime.program.program import Program
+from millstream.runtime.publish.output_blocks import Origins
 from millstream.runtime.read.columns import columns_of, finder
 from millstream.runtime.tasks.memory import Cells, TaskMemory, saved_cells, task_name
 from millstream.runtime.tasks.ordering import Input, merge
 from millstream.stages import Topology
+from millstream.stages.exchange_graph import ExchangeGraph
 from millstream.stages.task_id import TaskId
 from millstream.state.spec import StoreSpec
 
-InputKey = tuple[str, int, int]
-"""An input of a task: topic, partition and sender."""
-
-Bounds = Mapping[InputKey, int | None]
-"""For each input whose log has more records: the least order position that a later record can have, if known."""
+InputKey = tuple[str, int]
+"""An input of a task: topic and partition."""
 
 
 class TaskRunner:
@@ -39,6 +38,7 @@ class TaskRunner:
         cells: The task's cells, as `cells_of` gives them.
         now: The time of the batch.
         open_store: Opens the task's stores.
+        graph: The internal topics between the sub-topologies.
 
     Attributes:
         task: The engine's task.
@@ -53,6 +53,7 @@ class TaskRunner:
         cells: Cells,
         now: int,
         open_store: Callable[[StoreSpec], Any],
+        graph: ExchangeGraph,
     ) -> None:
         self.id = id
         self.task = Task(topology, program.config, id.partition, now=now, state=({}, cells), open_store=open_store)
@@ -60,12 +61,23 @@ class TaskRunner:
         self.task.context.largest = program.log.largest
         self.offsets: dict[InputKey, int] = {}
         self._name = task_name(topology)
-        self._waiting: dict[InputKey, pa.RecordBatch] = {}
+        self._depth = graph.depths.get(id.subtopology, 0)
+        exchanges = {topology.topic_of(node): rank for rank, node in enumerate(topology.plan.of_type(Repartition), 1)}
+        self._ranks = exchanges
+        self._inside = {topic for topic in exchanges if graph.is_inside(topic)}
+        self._exchanges = {topic for topic, writer in graph.writers.items() if writer == id.subtopology}
+        self._waiting: dict[InputKey, list[tuple[int, pa.RecordBatch]]] = {}
+        self._positions: Any = NONE
+        self._last: Position = LEAST
+        self._default: Position = LEAST
+        self._order = NO_ORDER
         self._dropped: dict[tuple[str, str], int] = {}
         self._taken: Counter[str] = Counter()
 
-    def begin(self, now: int) -> None:
+    def begin(self, now: int, order: BatchOrder) -> None:
         """Begins a batch."""
+        self._order = order
+        self._default = max(self._last, order.least(self.id.subtopology) or LEAST)
         self.task.context.now = now
         self._dropped = dict(self.task.context.dropped)
         self._taken = Counter()
@@ -74,42 +86,84 @@ class TaskRunner:
         """Whether the task reads a topic."""
         return self.task.queue(topic) is not None
 
-    def receive(self, key: InputKey, records: pa.RecordBatch) -> None:
-        """Adds records to the buffer of an input."""
-        waiting = self._waiting.get(key)
-        self._waiting[key] = records if waiting is None else pa.concat_batches([waiting, records])
+    def resume(self, memory: TaskMemory) -> None:
+        """Continues with the offsets and the position of an earlier task."""
+        for topic, partition, offset in memory.offsets:
+            if self.reads(topic):
+                self.offsets[topic, partition] = offset
+        if memory.name == self._name:
+            self._last = memory.position
+
+    def _rank(self, key: InputKey) -> tuple[int, InputKey]:
+        """The rank of an input among those with records of one origin: exchanges in the order of the plan."""
+        return self._ranks.get(key[0], 0), key
+
+    def receive(self, key: InputKey, records: pa.RecordBatch, batch: int) -> None:
+        """Adds records to the buffer of an input.
+
+        Args:
+            key: The input.
+            records: The records.
+            batch: The batch that read their origins, or a later one.
+        """
+        self._waiting.setdefault(key, []).append((batch, records))
 
     def apply_globals(self, slices: Iterable[InputSlice]) -> None:
         """Applies records of global tables, which take effect at once."""
         for part in slices:
             self.task.add(part.topic, list(map(InputRecord, *columns_of(records_of(part)))))
 
-    def run(self, bounds: Bounds, now: int) -> None:
-        """Takes buffered records, as far as the bounds of inputs with more records allow, and runs punctuators."""
-        bounds = {key: bound for key, bound in bounds.items() if self.reads(key[0])}
-        self._take(bounds)
-        self.task.advance_wall_clock(now, is_quiet=not bounds and not self._waiting)
+    def run(self, bounds: Iterable[InputBound], now: int) -> None:
+        """Takes buffered records, as far as the order and the bounds of inputs allow, and runs punctuators.
 
-    def _take(self, bounds: Bounds) -> None:
+        Args:
+            bounds: The bounds of inputs with more records, of this task and of others.
+            now: The time of the batch.
+        """
+        own = self._order.limit(self.id.subtopology)
+        limits = [] if own is None else [own]
+        limits += [
+            bound.bound or LEAST for bound in bounds if self.reads(bound.topic) and bound.topic not in self._inside
+        ]
+        limit = min(limits, default=None)
+        self._take(limit, self._order.released_at(self._depth))
+        self.task.advance_wall_clock(now, is_quiet=limit is None and not self._waiting)
+
+    def _take(self, limit: Position | None, released: int) -> None:
         task = self.task
-        batches = {key: self._waiting[key] for key in sorted(self._waiting)}
-        counts, order = merge(_inputs(batches, bounds))
+        waiting = {key: self._waiting[key] for key in sorted(self._waiting, key=self._rank)}
+        batches = {key: _joined([records for _batch, records in parts]) for key, parts in waiting.items()}
+        merged = merge(
+            [
+                Input(
+                    from_arrow(records.column(2)), sum(len(part) for batch, part in waiting[key] if batch <= released)
+                )
+                for key, records in batches.items()
+            ],
+            limit,
+        )
         self._waiting = {}
         taken: list[tuple[Queue, Columns]] = []
-        for (key, batch), count in zip(batches.items(), counts, strict=False):
-            if count < len(batch):
-                self._waiting[key] = batch.slice(count)
-            topic, partition, sender = key
-            queue = task.input(topic, partition)
+        for (key, records), count in zip(batches.items(), merged.counts, strict=True):
+            if count < len(records):
+                self._waiting[key] = list(_without(waiting[key], count))
+            queue = task.input(*key)
             self._taken[queue.node.name] += count
-            columns = columns_of(batch.slice(0, count))
-            earlier = () if sender == NO_SENDER else (others for other, others in taken if other is queue)
-            queue.find = finder(columns, *earlier)
+            columns = columns_of(records.slice(0, count))
+            queue.find = finder(columns)
             if count:
                 self.offsets[key] = columns.offsets[-1] + 1
             taken.append((queue, columns))
+        self._positions = merged.positions
         if taken:
-            task.take(taken, order)
+            task.take(taken, merged.order)
+        if len(merged.positions):
+            self._last = max(self._last, merged.positions[-1].item())
+            self._default = max(self._default, self._last)
+
+    def take_outputs(self) -> tuple[list[Any], Origins]:
+        """Returns the outputs since the last call, and their origins."""
+        return self.task.take_outputs(), Origins(self._exchanges, self._positions, self._default)
 
     def drops(self) -> list[Drop]:
         """The numbers of records dropped in this batch."""
@@ -123,7 +177,8 @@ class TaskRunner:
             self.id,
             due=punctuators.due(),
             asleep=punctuators.asleep(),
-            waiting=sum(len(batch) for batch in self._waiting.values()),
+            waiting=sum(len(records) for parts in self._waiting.values() for _batch, records in parts),
+            held=min((from_arrow(parts[0][1].column(2))[0].item() for parts in self._waiting.values()), default=None),
             awake=bool(self._waiting) or punctuators.any("wall"),
             taken=dict(self._taken),
         )
@@ -135,11 +190,12 @@ class TaskRunner:
     def memory(self) -> TaskMemory:
         """The state of the task outside its stores."""
         waiting = [
-            InputSlice(topic, [partition], [len(batch)], pa.concat_batches([batch]).serialize().to_pybytes())
-            for (topic, partition, _sender), batch in self._waiting.items()
+            InputSlice(topic, [partition], [len(records)], pa.concat_batches([records]).serialize().to_pybytes(), batch)
+            for (topic, partition), parts in self._waiting.items()
+            for batch, records in parts
         ]
         offsets = [(*key, self.offsets[key]) for key in self._waiting if key in self.offsets]
-        return TaskMemory(self.cells(), waiting, offsets)
+        return TaskMemory(self.cells(), waiting, offsets, self._name, self._last)
 
 
 def records_of(part: InputSlice) -> pa.RecordBatch:
@@ -150,36 +206,18 @@ def records_of(part: InputSlice) -> pa.RecordBatch:
 def records_by_input(part: InputSlice) -> Iterator[tuple[InputKey, pa.RecordBatch]]:
     """The records of each input in a slice."""
     records, start = records_of(part), 0
-    senders = records.column("sender")
-    has_senders = senders.null_count < len(senders)
     for partition, count in zip(part.partitions, part.counts, strict=True):
-        batch = records.slice(start, count)
+        yield (part.topic, partition), records.slice(start, count)
         start += count
-        if has_senders:
-            yield from _by_sender(part.topic, partition, batch)
-        else:
-            yield (part.topic, partition, NO_SENDER), batch
 
 
-def _by_sender(topic: str, partition: int, batch: pa.RecordBatch) -> Iterator[tuple[InputKey, pa.RecordBatch]]:
-    numbers = to_numbers(pc.fill_null(batch.column("sender"), NO_SENDER).cast(pa.int64()))
-    for sender in np.unique(numbers).tolist():
-        yield (topic, partition, sender), batch.take(from_integers(np.flatnonzero(numbers == sender)))
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-_NO_ORDERS = np.empty(0, np.int64)
-_LEAST = -(2**63)
-
-
-def _inputs(batches: Mapping[InputKey, pa.RecordBatch], bounds: Bounds) -> list[Input]:
-    """The inputs to merge: those with records, in order, and at most one without.
-
-    Of the inputs without buffered records but with more in the log, only the one with the lowest bound limits the
-    others; it comes last.
-    """
-    limits = {key: _LEAST if bound is None else bound for key, bound in bounds.items()}
-    empty = min(((bound, key) for key, bound in limits.items() if key not in batches), default=None)
-    keys = sorted(batches if empty is None else {*batches, empty[1]})
-    ranks = {key: rank for rank, key in enumerate(keys)}
-    inputs = [Input(ranks[key], to_numbers(batch.column(2)), limits.get(key)) for key, batch in batches.items()]
-    return inputs if empty is None else [*inputs, Input(ranks[empty[1]], _NO_ORDERS, empty[0])]
+def _without(parts: list[tuple[int, pa.RecordBatch]], count: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The parts of a buffer without its first *count* records."""
+    for batch, records in parts:
+        if count < len(records):
+            yield batch, records.slice(count)
+        count = max(0, count - len(records))

@@ -1,0 +1,123 @@
+"""Computes the order of each batch: limits, and the batches whose records are released.
+
+A task that reads an internal topic beside other inputs must not process a record before the records of the internal
+topic that come before it in the order. These may still be unread, or not even written: the sub-topologies upstream
+process them in this batch or later. The planner knows the least position that each sub-topology may still process. It
+is the limit of the sub-topologies downstream.
+
+A record waits for records that were in the log with it, never for later ones. So once a batch has read everything in
+the log, its records are released after as many batches as there are exchanges before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from millstream.runtime.batches.batch_end import TopicOffsets
+from millstream.runtime.batches.topic_offsets import has_unread, padded
+from millstream.runtime.order.batch_order import BatchOrder
+from millstream.runtime.order.positions import LEAST, Position
+from millstream.runtime.program.program import Program
+from millstream.runtime.read.inputs import InputRouting
+from millstream.stages.exchange_graph import exchange_graph
+
+
+class Unread(NamedTuple):
+    """The records that a batch can read, and those that it reads.
+
+    Attributes:
+        starts: First offsets of the batch.
+        chosen: First offsets after the batch.
+        ends: End offsets of the topics.
+        had_more: Whether a partition had more records than the last batch read.
+    """
+
+    starts: TopicOffsets
+    chosen: TopicOffsets
+    ends: TopicOffsets
+    had_more: Mapping[str, list[bool]]
+
+
+class LimitPlanner:
+    """Computes the order of the batches of an application.
+
+    Args:
+        program: The program of the application.
+        routing: The inputs of its tasks.
+
+    Attributes:
+        depth: The most exchanges that a record passes.
+    """
+
+    def __init__(self, program: Program, routing: InputRouting) -> None:
+        self._graph = exchange_graph(program.placement)
+        self._routing = routing
+        self.depth = self._graph.depth
+        self._is_on: bool = program.config["exact.replays"] and bool(self._graph.writers)
+
+    def next(
+        self,
+        before: BatchOrder,
+        unread: Unread,
+        bounds: Mapping[tuple[str, int], Position],
+        held: Mapping[int, Position],
+    ) -> BatchOrder:
+        """Returns the order of a batch.
+
+        Args:
+            before: The order of the last batch.
+            unread: The records to read.
+            bounds: For each partition read so far, the least position of its unread records.
+            held: The least position that the tasks of a sub-topology have read and not processed.
+        """
+        sequence = before.sequence + 1
+        if not self._is_on:
+            return BatchOrder(sequence)
+        components, graph = self._graph.components, self._graph
+        pending: dict[int, Position] = {}
+        for subtopology, at in (*held.items(), *self._starts(before, unread, bounds)):
+            component = components[subtopology]
+            pending[component] = min(at, pending.get(component, at))
+        limits: dict[int, Position] = {}
+        for component in dict.fromkeys(components.values()):  # in topological order
+            above = [pending[other] for other in graph.upstream(component) if other in pending]
+            if above:
+                limits[component] = min(above)
+                pending[component] = min(limits[component], pending.get(component, limits[component]))
+        return BatchOrder(
+            sequence,
+            limits=[(index, limits[own]) for index, own in components.items() if own in limits],
+            pending=[(index, pending[own]) for index, own in components.items() if own in pending],
+            released=self._released(before, sequence, unread),
+        )
+
+    def _starts(
+        self, before: BatchOrder, unread: Unread, bounds: Mapping[tuple[str, int], Position]
+    ) -> Iterator[tuple[int, Position]]:
+        """The least positions of unread records, each with a sub-topology that processes them."""
+        for topic, ends in unread.ends.items():
+            readers = self._routing.subtopologies(topic)
+            writer = self._graph.writers.get(topic)
+            # All records that the topic has got since the last batch have at least this position.
+            written = None if writer is None else before.least(writer)
+            for partition, (start, end) in enumerate(
+                zip(padded(unread.starts.get(topic, []), len(ends)), ends, strict=True)
+            ):
+                if start >= end:
+                    continue
+                at = bounds.get((topic, partition), LEAST)
+                more = unread.had_more.get(topic, [])
+                if written is not None and not (partition < len(more) and more[partition]):
+                    at = max(at, written)
+                yield from ((reader, at) for reader in readers)
+
+    def _released(self, before: BatchOrder, sequence: int, unread: Unread) -> list[int]:
+        """The released batch by depth; see `BatchOrder.released`."""
+        internal = {topic: row for topic, row in unread.ends.items() if topic in self._graph.writers}
+        reads_all = not has_unread(unread.chosen, unread.ends)
+        reads_internal = not has_unread(unread.chosen, internal)
+        released = [sequence if reads_all else before.released_at(0)]
+        for depth in range(1, self._graph.depth + 1):
+            released.append(before.released_at(depth - 1 if reads_internal else depth))
+        return released
