@@ -17,6 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.exchange_cases import exchanges
 from bench.latency_cases import produce_to_visible, small_batch
 from bench.measuring import Figure, machine, show
 from bench.partition_cases import partitions
@@ -31,6 +32,7 @@ CASES: dict[str, Callable[[Bench], list[Figure]]] = {
     "windowed-count": windowed_count,
     "stream-table-join": stream_table_join,
     "table-table-join": table_table_join,
+    "exchanges": exchanges,
     "small-batch": small_batch,
     "partitions": partitions,
     "produce-to-visible": produce_to_visible,

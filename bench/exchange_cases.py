@@ -1,0 +1,67 @@
+"""Throughput of topologies with exchanges: through the shuffle, and through internal topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bench.inputs import Records, each_once, preload, uniform
+from bench.measuring import Figure, Progress
+from bench.running import Bench, Watch, phases
+
+from millstream import App, join_window
+
+_KEYS = 100_000
+_BUCKETS = 1_000
+_BATCH = 50_000
+"""The number of records per batch, so that the runs of two commits do the same work."""
+
+
+def exchanges(bench: Bench) -> list[Figure]:
+    """Counts behind one exchange, which needs no topic, behind two, a foreign-key join, and a join beside an exchange."""
+    records = uniform(bench.size(2_000_000, 300_000), _KEYS)
+    cases: dict[str, tuple[Callable[[App], None], dict[str, Records]]] = {
+        "word count: one exchange": (_one, {"in": records}),
+        "two exchanges": (_two, {"in": records}),
+        "foreign-key join": (_foreign_key, {"in": records}),
+        "join of a topic and a stream behind two exchanges": (_join, {"in": records, "other": records}),
+    }
+    return [_figure(name, _run(bench, inputs, topology)) for name, (topology, inputs) in cases.items()]
+
+
+def _one(app: App) -> None:
+    words = app.stream("in", value=int).flat_map_values(lambda n: [n, n + 1], value=int)
+    words.group_by(lambda n: str(n % _KEYS), key=str).count().to_stream().to("out")
+
+
+def _two(app: App) -> None:
+    counts = app.stream("in", value=int).group_by(lambda n: str(n % _KEYS), key=str).count().to_stream()
+    counts.group_by(lambda key, _count: str(int(key) % _BUCKETS), key=str).count().to_stream().to("out")
+
+
+def _foreign_key(app: App) -> None:
+    left, right = app.table("in", value=int), app.table("right", value=int)
+    left.join(right, lambda one, other: one + other, on=lambda n: str(n % _BUCKETS)).to_stream().to("out")
+
+
+def _join(app: App) -> None:
+    counts = app.stream("in", value=int).group_by(lambda n: str(n % _KEYS), key=str).count().to_stream()
+    again = counts.select_key(lambda key, _count: str(int(key) // 2), key=str)
+    other = app.stream("other", value=int)
+    other.join(again, lambda one, number: one + number, join_window(1_000, grace=1_000)).to("out")
+
+
+def _run(bench: Bench, inputs: dict[str, Records], topology: Callable[[App], None]) -> Progress:
+    with bench.data("exchanges") as (directory, log):
+        for topic, records in inputs.items():
+            preload(log, topic, records, bench.tasks)
+        preload(log, "right", each_once(_BUCKETS), bench.tasks)
+        log.create_topic("out", bench.tasks)
+        app = bench.app(directory, **{"min.batch.records": _BATCH, "max.batch.records": _BATCH})
+        topology(app)
+        with app.start() as handle:
+            return Watch(handle, log, inputs).until(sum(len(records.keys) for records in inputs.values()))
+
+
+def _figure(what: str, progress: Progress) -> Figure:
+    notes = {"processor µs a record": progress.effort(), "phases, ms": phases(progress)}
+    return Figure("exchanges", what, progress.rate(), "records/s", notes=notes)
