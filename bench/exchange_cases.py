@@ -17,7 +17,7 @@ _BATCH = 50_000
 
 
 def exchanges(bench: Bench) -> list[Figure]:
-    """Counts behind one exchange, which needs no topic, behind two, a foreign-key join, and a join beside an exchange."""
+    """Counts behind one exchange, which needs no topic, and behind two; joins by foreign key and beside an exchange."""
     records = uniform(bench.size(2_000_000, 300_000), _KEYS)
     cases: dict[str, tuple[Callable[[App], None], dict[str, Records]]] = {
         "word count: one exchange": (_one, {"in": records}),

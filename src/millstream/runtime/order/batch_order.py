@@ -37,6 +37,10 @@ class BatchOrder(msgspec.Struct, frozen=True, array_like=True):
         """The last batch whose records a sub-topology at a depth takes in any case; -1 if there is none."""
         return self.released[depth] if depth < len(self.released) else -1
 
+    def is_caught_up(self, depth: int) -> bool:
+        """Whether a sub-topology at a depth has taken all records that were in the log before the last batch."""
+        return self.released_at(depth) >= max(0, self.sequence - depth - 1)
+
 
 NO_ORDER = BatchOrder()
 """The order of a batch without limits."""

@@ -76,7 +76,8 @@ class LimitPlanner:
             return BatchOrder(sequence)
         components, graph = self._graph.components, self._graph
         pending: dict[int, Position] = {}
-        for subtopology, at in (*held.items(), *self._starts(before, unread, bounds)):
+        known = [(index, at) for index, at in held.items() if index in components]  # the topology may have changed
+        for subtopology, at in (*known, *self._starts(before, unread, bounds)):
             component = components[subtopology]
             pending[component] = min(at, pending.get(component, at))
         limits: dict[int, Position] = {}

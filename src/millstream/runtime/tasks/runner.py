@@ -127,7 +127,8 @@ class TaskRunner:
         ]
         limit = min(limits, default=None)
         self._take(limit, self._order.released_at(self._depth))
-        self.task.advance_wall_clock(now, is_quiet=limit is None and not self._waiting)
+        is_quiet = not self._waiting and (limit is None or self._order.is_caught_up(self._depth))
+        self.task.advance_wall_clock(now, is_quiet=is_quiet)
 
     def _take(self, limit: Position | None, released: int) -> None:
         task = self.task
