@@ -38,8 +38,8 @@ class BatchOrder(msgspec.Struct, frozen=True, array_like=True):
         return self.released[depth] if depth < len(self.released) else -1
 
     def is_caught_up(self, depth: int) -> bool:
-        """Whether a sub-topology at a depth has taken all records that were in the log before the last batch."""
-        return self.released_at(depth) >= max(0, self.sequence - depth - 1)
+        """Whether a sub-topology at a depth has got all records that were in the log some batches ago."""
+        return self.released_at(depth) >= self.sequence - depth
 
 
 NO_ORDER = BatchOrder()

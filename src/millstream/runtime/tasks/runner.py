@@ -120,15 +120,15 @@ class TaskRunner:
             bounds: The bounds of inputs with more records, of this task and of others.
             now: The time of the batch.
         """
-        own = self._order.limit(self.id.subtopology)
-        limits = [] if own is None else [own]
-        limits += [
+        upstream = self._order.limit(self.id.subtopology)
+        limits = [
             bound.bound or LEAST for bound in bounds if self.reads(bound.topic) and bound.topic not in self._inside
         ]
-        limit = min(limits, default=None)
-        self._take(limit, self._order.released_at(self._depth))
-        is_quiet = not self._waiting and (limit is None or self._order.is_caught_up(self._depth))
-        self.task.advance_wall_clock(now, is_quiet=is_quiet)
+        is_quiet = not limits and (upstream is None or self._order.is_caught_up(self._depth))
+        if upstream is not None:
+            limits.append(upstream)
+        self._take(min(limits, default=None), self._order.released_at(self._depth))
+        self.task.advance_wall_clock(now, is_quiet=is_quiet and not self._waiting)
 
     def _take(self, limit: Position | None, released: int) -> None:
         task = self.task
