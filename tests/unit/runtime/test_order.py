@@ -13,8 +13,8 @@ from millstream import App, join_window
 from millstream.core.durations import END_OF_TIME
 from millstream.log import open_log
 from millstream.log.blocks import decode_headers, encode_headers
+from millstream.runtime.batches.limits import LimitPlanner, Unread
 from millstream.runtime.order.batch_order import BatchOrder
-from millstream.runtime.order.limits import LimitPlanner, Unread
 from millstream.runtime.order.origin_header import ORIGIN, attach, detach
 from millstream.runtime.order.positions import (
     LEAST,

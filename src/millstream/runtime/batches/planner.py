@@ -14,10 +14,10 @@ from millstream.log.api import Log
 from millstream.runtime.batches.batch_end import BatchEnd, TopicOffsets
 from millstream.runtime.batches.batch_size import BatchSize
 from millstream.runtime.batches.control import PlannerControl, PlannerSettings
+from millstream.runtime.batches.limits import LimitPlanner, Unread
 from millstream.runtime.batches.subscription import Subscription
 from millstream.runtime.batches.topic_offsets import at_least, at_most, has_unread, padded
 from millstream.runtime.clock import SYSTEM_CLOCK, Clock
-from millstream.runtime.order.limits import LimitPlanner, Unread
 from millstream.runtime.order.positions import Position, ordinal, time_of
 from millstream.runtime.program.program import Program
 from millstream.runtime.read.inputs import InputRouting, Range
