@@ -80,3 +80,10 @@ def test_released_records_are_taken_whatever_the_limit_is() -> None:
     counts, order, _positions = merge([Input(columns[0], released=3), Input(columns[1])], position(3, 1, 1))
     assert counts == [3, 1]
     assert order == [0, 0, 1, 0]
+
+
+def test_records_of_one_origin_are_taken_by_the_timestamps_at_the_heads_of_their_inputs() -> None:
+    origins = positions(np.array([1, 1, 2]), 0, np.array([0, 0, 1]))
+    first = Input(origins, timestamps=np.array([10, 3, 4]))
+    second = Input(origins, timestamps=np.array([5, 10, 9]))
+    assert merge([first, second], None).order == [1, 0, 0, 1, 0, 1]

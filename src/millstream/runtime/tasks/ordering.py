@@ -1,7 +1,8 @@
 """The order in which a task takes the records of its inputs, and how far it goes.
 
 A task takes records by their order positions (see `millstream.runtime.order.positions`), which never decrease within an
-input. Among records of one position, which have one origin, the rank of the input decides.
+input. Records of one position have one origin. Among these, the task takes the lowest timestamp at the head of an
+input first, as Kafka Streams does; among equal ones, the rank of the input decides.
 
 A task does not go past its limit: a record that is not read yet, or not yet written, may belong there. The remaining
 records wait for the next batch, so results do not depend on where batches are cut.
@@ -23,10 +24,12 @@ class Input(NamedTuple):
     Attributes:
         positions: The order position of each record.
         released: The number of records that the task takes whatever the limit is.
+        timestamps: The timestamps of the records, if other inputs may have records of the same origins.
     """
 
     positions: Any
     released: int = 0
+    timestamps: Any = None
 
 
 class Merged(NamedTuple):
@@ -67,5 +70,37 @@ def merge(inputs: Sequence[Input], limit: Position | None) -> Merged:
         return Merged(counts, None, positions[0] if used else np.empty(0, "S1"))
     whole = np.concatenate(positions)
     order = np.argsort(whole, kind="stable")
-    numbers = np.repeat(used, [counts[number] for number in used])
-    return Merged(counts, numbers[order].tolist(), whole[order])
+    numbers = np.repeat(used, [counts[number] for number in used])[order]
+    if sum(inputs[number].timestamps is not None for number in used) > 1:
+        times = [
+            np.full(counts[number], _EARLIEST) if times is None else times[: counts[number]]
+            for number in used
+            for times in [inputs[number].timestamps]
+        ]
+        _by_timestamp(whole[order], np.concatenate(times)[order], numbers)
+    return Merged(counts, numbers.tolist(), whole[order])
+
+
+_EARLIEST = np.iinfo(np.int64).min
+
+
+def _by_timestamp(positions: Any, timestamps: Any, numbers: Any) -> None:
+    """Sorts the inputs of records of one origin by the timestamps at the heads of the inputs.
+
+    Args:
+        positions: The positions of all records, sorted.
+        timestamps: Their timestamps.
+        numbers: The numbers of their inputs, which are sorted in place.
+    """
+    same = positions[1:] == positions[:-1]
+    if not (same & (timestamps[1:] < timestamps[:-1])).any():
+        return
+    starts = np.flatnonzero(np.concatenate(([True], ~same)))
+    ends = np.append(starts[1:], len(positions))
+    for start, end in zip(starts[ends - starts > 1], ends[ends - starts > 1], strict=True):
+        latest: dict[int, int] = {}
+        keys = []
+        for number, timestamp in zip(numbers[start:end].tolist(), timestamps[start:end].tolist(), strict=True):
+            latest[number] = max(timestamp, latest.get(number, timestamp))
+            keys.append((latest[number], number))
+        numbers[start:end] = [number for _latest, number in sorted(keys)]

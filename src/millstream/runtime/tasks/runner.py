@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from millstream.engine import InputRecord, Task
 from millstream.engine.queues import Columns, Queue
+from millstream.log.arrays import to_numbers
 from millstream.plan.stateless import Repartition
 from millstream.runtime.messages import INPUT_SCHEMA, Drop, InputBound, InputSlice, TaskProgress
 from millstream.runtime.order.batch_order import NO_ORDER, BatchOrder
@@ -137,7 +138,9 @@ class TaskRunner:
         merged = merge(
             [
                 Input(
-                    from_arrow(records.column(2)), sum(len(part) for batch, part in waiting[key] if batch <= released)
+                    from_arrow(records.column(2)),
+                    sum(len(part) for batch, part in waiting[key] if batch <= released),
+                    to_numbers(records.column(1)) if key[0] in self._ranks else None,
                 )
                 for key, records in batches.items()
             ],
