@@ -1,3 +1,4 @@
+import java.time.Duration;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.common.serialization.Serdes;
@@ -5,8 +6,12 @@ import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.StreamJoined;
 
 /** The same work by Kafka Streams: Streams SERVERS APPLICATION CASE INPUT STATE_DIRECTORY [key=value ...]. */
 public class Streams {
@@ -25,15 +30,43 @@ public class Streams {
         StreamsBuilder builder = new StreamsBuilder();
         KStream<String, String> in = builder.stream(given[3], Consumed.with(Serdes.String(), Serdes.String()));
         String out = given[1] + "-out";
-        if (given[2].equals("count")) {
-            in.groupByKey().count().toStream().to(out, Produced.with(Serdes.String(), Serdes.Long()));
-        } else {
-            in.mapValues(value -> value.toUpperCase()).to(out, Produced.with(Serdes.String(), Serdes.String()));
+        switch (given[2]) {
+            case "count" -> in.groupByKey().count().toStream().to(out, Produced.with(Serdes.String(), Serdes.Long()));
+            case "map" -> write(in.mapValues(value -> value.toUpperCase()), out);
+            case "one-exchange" -> write(withPayment(builder, byField(1, latest(in))), out);
+            case "two-exchanges" -> write(withPayment(builder, byField(1, latest(byField(2, latest(in))))), out);
+            default -> throw new IllegalArgumentException(given[2]);
         }
         KafkaStreams streams = new KafkaStreams(builder.build(), settings);
         CountDownLatch ended = new CountDownLatch(1);
         Runtime.getRuntime().addShutdownHook(new Thread(() -> { streams.close(); ended.countDown(); }));
         streams.start();
         ended.await();
+    }
+
+    private static void write(KStream<String, String> results, String topic) {
+        results.to(topic, Produced.with(Serdes.String(), Serdes.String()));
+    }
+
+    /** A stateful operator: the latest payment of each key. */
+    private static KStream<String, String> latest(KStream<String, String> payments) {
+        return payments
+            .groupByKey(Grouped.with(Serdes.String(), Serdes.String()))
+            .reduce((last, next) -> next, Materialized.with(Serdes.String(), Serdes.String()))
+            .toStream();
+    }
+
+    /** Payments are "payment order account". */
+    private static KStream<String, String> byField(int field, KStream<String, String> payments) {
+        return payments.selectKey((key, payment) -> payment.split(" ")[field]);
+    }
+
+    private static KStream<String, String> withPayment(StreamsBuilder builder, KStream<String, String> payments) {
+        KStream<String, String> orders = builder.stream("orders", Consumed.with(Serdes.String(), Serdes.String()));
+        return orders.leftJoin(
+            payments,
+            (order, payment) -> order + " " + (payment == null ? "-" : payment.split(" ")[0]),
+            JoinWindows.ofTimeDifferenceAndGrace(Duration.ofMinutes(10), Duration.ofMinutes(2)),
+            StreamJoined.with(Serdes.String(), Serdes.String(), Serdes.String()));
     }
 }

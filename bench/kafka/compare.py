@@ -42,8 +42,8 @@ BEGIN, END = 0.15, 0.95
 PATIENCE = 1200.0
 WARM, SECONDS, LATENCY_TIMEOUT = 20.0, 40.0, 180.0
 _POLL = 0.1
-_BROKER = ("-Xms1g", "-Xmx1g")
-_USUAL = {  # Kafka's defaults instead of the short times for tests
+BROKER_OPTIONS = ("-Xms1g", "-Xmx1g")
+BROKER_PROPERTIES = {  # Kafka's defaults instead of the short times for tests
     "broker.session.timeout.ms": "9000",
     "broker.heartbeat.interval.ms": "2000",
     "controller.quorum.election.timeout.ms": "1000",
@@ -70,7 +70,7 @@ def main() -> int:
     about, figures = machine(), []
     print(f"scale {given.scale:g}; {show(about)}", flush=True)
     with tempfile.TemporaryDirectory(prefix="bench-kafka-", ignore_cleanup_errors=True) as folder:
-        broker = Broker(Path(folder) / "broker", properties=_USUAL, java_options=_BROKER)
+        broker = Broker(Path(folder) / "broker", properties=BROKER_PROPERTIES, java_options=BROKER_OPTIONS)
         broker.start()
         try:
             total = preload(broker.bootstrap_servers, int(RECORDS * given.scale))
