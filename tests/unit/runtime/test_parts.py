@@ -14,8 +14,8 @@ from millstream.runtime.batches.control import Control, PlannerSettings
 from millstream.runtime.batches.pacing import Pacing
 from millstream.runtime.lifecycle import Lifecycle, State
 from millstream.runtime.spark.slots import slots, spark_hash
-from millstream.runtime.tasks.timeouts import Watchdog
-from millstream.runtime.tasks.user_output import capture_output
+from millstream.runtime.user_code.timeouts import Watchdog
+from millstream.runtime.user_code.user_output import capture_output
 
 
 def test_batches_shrink_when_they_take_too_long_and_grow_when_they_are_quick() -> None:

@@ -23,11 +23,11 @@ class TaskSchedule:
 
     def changes(self, results: Iterable[TaskResult]) -> dict[str, Any]:
         """Returns the `PlannerSettings` that a batch changes. A task that did not run in it has no request."""
-        tasks = [result for result in results if result.origin[0] == 1]
-        self._unseen -= {result.origin[2] for result in tasks}
+        tasks = [result for result in results if result.number is not None]
+        self._unseen -= {result.number for result in tasks}
         return {
             "due": 0 if self._unseen else earliest(result.due for result in tasks),
             "asleep": earliest(result.asleep for result in tasks),
-            "awake": None if self._unseen else [result.origin[2] for result in tasks if result.awake],
+            "awake": None if self._unseen else [result.number for result in tasks if result.awake],
             "waiting": sum(result.waiting for result in tasks),
         }

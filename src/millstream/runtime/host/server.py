@@ -38,9 +38,9 @@ from millstream.runtime.messages import TaskInput, TaskResult, failure_of, pack,
 from millstream.runtime.program.program import Program, digest, unpack_program
 from millstream.runtime.read.inputs import Range
 from millstream.runtime.read.reader import Reader
-from millstream.runtime.tasks.timeouts import stuck_error
-from millstream.runtime.tasks.user_output import capture_output, log_like
 from millstream.runtime.tasks.warm import WarmTasks
+from millstream.runtime.user_code.timeouts import stuck_error
+from millstream.runtime.user_code.user_output import capture_output, log_like
 from millstream.text.escaping import error_text
 
 BEFORE_RUN = declare("host.batch.before-run")

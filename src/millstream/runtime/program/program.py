@@ -15,7 +15,7 @@ from millstream.log.opening import LogLocation
 from millstream.plan.sources import ToTable
 from millstream.runtime.program.modules import modules_beside_script, sources_installed
 from millstream.runtime.queries import has_view
-from millstream.runtime.tasks.user_output import Logging, logging_here
+from millstream.runtime.user_code.user_output import Logging, logging_here
 from millstream.stages import Topology
 from millstream.stages.placement import Placement, place
 from millstream.stages.subtopology import changelog_topic

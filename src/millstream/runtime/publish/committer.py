@@ -19,8 +19,8 @@ from millstream.log.replays import FORM
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.messages import Failure, OutputBlock, StoreChange, TaskResult, unpack
 from millstream.runtime.order.positions import Position
+from millstream.runtime.output_blocks import UNKNOWN, blocks_of, merged
 from millstream.runtime.program.program import Program
-from millstream.runtime.publish.output_blocks import UNKNOWN, blocks_of, merged
 from millstream.runtime.start.application_state import ApplicationState, read_state
 from millstream.runtime.start.compatibility import facts_of
 from millstream.state.spec import StoreSpec

@@ -21,11 +21,11 @@ from millstream.runtime.messages import INPUT_SCHEMA, Drop, TaskResult
 from millstream.runtime.order import positions
 from millstream.runtime.order.origin_header import detach
 from millstream.runtime.order.positions import Position
+from millstream.runtime.output_blocks import blocks_of, columns_for
 from millstream.runtime.program.program import Program
-from millstream.runtime.publish.output_blocks import blocks_of, columns_for
 from millstream.runtime.read.columns import columns_of, finder
 from millstream.runtime.read.inputs import InputId, Range, SourceTopics, repartition_number
-from millstream.runtime.tasks.timeouts import Watchdog
+from millstream.runtime.user_code.timeouts import Watchdog
 from millstream.stages.exchange_graph import exchange_graph
 
 LOST = "lost"

@@ -18,7 +18,7 @@ from millstream.runtime.program.program import Program
 from millstream.runtime.read.inputs import Range
 from millstream.runtime.read.range_reader import RangeReader
 from millstream.runtime.read.routing import Router
-from millstream.runtime.tasks.user_output import capture_output
+from millstream.runtime.user_code.user_output import capture_output
 
 TASK_INPUT, RESULT = 0, 1
 """The kinds of rows."""

@@ -27,7 +27,7 @@ from millstream.runtime.read.inputs import Range
 from millstream.runtime.read.reader import RESULT, Reader, Row
 from millstream.runtime.spark.shipped_program import ShippedProgram
 from millstream.runtime.spark.worker import begin_task, executor
-from millstream.runtime.tasks.user_output import log_like
+from millstream.runtime.user_code.user_output import log_like
 
 SCHEMA = "slot bigint, kind int, payload binary"
 _ARROW = pa.schema([("slot", pa.int64()), ("kind", pa.int32()), ("payload", pa.binary())])

@@ -12,8 +12,8 @@ from millstream.engine.call_trace import installed_trace
 from millstream.errors import MillstreamError
 from millstream.runtime.messages import InputSlice, OutputBlock, StoreChange, TaskInput, TaskResult, failure_of, pack
 from millstream.runtime.order.batch_order import NO_ORDER
+from millstream.runtime.output_blocks import block, blocks_of
 from millstream.runtime.program.program import Program
-from millstream.runtime.publish.output_blocks import block, blocks_of
 from millstream.runtime.read.columns import columns_of
 from millstream.runtime.tasks.memory import cells_of, decode_cells, decode_memory, encode_cells, encode_memory, merged
 from millstream.runtime.tasks.runner import TaskRunner, records_by_input, records_of

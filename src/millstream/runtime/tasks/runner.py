@@ -15,8 +15,8 @@ from millstream.plan.stateless import Repartition
 from millstream.runtime.messages import INPUT_SCHEMA, Drop, InputBound, InputSlice, TaskProgress
 from millstream.runtime.order.batch_order import NO_ORDER, BatchOrder
 from millstream.runtime.order.positions import LEAST, NONE, Position, from_arrow
+from millstream.runtime.output_blocks import Origins
 from millstream.runtime.program.program import Program
-from millstream.runtime.publish.output_blocks import Origins
 from millstream.runtime.read.columns import columns_of, finder
 from millstream.runtime.tasks.memory import Cells, TaskMemory, saved_cells, task_name
 from millstream.runtime.tasks.ordering import Input, merge
