@@ -108,7 +108,7 @@ class Planner:
             return start
         self._subscription.refresh(_REFRESH)
         available = self._available(start, settings)
-        is_due = self._is_due(start, settings) or settings.waiting > 0
+        is_due = self._is_due(start, settings) or bool(settings.held)
         is_idle = not has_unread(available.offsets, available.ends) and not is_due
         if is_idle:
             idle_since = self._now(start)
@@ -116,7 +116,7 @@ class Planner:
                 available = self._available(start, settings)
         now = self._now(start)
         if not has_unread(available.offsets, available.ends):
-            if self._is_due(start, settings) or settings.waiting:
+            if self._is_due(start, settings) or settings.held:
                 return self._end(start, available, {}, now, settings, is_tick=True)
             self._idle_since = idle_since
             return start
