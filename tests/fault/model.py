@@ -2,7 +2,7 @@
 
 It reads output topics from the log and stores from the views, as a user does, and shares no code with the engine. A
 task takes its records in the documented order: by the running maximum of the partition's timestamps, then by topic,
-then by offset.
+then by partition, then by offset. Behind exchanges, it takes them in the order of the input records they come from.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.fault import smoke
-from tests.fault.smoke import GAP, GLOBAL, HOP, JOIN, KEYS, PARTITIONS, SLIDING, TICK, TUMBLING, Given
+from tests.fault.smoke import GAP, GLOBAL, GRACE, HOP, JOIN, KEYS, PARTITIONS, SLIDING, TICK, TUMBLING, Given
 
 from millstream.core.partitioning import partition_for
 from millstream.log import Log, open_log
@@ -128,7 +128,11 @@ class Expected:
     """
 
     def __init__(self, inputs: dict[str, list[Given]]) -> None:
-        self.given = [_merged(inputs, partition) for partition in range(PARTITIONS)]
+        self.given = [
+            [(topic, record) for topic, own, record in _ordered(inputs, ("left", "right", "rows")) if own == partition]
+            for partition in range(PARTITIONS)
+        ]
+        self.third = list(_behind_two_exchanges(inputs))
         self.left: dict[str, list[Given]] = defaultdict(list)
         self.by_key: dict[str, list[tuple[str, Given]]] = defaultdict(list)
         for topic, record in (item for task in self.given for item in task):
@@ -159,6 +163,7 @@ class Expected:
         topics = {topic: {key: values for key, values in by_key.items() if values} for topic, by_key in topics.items()}
         topics["by-value-out"] = {key: list(range(1, count + 1)) for key, count in self._by_value().items()}
         topics["second-out"] = {key: list(range(1, count + 1)) for key, count in self._groups().items()}
+        topics["third-out"] = self._third()
         topics["told"] = self._told()
         topics["tumbling-out"] = {key: list(range(1, count + 1)) for key, count in self._windows(TUMBLING).items()}
         for topic, closed in self._closed().items():
@@ -167,7 +172,11 @@ class Expected:
 
     def bags(self) -> dict[str, Sequences]:
         """The values of each key in any order, by topic."""
-        return {"pairs": self._pairs()}
+        sides = [[(topic == "right", record) for topic, record in task if topic != "rows"] for task in self.given]
+        third: list[list[tuple[bool, Given]]] = [[] for _ in range(PARTITIONS)]
+        for topic, record in self.third:
+            third[partition_for(record.key.encode(), PARTITIONS)].append((topic != "beside", record))
+        return {"pairs": _outer_join(sides), "third-pairs": _outer_join(third)}
 
     def finals(self) -> dict[str, dict[str, Any]]:
         """The last value of each key, by topic."""
@@ -196,7 +205,7 @@ class Expected:
 
     def _tables_of(self) -> Iterator[tuple[str, Sequences]]:
         topics = self.sequences()
-        for store in ("counts", "sums", "digests", "cogrouped", "by-value", "second"):
+        for store in ("counts", "sums", "digests", "cogrouped", "by-value", "second", "third"):
             yield store, topics[f"{store}-out"]
 
     def _last(self, topic: str, key: str) -> Any:
@@ -224,34 +233,20 @@ class Expected:
                 if row is not None:
                     yield [value, row]
 
-    def _pairs(self) -> Sequences:
-        """Joins records within the window; an unmatched record is emitted at once if late, else at window close."""
-        pairs: Sequences = defaultdict(list)
-        for task in self.given:
-            now = 0
-            seen: dict[tuple[str, int], list[Given]] = defaultdict(list)
-            alone: set[tuple[int, Given]] = set()
-            for side, record in ((0 if topic == "left" else 1, record) for topic, record in task if topic != "rows"):
-                now = max(now, record.timestamp)
-                near = [o for o in seen[record.key, 1 - side] if abs(o.timestamp - record.timestamp) <= JOIN]
-                pairs[record.key] += [_pair(side, record.value, other.value) for other in near]
-                alone -= {(1 - side, other) for other in near}
-                seen[record.key, side].append(record)
-                if not near and record.timestamp + JOIN < now:
-                    pairs[record.key].append(_pair(side, record.value, None))
-                elif not near:
-                    alone.add((side, record))
-            for side, record in alone:
-                assert record.key in KEYS, "the last records match each other, and nothing closes their windows"
-                pairs[record.key].append(_pair(side, record.value, None))
-        return pairs
-
     def _cogrouped(self, key: str) -> Iterator[Any]:
         state = 0
         for topic, record in self.by_key[key]:
             if topic != "rows" and record.value is not None:
                 state = smoke.digest(record.value if topic == "left" else -record.value, state)
                 yield state
+
+    def _third(self) -> Sequences:
+        digests: Sequences = defaultdict(list)
+        for topic, record in self.third:
+            assert record.value is not None
+            before = digests[record.key][-1] if digests[record.key] else 0
+            digests[record.key].append(smoke.digest(-record.value if topic == "beside" else record.value, before))
+        return dict(digests)
 
     # ----- deduplication and processors ------------------------------------------------------------------------
 
@@ -344,19 +339,63 @@ class Expected:
         return windows
 
 
-def _merged(inputs: dict[str, list[Given]], partition: int) -> list[tuple[str, Given]]:
-    """The records of one partition of all topics, as a task takes them."""
-    merged: list[tuple[int, str, int, Given]] = []
-    for topic, records in inputs.items():
-        latest = 0
-        for record in records:
-            if partition_for(record.key.encode(), PARTITIONS) == partition:
-                latest = max(latest, record.timestamp)
-                merged.append((latest, topic, len(merged), record))
-    return [(topic, record) for _latest, topic, _place, record in sorted(merged)]
+def _ordered(inputs: dict[str, list[Given]], topics: Iterable[str]) -> list[tuple[str, int, Given]]:
+    """Topic, partition and record of all records of topics, in the order in which they are taken."""
+    placed: list[tuple[int, str, int, int, Given]] = []
+    for topic in topics:
+        latest = [0] * PARTITIONS
+        for record in inputs[topic]:
+            partition = partition_for(record.key.encode(), PARTITIONS)
+            latest[partition] = max(latest[partition], record.timestamp)
+            placed.append((latest[partition], topic, partition, len(placed), record))
+    return [(topic, partition, record) for _latest, topic, partition, _place, record in sorted(placed)]
 
 
-def _pair(side: int, own: Any, other: Any) -> list[Any]:
+def _behind_two_exchanges(inputs: dict[str, list[Given]]) -> Iterator[tuple[str, Given]]:
+    """The records of ``beside``, and those that come from ``left`` through two counts and changes of key.
+
+    A count has the greatest timestamp of the records it counts.
+    """
+    counts: Counter[str] = Counter()
+    times: dict[str, int] = defaultdict(int)
+    for topic, _partition, record in _ordered(inputs, ("left", "beside")):
+        if topic == "beside":
+            yield topic, record
+            continue
+        group = smoke.group_of(record.key)
+        counts[group] += 1
+        times[group] = max(times[group], record.timestamp)
+        yield topic, Given(*smoke.third_of(group, counts[group]), times[group])
+
+
+def _outer_join(tasks: list[list[tuple[bool, Given]]]) -> Sequences:
+    """Joins records within the window; an unmatched record is emitted at once if late, else at window close.
+
+    Args:
+        tasks: The records that each task takes, each with whether it is of the right side.
+    """
+    pairs: Sequences = defaultdict(list)
+    for task in tasks:
+        now = 0
+        seen: dict[tuple[str, bool], list[Given]] = defaultdict(list)
+        alone: set[tuple[bool, Given]] = set()
+        for side, record in task:
+            now = max(now, record.timestamp)
+            near = [o for o in seen[record.key, not side] if abs(o.timestamp - record.timestamp) <= JOIN]
+            pairs[record.key] += [_pair(side, record.value, other.value) for other in near]
+            alone -= {(not side, other) for other in near}
+            seen[record.key, side].append(record)
+            if not near and record.timestamp + JOIN < now:
+                pairs[record.key].append(_pair(side, record.value, None))
+            elif not near:
+                alone.add((side, record))
+        for side, record in alone:
+            if record.timestamp + JOIN + GRACE < now:  # otherwise nothing closes the window
+                pairs[record.key].append(_pair(side, record.value, None))
+    return dict(pairs)
+
+
+def _pair(side: bool, own: Any, other: Any) -> list[Any]:
     return [other, own] if side else [own, other]
 
 

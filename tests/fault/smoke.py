@@ -45,8 +45,10 @@ TUMBLING, HOP, SLIDING, GAP, JOIN = 10_000, 5_000, 500, 1_500, 400
 DEDUPLICATE, TICK = 2_000, 10_000
 MODULUS = 1_000_003
 
-INPUTS = ("left", "right", "rows")
+INPUTS = ("left", "right", "rows", "beside")
 GLOBAL = "small"
+BESIDE = KEYS[:8]
+"""The keys of ``beside``, an input that is read beside an internal topic behind two exchanges."""
 
 
 class Given(NamedTuple):
@@ -61,17 +63,19 @@ class Given(NamedTuple):
 
 
 def inputs(seed: int, per_key: int = PER_KEY, *, distinct: bool = False) -> dict[str, list[Given]]:
-    """The records of each topic in the order of their offsets: half of them in ``left``, a quarter in each other topic.
+    """The records of each topic in the order of their offsets.
 
-    The values of a key count from 0 in this order; its timestamps are out of order. The last records of ``left`` and
-    ``right``, one in each partition, have so great a timestamp that all windows close. If ``distinct``, no two records
-    of one partition number have the same timestamp.
+    Half of the records of a key are in ``left``, a quarter in ``right`` and ``rows`` each. ``beside`` has as many as
+    ``rows`` of some keys. The values of a key count from 0 in this order; its timestamps are out of order. The last
+    records of all topics but ``rows``, one in each partition, have so great a timestamp that all windows close. If
+    ``distinct``, no two records of one partition number have the same timestamp.
     """
     dice = random.Random(seed)
     times: dict[str, list[tuple[str, int]]] = {topic: [] for topic in INPUTS}
     now = BASE
     for start in range(0, per_key, 4):
         turn = [(key, INPUTS[max(0, n - 1)]) for key in KEYS for n in range(min(4, per_key - start))]
+        turn += [(key, "beside") for key in BESIDE]
         dice.shuffle(turn)
         for key, topic in turn:
             now += dice.choice([1 if distinct else 0, 1, 5, 20, 50])
@@ -79,7 +83,7 @@ def inputs(seed: int, per_key: int = PER_KEY, *, distinct: bool = False) -> dict
         if dice.random() < 0.3:
             now += dice.choice([1000, 6000, LONGEST_PAUSE])
     topics = {topic: _numbered(topic, _shuffled(dice, records)) for topic, records in times.items()}
-    for delay, topic in enumerate(("left", "right")):
+    for delay, topic in enumerate(("left", "right", "beside")):
         topics[topic] += [Given(key, 0, now + 100 * GRACE + delay) for key in last_keys()]
     return topics
 
@@ -156,6 +160,11 @@ def group_of(key: str) -> str:
     return f"g{number_of(key) % 4}"
 
 
+def third_of(group: str, count: int) -> tuple[str, int]:
+    """Key and value behind the second exchange. No two counts of groups have the same value."""
+    return BESIDE[count % len(BESIDE)], 4 * count + int(group[1:])
+
+
 def digest(value: int, agg: int) -> int:
     """A digest that depends on the order of the values."""
     return (agg * 31 + value + 1) % MODULUS
@@ -179,6 +188,11 @@ def build(directory: Path | str, **config: Any) -> App:
 
     grouped = left.group_by_key()
     counts = grouped.count(store="counts")
+    second = (
+        counts.to_stream().map(lambda k, v: (group_of(k), v), key=str).group_by_key(name="second").count(store="second")
+    )
+    third = second.to_stream().map(third_of, key=str).repartition(name="third")
+    beside = app.stream("beside")
     latest = right.to_table(store="latest")
     tables = {
         "counts-out": counts,
@@ -193,10 +207,11 @@ def build(directory: Path | str, **config: Any) -> App:
         "regrouped-out": counts.group_by(lambda k, v: (group_of(k), v), key=str, name="regrouped").reduce(
             lambda a, b: a + b, lambda a, b: a - b, store="regrouped"
         ),
-        "second-out": counts.to_stream()
-        .map(lambda k, v: (group_of(k), v), key=str)
-        .group_by_key(name="second")
-        .count(store="second"),
+        "second-out": second,
+        "third-out": beside.group_by_key()
+        .cogroup(lambda v, agg: digest(-v, agg))
+        .cogroup(third.group_by_key(), digest)
+        .aggregate(lambda: 0, store="third"),
     }
     windows = {
         "tumbling-out": grouped.windowed_by(tumbling(TUMBLING, grace=GRACE)).count(store="tumbling"),
@@ -209,6 +224,7 @@ def build(directory: Path | str, **config: Any) -> App:
         "with-row": left.left_join(rows, pair),
         "with-small": left.left_join(everywhere, pair, on=lambda v: f"v{v % 9}"),
         "pairs": left.outer_join(right, pair, join_window(JOIN, grace=GRACE)),
+        "third-pairs": beside.outer_join(third, pair, join_window(JOIN, grace=GRACE)),
         "fresh": left.deduplicate(DEDUPLICATE, by=lambda v: v % 3, store="seen"),
         "told": left.repartition(name="told").process(Totals, "totals", key=str),
         **{topic: table.to_stream() for topic, table in tables.items()},
@@ -225,7 +241,7 @@ def shown(key: Windowed[str], value: Any) -> tuple[str, Any]:
 
 STORES = (
     *("rows", GLOBAL, "counts", "by-value", "sums", "digests", "cogrouped"),
-    *("latest", "joined", "foreign", "regrouped", "second", "totals"),
+    *("latest", "joined", "foreign", "regrouped", "second", "third", "totals"),
 )
 """The stores that keep all their rows to the end."""
 
