@@ -15,7 +15,7 @@ from millstream.engine.context import Drop, Failure, Getter, TaskContext
 from millstream.errors import SerdeError
 from millstream.plan.functions import Function
 from millstream.plan.node import Edge, Node
-from millstream.plan.stateless import BranchOutput, Late
+from millstream.plan.stateless import BranchOutput, Late, Repartition
 from millstream.plan.tables import ToStream
 from millstream.plan.walk import history
 
@@ -73,7 +73,10 @@ class Build:
         self._bulks: dict[Node, Bulk | None] = {}
         self._getters: dict[Node, Getter] = {}
         nodes = context.topology.plan.nodes
+        written = {node for part in context.topology.parts for node in part.repartitions}
         for node in nodes:
+            if isinstance(node, Repartition) and node not in written:
+                continue  # the topology only reads its topic
             for port, parent in enumerate(node.parents):
                 self._children.setdefault(parent, []).append((node, port))
         for node in reversed(nodes):

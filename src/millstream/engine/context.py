@@ -91,6 +91,7 @@ class TaskContext:
         partition_counts: Returns the number of partitions of a topic.
         call_trace: The call trace of the process; None if there is none.
         largest: The size limit of the log for a record, in bytes as `size_of` counts them; None without a limit.
+        silent: The operators whose errors and drops are not reported: another task runs them, too, and reports them.
         dropped: The number of dropped records, by operator and reason.
         on_drop: Called with each dropped record, if it is set.
     """
@@ -105,6 +106,7 @@ class TaskContext:
         open_store: Callable[[StoreSpec], Any] = open_store,
     ) -> None:
         self.topology = topology
+        self.silent: frozenset[str] = frozenset()
         self.config = config
         self.partition = partition
         self.raw = raw
@@ -162,6 +164,8 @@ class TaskContext:
         return dropped
 
     def _count(self, record: DroppedRecord) -> None:
+        if record.operator in self.silent:
+            return
         counter = (record.operator, record.reason)
         self.dropped[counter] = self.dropped.get(counter, 0) + 1
         if self.on_drop is not None:
@@ -175,6 +179,8 @@ class TaskContext:
         def failed(error: BaseException, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if isinstance(error, Fatal):
                 raise error
+            if node.name in self.silent:
+                return
             self._handlers.handle(self._error_context(node.name, location, phase, timestamp), error)
             drop(key, value, timestamp, headers)
 
@@ -189,6 +195,8 @@ class TaskContext:
         self, operator: str, topic: str, partition: int, record: InputRecord, error: BaseException
     ) -> None:
         """Handles a record that cannot be deserialized: raises, or counts it as dropped."""
+        if operator in self.silent:
+            return
         self._handlers.handle(
             ErrorContext(
                 phase="deserialization",

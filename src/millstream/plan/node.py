@@ -38,6 +38,8 @@ class Node(Frozen, kw_only=True):
     (``exchange``); as a sub-topology of its own (``global``); or not at all (``hidden``)."""
     pure: ClassVar[bool] = False
     """The output depends on the record alone. Pure operators can run where topics are read, outside of tasks."""
+    has_effects: ClassVar[bool] = False
+    """The operator calls a function for its side effects, and so exactly once for each record."""
     needs_order: ClassVar[bool] = False
     """Records of several topics must arrive in order, which only a task ensures."""
     keeps_records: ClassVar[bool] = False

@@ -92,6 +92,7 @@ class Peek(Node, kw_only=True):
     function: Function
 
     pure: ClassVar[bool] = True
+    has_effects: ClassVar[bool] = True
     keeps_records: ClassVar[bool] = True
 
 
@@ -103,6 +104,7 @@ class Foreach(Node, kw_only=True):
 
     edge: ClassVar[Edge] = "none"
     pure: ClassVar[bool] = True
+    has_effects: ClassVar[bool] = True
 
 
 class Branch(Node, kw_only=True):

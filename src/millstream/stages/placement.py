@@ -1,8 +1,10 @@
 """Decides where each sub-topology runs: where records are read, or in tasks.
 
 An execution with a shuffle runs sub-topologies without state where their topics are read, and routes the records of
-their exchanges through the shuffle to the task of the new key: the first exchange needs no topic. In an execution
-without a shuffle every exchange is a topic, and every sub-topology runs in tasks.
+their exchanges through the shuffle to the task of the new key: the first exchange needs no topic. The same holds for
+each exchange of a sub-topology with state that has only pure operators between the input topics and itself. These
+operators run twice if other operators of the sub-topology need them, too: where topics are read, and in the task. In
+an execution without a shuffle every exchange is a topic, and every sub-topology runs in tasks.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millstream.plan.node import Node, Plan
+from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
 from millstream.stages.subtopology import SubTopology, Topology
 
@@ -22,11 +25,13 @@ class Placement:
         readers: The sub-topologies that run where their topics are read.
         tasks: The sub-topologies that run in tasks; also the global tables that only queries read, if there are any.
         direct: The repartitions without a topic: readers route their records to tasks through the shuffle.
+        shared: The operators that run in readers and in tasks. Tasks report their errors and drops.
     """
 
     readers: tuple[Topology, ...]
     tasks: tuple[Topology, ...]
     direct: frozenset[Repartition]
+    shared: frozenset[Node] = frozenset()
 
 
 def place(topology: Topology, *, shuffle: bool = True) -> Placement:
@@ -36,8 +41,17 @@ def place(topology: Topology, *, shuffle: bool = True) -> Placement:
         topology: The topology.
         shuffle: The execution has a shuffle between the readers and the tasks.
     """
-    reading = [part for part in topology.parts if shuffle and _needing_task(part) is None]
-    tasks = [only(topology, part) for part in topology.parts if part not in reading]
+    reading: list[SubTopology] = []
+    processing: list[SubTopology] = []
+    for part in topology.parts:
+        if shuffle and _needing_task(part) is None:
+            reading.append(part)
+        elif shuffle and (prefix := _pure_prefix(part)) is not None:
+            reading.append(prefix)
+            processing.append(_without(part, prefix.repartitions))
+        else:
+            processing.append(part)
+    tasks = [only(topology, part) for part in processing]
     looked_up = {node for task in tasks for node in task.plan.nodes}
     unread = tuple(table for table in topology.global_tables if table not in looked_up)
     if unread:
@@ -46,6 +60,9 @@ def place(topology: Topology, *, shuffle: bool = True) -> Placement:
         readers=tuple(only(topology, part) for part in reading),
         tasks=tuple(tasks),
         direct=frozenset(node for part in reading for node in part.repartitions),
+        shared=frozenset(node for part in reading for node in part.nodes).intersection(
+            node for part in processing for node in part.nodes
+        ),
     )
 
 
@@ -75,3 +92,53 @@ def _needing_task(part: SubTopology) -> Node | None:
     topics = sum(len(source.topics) if source.pattern is None else 2 for source in part.sources)
     ordered = (node for node in part.nodes if node.needs_order and topics > 1)
     return next(iter((*needing, *ordered)), None)
+
+
+def _pure_prefix(part: SubTopology) -> SubTopology | None:
+    """Returns the operators from input topics to exchanges that can run where topics are read; None without any."""
+    prefixes = [prefix for node in part.repartitions if (prefix := _prefix_of(node)) is not None]
+    nodes = {node for prefix in prefixes for node in prefix}
+    left = set(_without(part, tuple(node for node in nodes if isinstance(node, Repartition))).nodes)
+    if not nodes or any(node.has_effects for node in nodes & left):
+        return None
+    return SubTopology(
+        part.index,
+        tuple(node for node in part.nodes if node in nodes),
+        tuple(source for source in part.sources if source in nodes and not isinstance(source, Repartition)),
+    )
+
+
+def _prefix_of(exchange: Repartition) -> set[Node] | None:
+    """Returns an exchange and the operators above it, if all of them can run where topics are read."""
+    nodes: set[Node] = set()
+    pending: list[Node] = [exchange]
+    topics = 0
+    while pending:
+        node = pending.pop()
+        if not node.pure:
+            return None
+        nodes.add(node)
+        if isinstance(node, Source):
+            topics += len(node.topics) if node.pattern is None else 2
+            if node.needs_task:
+                return None
+        elif node is not exchange and isinstance(node, Repartition):
+            return None  # the sub-topology reads an internal topic
+        else:
+            pending += node.parents
+    return None if topics > 1 and any(node.needs_order for node in nodes) else nodes
+
+
+def _without(part: SubTopology, exchanges: tuple[Repartition, ...]) -> SubTopology:
+    """Returns a sub-topology that does not write some exchanges, without the operators that only these need."""
+    nodes = [node for node in part.nodes if node not in exchanges]
+    while True:
+        needed = {parent for node in nodes for parent in node.parents}
+        had_children = {parent for node in part.nodes for parent in node.parents}
+        kept = [node for node in nodes if node in needed or node not in had_children or not node.pure]
+        if len(kept) == len(nodes):
+            break
+        nodes = kept
+    left = set(nodes)
+    sources = tuple(source for source in part.sources if isinstance(source, Repartition) or source in left)
+    return SubTopology(part.index, tuple(nodes), sources)

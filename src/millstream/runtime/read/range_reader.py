@@ -84,8 +84,10 @@ class RangeReader:
         self._log = log
         placement = program.placement
         self._globals = {table.topic for table in program.topology.global_tables} if placement.tasks else set()
+        self._shared = frozenset(node.name for node in placement.shared)
         self._prefixes = [Task(topology, program.config) for topology in placement.readers]
         for prefix in self._prefixes:
+            prefix.context.silent = self._shared
             prefix.context.partition_counts = lambda topic: program.counts.get(topic, program.tasks)
             prefix.context.largest = program.log.largest
         self._internal = exchange_graph(placement).writers.keys()
@@ -144,7 +146,8 @@ class RangeReader:
             prefix.context.now = now
             queue, columns = prefix.input(span.topic, span.partition), columns_of(records)
             queue.find = finder(columns)
-            result.read[queue.node.name] = records.num_rows
+            if queue.node.name not in self._shared:
+                result.read[queue.node.name] = records.num_rows
             prefix.take_outputs()  # discards outputs of a batch that failed before its end
             prefix.take([(queue, columns)])
             dropped = prefix.context.dropped.items()
