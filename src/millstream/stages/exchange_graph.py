@@ -69,7 +69,9 @@ def exchange_graph(placement: Placement) -> ExchangeGraph:
         for index in parts
     }
     # A component comes after all components from which it is reachable.
-    rank = {index: sum((other, index) in reachable for other in parts) for index in component.values()}
+    rank = {
+        own: sum((other, own) in reachable and component[other] != own for other in parts) for own in component.values()
+    }
     ordered = sorted(parts, key=lambda index: (rank[component[index]], component[index], index))
     # A record can pass each topic inside a component once.
     inside = [component[writers[t]] for t in writers if component[writers[t]] == component[readers[t]]]

@@ -3,6 +3,8 @@
 A subscription has the foreign key as its key, an answer the key of the left row. Each goes through a repartition topic,
 to the partition of the rows that it concerns. An answer contains a digest of the left value that subscribed: if the
 left row has changed meanwhile, the answer is stale and is dropped, because the change sent a subscription of its own.
+A null answer of an inner join deletes the result even then: the later subscription is not answered if there is no
+right row. Answers arrive in the order of subscriptions, so a later answer gives a later result.
 """
 
 from __future__ import annotations
@@ -146,7 +148,7 @@ def resolve(node: ForeignKeyResolve, build: Build) -> Process:
         own_digest, data = _ANSWER_MESSAGE.deserialize(message) or ()
         try:
             row = left_row(key)
-            if digest(None if row is None else left_value(row[0])) != own_digest:
+            if digest(None if row is None else left_value(row[0])) != own_digest and (outer or data is not None):
                 stale(key, data, timestamp, headers)
                 return
             right = right_value(data)
