@@ -23,10 +23,10 @@ class Seen(Processor[str, str, str, str]):
         self.counts.put(record.key, (self.counts.get(record.key) or 0) + 1)
 
 
-def shop(directory: Path | None = None, *, peek: bool = False, **config: Any) -> App:
+def shop(directory: Path | None = None, config: dict[str, str] | None = None, *, peek: bool = False) -> App:
     """Orders joined with re-keyed payments; a processor reads both topics."""
     where = {} if directory is None else {"state.dir": str(directory)}
-    app = App("shop", config={"status": "none", **where, **config})
+    app = App("shop", config={"status": "none", **where, **(config or {})})
     orders, payments = app.stream("orders", value=str), app.stream("payments", value=str)
     checked = payments.map_values(lambda value: value[0] + value[1:], value=str, name="checked")
     checked = checked.peek(lambda _value: None) if peek else checked
@@ -76,7 +76,7 @@ def produce(directory: Path, payments: list[bytes]) -> None:
 def test_errors_of_shared_operators_are_reported_once(tmp_path: Path, value: bytes) -> None:
     produce(tmp_path, [value, b"o1!"])
     handlers = {"processing.exception.handler": "continue", "deserialization.exception.handler": "continue"}
-    app = shop(tmp_path, **handlers, **{"errors.dead.letter.queue.topic.name": "dead"})
+    app = shop(tmp_path, {**handlers, "errors.dead.letter.queue.topic.name": "dead"})
     with InProcessRun(app) as run:
         run.run()
         assert run.log.ends(["dead"]) == {"dead": [1]}
@@ -85,7 +85,7 @@ def test_errors_of_shared_operators_are_reported_once(tmp_path: Path, value: byt
 
 def test_records_and_drops_of_shared_operators_are_counted_once(tmp_path: Path) -> None:
     produce(tmp_path, [b"", b"o1!"])
-    with InProcessRun(shop(tmp_path, **{"processing.exception.handler": "continue"})) as run:
+    with InProcessRun(shop(tmp_path, {"processing.exception.handler": "continue"})) as run:
         assert run.batch()
         taken = [result.taken for result in run.results]
         assert sum(counts.get("payments-source", 0) for counts in taken) == 2
