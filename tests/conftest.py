@@ -17,8 +17,17 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Runs tests with Spark first, because each takes long. The tests of one worker share a session."""
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    """Runs long tests first, so that no worker has one left when the others have ended.
+
+    Tests with Spark are first, and the tests of one worker share a session. The timeout of a test tells its length.
+    """
+
+    def order(item: pytest.Item) -> tuple[bool, float, bool]:
+        timeout = item.get_closest_marker("timeout")
+        seconds = 0.0 if timeout is None else float(timeout.args[0])
+        return item.get_closest_marker("spark") is None, -seconds, item.get_closest_marker("slow") is None
+
+    items.sort(key=order)
 
 
 @pytest.fixture(scope="session", autouse=True)
