@@ -24,9 +24,8 @@ from millstream.core.failpoints import EXIT_STATUS
 GONE_SECONDS = 15.0
 """The time in which all processes of an application must end after it."""
 
-DRIVER_POINTS = ["driver.batch.received", "driver.batch.published"]
 WORKER_POINTS = [*SPARK, "host.batch.after-run", "reader.after-read"]
-"""The failpoints tried on Spark: all that only Spark reaches, and one of each kind of process."""
+"""Failpoints of workers and hosts: all that only Spark reaches, and one of each other kind of process."""
 
 MARK = "MILLSTREAM_FAULT_TEST"
 """The environment variable that marks all processes of one start."""
@@ -245,7 +244,7 @@ def kill_and_restart(
     Args:
         directory: Its data directory, with the input of the seed in it.
         seed: Of the input, and of the times of kills.
-        lives: For each instance a failpoint, or None. At a failpoint of the driver it crashes by itself; otherwise it
+        lives: For each instance a failpoint, or None. At a failpoint of the commit it crashes by itself; otherwise it
             is killed at a random time, after workers or hosts have crashed at the failpoint.
         tally: Counts the outcomes.
         early: The share of kills before the first commit of an instance.
@@ -257,7 +256,7 @@ def kill_and_restart(
     for point in lives:
         with Instance(directory, *_OPTIONS, point=point) as instance:
             tally.starts += 1
-            if point is not None and point.partition(":")[0] in {*DRIVER_POINTS, *KAFKA}:
+            if point is not None and point.partition(":")[0] in KAFKA:
                 assert instance.wait() == EXIT_STATUS, f"{point}: {instance.output()}"
                 tally.points += 1
             else:
