@@ -69,8 +69,7 @@ def test_tasks_that_are_loaded_again_for_each_batch_give_the_expected_results(di
 @pytest.mark.parametrize("point", LOCAL)
 def test_a_run_recovers_from_a_crash_at_any_failpoint(point: str, directory: Path) -> None:
     assert run(directory, point) == EXIT_STATUS, "no run reaches this failpoint"
-    for passes in (3, 8):  # later passes, if there are so many
-        assert run(directory, f"{point}:{passes}") in {EXIT_STATUS, 0}
+    assert run(directory, f"{point}:4") in {EXIT_STATUS, 0}  # a later pass, if there are so many
     assert run(directory) == 0
     check(directory)
 
