@@ -120,11 +120,10 @@ def test_batches_are_published_once_while_the_broker_restarts(log: KafkaLog, bro
     with open_kafka_log(settings, tmp_path / "hasty", timeout=8) as hasty:  # some calls never return after a restart
         epoch = hasty.applications.acquire(Scope("app"))
         hasty.applications.publish(publication(epoch, 1))
-        for batch in (2, 3):
-            broker.kill()
-            broker.start(wait=False)
-            publish_with_retries(hasty, publication(epoch, batch, b"%d" % batch))
-    assert values(log) == ["v", "2", "3"]
+        broker.kill()
+        broker.start(wait=False)
+        publish_with_retries(hasty, publication(epoch, 2, b"w"))
+    assert values(log) == ["v", "w"]
 
 
 def publish_with_retries(log: KafkaLog, publication: Publication) -> None:

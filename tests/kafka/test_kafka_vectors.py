@@ -15,7 +15,7 @@ from millstream.log.kafka import KafkaLog
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
-SAMPLE = 112
+SAMPLE = 48
 LONGEST = 14
 TOGETHER = 16
 
