@@ -1,6 +1,7 @@
-"""Tests of each source of a cluster's records, on Spark; run by `test_sources.py` in a separate process.
+"""Tests of the sources of a cluster's records, on Spark; run by `test_sources.py` in a separate process.
 
-A process has one Spark, with the jars of the connector or without.
+A process has one Spark, with the jars of the connector or without. `test_kafka_applications` runs the client's source
+without Spark, so most tests here need only the connector.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 from confluent_kafka import Producer
 from tests.kafka import independent
 from tests.kafka.copies import check_copies, produce_originals
-from tests.kafka.test_security import PASSWORDS, SCRAM_PASSWORD, Secure, secure
+from tests.kafka.test_security import SCRAM_PASSWORD, Secure, secure
 
 from millstream import App, GlobalTable, tumbling
 from millstream.dev.broker import Broker
@@ -28,6 +29,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
 JARS = os.environ.get("MILLSTREAM_TEST_JARS", "")
 SOURCES = ["client", "connector"] if JARS else ["client"]
 NOW = int(time.time() * 1000)
+
+one_source = pytest.mark.parametrize("source", SOURCES[-1:], indirect=True)
+"""The connector; the client if there are no jars."""
 
 __all__ = ["secure"]
 
@@ -78,6 +82,7 @@ def test_records_are_copied_completely(broker: Broker, log: KafkaLog, make: Make
     check_copies(broker.bootstrap_servers)
 
 
+@one_source
 def test_control_records_and_aborted_records_are_skipped(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t", "log_level": 0})
@@ -95,7 +100,7 @@ def test_control_records_and_aborted_records_are_skipped(broker: Broker, log: Ka
 
 
 @pytest.mark.skipif(not JARS, reason="the jars of the connector could not be brought")
-@pytest.mark.parametrize("source", SOURCES[-1:], indirect=True)
+@one_source
 def test_state_is_kept_after_a_stop_and_with_the_other_source(broker: Broker, log: KafkaLog, make: Make) -> None:
     def counting(**config: Any) -> App:
         app = make(**config)
@@ -104,11 +109,11 @@ def test_state_is_kept_after_a_stop_and_with_the_other_source(broker: Broker, lo
         return app
 
     log.create_topic("in", 2)
-    for source in ("connector", "connector", "client", "connector"):
+    for source in ("connector", "client", "connector"):
         log.produce("in", [ProducerRecord(b"k", b"x", NOW), ProducerRecord(b"k", b"y", NOW)])
         counting(**{"kafka.source": source}).run(until_caught_up=True)
-    assert values(broker) == [str(number) for number in range(1, 9)]
-    assert counting().store("counts").get("k") == 8
+    assert values(broker) == [str(number) for number in range(1, 7)]
+    assert counting().store("counts").get("k") == 6
 
 
 def test_topics_and_partitions_added_at_run_time_are_read(broker: Broker, log: KafkaLog, make: Make) -> None:
@@ -126,17 +131,16 @@ def test_topics_and_partitions_added_at_run_time_are_read(broker: Broker, log: K
         wait_for(lambda: sorted(values(broker)) == ["a", "b", "c"])
 
 
-@pytest.mark.parametrize(("reset", "expected"), [("latest", []), ("by_duration:1h", ["new"])])
-def test_the_start_positions_of_an_application(
-    broker: Broker, log: KafkaLog, make: Make, reset: str, expected: list[str]
-) -> None:
+@one_source
+def test_an_application_starts_at_the_offset_of_a_time(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 1)
     log.create_topic("out", 1)
     log.produce("in", [ProducerRecord(b"k", b"old", NOW - 86_400_000), ProducerRecord(b"k", b"new", NOW)])
-    copying(make(**{"auto.offset.reset": reset})).run(until_caught_up=True)
-    assert values(broker) == expected
+    copying(make(**{"auto.offset.reset": "by_duration:1h"})).run(until_caught_up=True)
+    assert values(broker) == ["new"]
 
 
+@one_source
 def test_records_deleted_before_they_are_read_raise_an_error(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 1)
     for value in "abcd":
@@ -154,6 +158,7 @@ def test_records_deleted_before_they_are_read_raise_an_error(broker: Broker, log
         assert handle.metrics()["dropped"] == {"in: lost": end - 4}
 
 
+@one_source
 def test_windows_close_without_further_records(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 1)
     log.create_topic("out", 1)
@@ -165,6 +170,7 @@ def test_windows_close_without_further_records(broker: Broker, log: KafkaLog, ma
         wait_for(lambda: values(broker) == ["2"])
 
 
+@one_source
 def test_global_tables_are_read_first(broker: Broker, log: KafkaLog, make: Make) -> None:
     log.create_topic("in", 2)
     log.create_topic("names", 1)
@@ -178,10 +184,13 @@ def test_global_tables_are_read_first(broker: Broker, log: KafkaLog, make: Make)
     assert values(broker) == ["name-0", "name-1", "name-2"]
 
 
-@pytest.mark.parametrize("how", ["PLAIN", "SCRAM-SHA-256", "mutual"])
+@pytest.mark.parametrize(
+    ("how", "source"),
+    [("SCRAM-SHA-256", SOURCES[-1]), *(("mutual", source) for source in SOURCES)],
+    indirect=["source"],
+)
 def test_a_cluster_with_authentication(how: str, secure: Secure, tmp_path: Path, source: str) -> None:
-    password = PASSWORDS["admin"] if how == "PLAIN" else SCRAM_PASSWORD
-    settings = secure.mutual() if how == "mutual" else secure.sasl(how, password, listener="SASL_SSL")
+    settings = secure.mutual() if how == "mutual" else secure.sasl(how, SCRAM_PASSWORD, listener="SASL_SSL")
     config = {"state.dir": str(tmp_path / "data"), "status": "none", "spark.jars": JARS, "kafka.source": source}
     name = f"shop-{how.lower()}-{source}"
     app = App(name, config={**config, **settings})
@@ -193,4 +202,4 @@ def test_a_cluster_with_authentication(how: str, secure: Secure, tmp_path: Path,
         assert log.read(f"{name}-out", 0, 0, 1).column("value").to_pylist() == [b"told"]
     for path in (tmp_path / "data").rglob("*"):
         if path.is_file():
-            assert password.encode() not in path.read_bytes(), path
+            assert SCRAM_PASSWORD.encode() not in path.read_bytes(), path
