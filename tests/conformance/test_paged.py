@@ -1,4 +1,8 @@
-"""Every vector with paged stores, which are committed and loaded again after every step."""
+"""Every vector with paged stores, which are committed and loaded again after every step.
+
+In `make check`, `test_vectors` restarts every vector after every step with stores in memory, and
+`tests.unit.state.paged` compares paged stores with those.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ from millstream.state.paged import MANIFEST_KEY, PagedState
 from millstream.testing import tasks
 from tests.conformance import vectors
 from tests.conformance.interpreter import run_vector
+
+pytestmark = pytest.mark.slow
 
 VECTORS = [v for v in vectors.load() if all(node.get("processor") != "ticker" for node in v["topology"])]
 

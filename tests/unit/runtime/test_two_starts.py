@@ -61,6 +61,7 @@ print(failed)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)  # beside busy processes
 def test_two_starts_at_once_beside_busy_processes(tmp_path: Path) -> None:
     java = tmp_path / "home" / "bin" / "java"
