@@ -84,15 +84,41 @@ def generate_member(rng: random.Random) -> Member:
 
 def topology(rng: random.Random) -> list[Step]:
     """Returns the steps of a random topology."""
-    count = rng.choice([1, 2, 2, 3, 3])
-    steps: list[Step] = [(rng.choice(["stream", "stream", "table"]), f"in{n}") for n in range(count)]
-    for _ in range(rng.randint(3, 12)):
+    if rng.random() < 0.6:
+        steps = crossing(rng)
+    else:
+        count = rng.choice([1, 2, 2, 3, 3])
+        steps = [(rng.choice(["stream", "stream", "table"]), f"in{n}") for n in range(count)]
+    for _ in range(rng.randint(1, 9)):
         builder = Builder(App("generated")).add_all(steps)
         added = random_step(rng, builder)
         if added is not None:
             builder.add(added)
             steps += [added] if builder.exchanges <= MOST_EXCHANGES else []
     return steps
+
+
+def crossing(rng: random.Random) -> list[Step]:
+    """Returns two streams that meet after different numbers of exchanges: the case in which order is easily lost."""
+    steps: list[Step] = [("stream", "in0"), ("stream", "in1")]
+    ends = [0, 1]
+    exchanges = rng.choice([(1, 0), (0, 1), (2, 0), (0, 2), (2, 1), (1, 2)])
+    for side, count in enumerate(exchanges):
+        for _ in range(count):
+            steps.append(("process", ends[side], "chain"))  # a task, so that the exchange behind it is a topic
+            steps.append(("select_key", len(steps) - 1, rng.choice([2, 3]), False))
+            ends[side] = len(steps) - 1
+    how = rng.choice(["join", "left_join", "outer_join"])
+    spans = rng.choice([0, 10, 30]), rng.choice([0, 10, 30]), rng.choice([0, 5, 20, FOREVER])
+    last = len(steps)
+    meetings: list[list[Step]] = [
+        [("stream_join", *ends, how, *spans)],
+        [("to_table", ends[1]), ("stream_table", ends[0], last, how if how != "outer_join" else "join")],
+        [("to_table", ends[0]), ("to_table", ends[1]), ("table_join", last, last + 1, how)],
+        [("merge", *ends), ("process", last, "chain")],
+        [("merge", *ends), ("windowed", last, "tumbling", 5, rng.choice(["update", "close"]))],
+    ]
+    return steps + rng.choice(meetings)
 
 
 def random_step(rng: random.Random, builder: Builder) -> Step | None:

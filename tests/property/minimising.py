@@ -41,6 +41,8 @@ def _smaller(case: Case) -> Iterator[Case]:
     """Yields cases that are a little smaller, the greatest steps first."""
     if len(case.members) > 1:
         yield from (replace(case, members=(member,)) for member in case.members)
+        for number in range(len(case.members)):
+            yield replace(case, members=case.members[:number] + case.members[number + 1 :])
     if case.tasks > 1:
         yield replace(case, tasks=case.tasks // 2)
     for segments in _smaller_segments(case.segments):

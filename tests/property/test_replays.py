@@ -36,10 +36,10 @@ write records of one key: these records, and those without a key, are compared i
 
 Not generated: wall-clock time, global tables, topics that the application both writes and reads, patterns of topics.
 
-By default some dozens of cases run. To run more, set the environment variable ``MILLSTREAM_REPLAYS`` to their number,
-and ``MILLSTREAM_REPLAYS_FROM`` to the first seed:
+By default 20 applications run, with 2 or 4 topologies each. To run more, set the environment variable
+``MILLSTREAM_REPLAYS`` to their number, and ``MILLSTREAM_REPLAYS_FROM`` to the first seed:
 
-    MILLSTREAM_REPLAYS=4000 pytest tests/property/test_replays.py -k in_process
+    MILLSTREAM_REPLAYS=4000 pytest tests/property/test_replays.py -m 'not spark'
 
 A failing case is made smaller, and printed as an argument of `replaying.check`. Cases that showed a defect are in
 `test_replay_cases`.
@@ -67,9 +67,9 @@ from tests.property.replaying import (
 
 from millstream.log import open_log
 
-CASES = int(os.environ.get("MILLSTREAM_REPLAYS", "24"))
+CASES = int(os.environ.get("MILLSTREAM_REPLAYS", "20"))
 FIRST = int(os.environ.get("MILLSTREAM_REPLAYS_FROM", "0"))
-PARTS = 8
+PARTS = 10
 """Parts of the cases, which can run in parallel."""
 
 

@@ -339,8 +339,8 @@ class Builder:
         """Makes the window a part of the key; before it, the windowed keys may pass an exchange."""
         node = self._of(source)
         stream, facts = node.dsl.to_stream(), node.facts.in_order()
-        if through_exchange:
-            stream, facts = stream.repartition(), self._exchange(facts)
+        if through_exchange:  # by key and window, so sessions with one start and different ends may be in two tasks
+            stream, facts = stream.repartition(), self._exchange(facts).but(moved=True)
 
         def flat(key: Windowed[str], _value: str | None) -> str:
             return f"{key.key}@{key.start}"
