@@ -318,6 +318,25 @@ def test_a_backlog_ends_with_nothing_waiting(kind: str, records: int, tmp_path: 
     assert len(case.taken()) == 10
 
 
+@every_topology
+def test_an_order_ahead_of_the_clicks_waits_until_the_application_has_caught_up(kind: str, tmp_path: Path) -> None:
+    """More clicks arrive than a batch reads: the order waits, and is taken *k* batches after the load has ended."""
+    case = Case(tmp_path, kind)
+    case.send("orders", "o", NOW + 9 * HOUR)
+    with InProcessRun(case.app(), records=6) as run:
+        for _turn in range(8):
+            for _click in range(4):
+                case.send_clicks()
+            assert run.batch()
+            assert case.taken() == []
+        while run.checkpoint.end(run.checkpoint.next_batch - 1).has_more:
+            assert run.batch()
+        for _exchange in range(case.most):
+            run.batch()
+        assert case.taken() == ["o"]
+        finish(run, 2 * case.most + 2)
+
+
 # ----- pauses and restarts -----------------------------------------------------------------------------------------
 
 

@@ -5,8 +5,8 @@ topic that come before it in the order. These may still be unread, or not even w
 process them in this batch or later. The planner knows the least position that each sub-topology may still process. It
 is the limit of the sub-topologies downstream.
 
-A record waits for records that were in the log with it, never for later ones. So once a batch has read everything in
-the log, its records are released after as many batches as there are exchanges before them.
+An application that keeps up makes a record wait only for records that were in the log with it: once a batch has read
+everything in the log, its records are released after as many batches as there are exchanges before them.
 """
 
 from __future__ import annotations
