@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.runtime.kinds import Kind
+from tests.runtime.kinds import KINDS, Kind
 
 from millstream.serde import LONG, serde_for
 
@@ -39,9 +39,13 @@ def expected(kind: Kind) -> tuple[list[str], list[tuple[str, str]]]:
     return last, counts
 
 
-def letters(topics: Topics, name: str) -> list[str]:
-    """The records of a value type that could not be read, by its location and its name."""
-    return [value for key, value in topics["dead"] if key == name]
+def check(topics: Topics, place: str, name: str) -> None:
+    """Asserts that a value type of a place has the expected output, and one dead letter."""
+    last, counts = expected(KINDS[name])
+    assert [value for _key, value in topics[f"{place}.{name}.last"]] == last, f"{place}.{name}"
+    assert topics[f"{place}.{name}.counts"] == counts, f"{place}.{name}"
+    letters = [value for key, value in topics["dead"] if key == f"{place}.{name}"]
+    assert letters == [KINDS[name].invalid.decode()], f"{place}.{name}"
 
 
 def text(data: bytes | None) -> str:
