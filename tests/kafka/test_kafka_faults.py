@@ -32,14 +32,14 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 PER_KEY = 24
 RECORDS = 150
 SEED = 7
-KILLS = 10
+KILLS = 4
 
-BROKER_DEATHS = int(os.environ.get("BROKER_DEATHS", "5"))
-PER_KEY_ON_SPARK = int(os.environ.get("PER_KEY_ON_SPARK", "200"))
+BROKER_DEATHS = int(os.environ.get("BROKER_DEATHS", "2"))
+PER_KEY_ON_SPARK = int(os.environ.get("PER_KEY_ON_SPARK", "100"))
 PROPERTIES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 """Settings of a broker that aborts expired transactions soon, instead of every 10 s."""
 
-OPTIONS = ("--batch", "400", "--set", "producer.transaction.timeout.ms=2000", "--set", "request.timeout.ms=4000")
+OPTIONS = ("--batch", "300", "--set", "producer.transaction.timeout.ms=2000", "--set", "request.timeout.ms=4000")
 
 ON_THE_WAY = ["start.acquired", "start.topics-created", "driver.batch.received", "driver.batch.published"]
 ON_THE_WAY += ["in-process.after-offsets", "in-process.after-state", "in-process.after-publish"]
@@ -130,8 +130,6 @@ def test_kills_of_the_application_and_of_its_broker_change_no_result_on_spark(
             instance.wait_for_batches(2)
             instance.wait_for(lambda: instance.in_batch, "a batch")
             stop(instance, signal.SIGINT)
-        with Instance(directory, *OPTIONS, point="kafka.publish.during-commit:3") as instance:
-            assert instance.wait() == EXIT_STATUS, instance.output()
         with Instance(directory, *OPTIONS, *LAST) as instance:
             assert instance.wait() == 0, instance.output()
             instance.seconds_until_gone()

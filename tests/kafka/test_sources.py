@@ -61,16 +61,11 @@ def test_with_the_connector_results_are_exactly_once(
     with running(Broker(tmp_path / "broker", properties=PROPERTIES)) as broker:
         monkeypatch.setenv("MILLSTREAM_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
         smoke.fill(directory, SEED, PER_KEY)
-        with Instance(directory, *options) as instance:
-            instance.wait_for(lambda: instance.done > 0, "its first batch")
+        with Instance(directory, *options, point="kafka.publish.during-commit:8") as instance:
             instance.wait_for(lambda: instance.in_batch, "a batch")
             broker.kill()
             time.sleep(dice.random())
             broker.start()
-            instance.wait_for_batches(2)
-            instance.wait_for(lambda: instance.in_batch, "a batch")
-            assert instance.kill(java=True)
-        with Instance(directory, *options, point="kafka.publish.during-commit:3") as instance:
             assert instance.wait() == EXIT_STATUS, instance.output()
         with Instance(directory, *options, *LAST) as instance:
             assert instance.wait() == 0, instance.output()
