@@ -345,7 +345,7 @@ SCRIPT = """
     app.stream("in", value=str).map_values(beside.shout).group_by_key().count(store="counts")
 
     if __name__ == "__main__":
-        app.run(until_caught_up=len(sys.argv) == 2)
+        app.run()
         print("the script ends", flush=True)
 """
 
@@ -369,49 +369,47 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_script_and_the_module_beside_it(tmp_path: Path, log: Log) -> None:
-    log.create_topic("in")
-    log.produce("in", [ProducerRecord(b"k", b"1")])
-    done = subprocess.run(
-        [sys.executable, str(script(tmp_path)), str(tmp_path)],
-        capture_output=True, text=True, timeout=200, check=False, cwd="/",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["the script runs", "shouting", "INFO loudly", "the script ends"]
-    assert done.stderr == ""
-
-
 IMPORTING = """
     import sys
     import far_away
-    from millstream import App
+    import far_off
+    from millstream import App, MillstreamError
 
-    app = App("importing", config={"state.dir": sys.argv[1], "status": "json"})
-    app.stream("in", value=str).map_values(far_away.shout).group_by_key().count(store="counts")
-    app.run(until_caught_up=True)
+    def run(module):
+        app = App(module.__name__, config={"state.dir": sys.argv[1], "status": "json"})
+        app.stream("in", value=str).map_values(module.shout).group_by_key().count(store="counts")
+        app.run(until_caught_up=True)
+
+    try:
+        run(far_away)
+    except MillstreamError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    run(far_off)
 """
 
 FAR_AWAY = """
     import sys
 
     if "{process}" in " ".join(sys.orig_argv):
-        raise ModuleNotFoundError("No module named 'far_away'")
+        raise ModuleNotFoundError(f"No module named '{{__name__}}'")
 
     def shout(text):
         return text.upper()
 """
 
 
-@pytest.mark.parametrize("process", ["pyspark.worker", "python_streaming_source_runner"])
-def test_a_module_that_is_missing_where_the_application_runs_is_named_once(
-    tmp_path: Path, log: Log, process: str
-) -> None:
-    """It is missing in a worker, or in the process that plans batches."""
+def test_a_module_that_is_missing_where_the_application_runs_is_named_once(tmp_path: Path, log: Log) -> None:
+    """One is missing in workers, another one in the process that plans batches."""
     log.create_topic("in")
     log.produce("in", [ProducerRecord(b"k", b"1")])
-    for name, text in {"project/importing": IMPORTING, "library/far_away": FAR_AWAY.format(process=process)}.items():
+    files = {
+        "project/importing": IMPORTING,
+        "library/far_away": FAR_AWAY.format(process="pyspark.worker"),
+        "library/far_off": FAR_AWAY.format(process="python_streaming_source_runner"),
+    }
+    for name, text in files.items():
         path = (tmp_path / name).with_suffix(".py")
-        path.parent.mkdir()
+        path.parent.mkdir(exist_ok=True)
         path.write_text(textwrap.dedent(text))
     paths = [str(tmp_path / "library"), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
@@ -421,29 +419,28 @@ def test_a_module_that_is_missing_where_the_application_runs_is_named_once(
     )  # fmt: skip
     assert done.returncode != 0
     lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
-    assert [line["state"] for line in lines if "state" in line][-1] == "ERROR"
     assert not [line for line in lines if "restart_in_seconds" in line]
-    assert (
-        "RunError: a module that the application needs cannot be imported where it runs: No module named 'far_away'\n"
-        "  hint: install it on every machine of the cluster" in done.stderr
-    )
+    for name in ("far_away", "far_off"):
+        assert [line["state"] for line in lines if line.get("application") == name and "state" in line][-1] == "ERROR"
+        assert (
+            "RunError: a module that the application needs cannot be imported where it runs: "
+            f"No module named '{name}'\n  hint: install it on every machine of the cluster" in done.stderr
+        )
 
 
-def test_ctrl_c_stops_a_script_and_leaves_nothing_behind(tmp_path: Path, log: Log) -> None:
+def test_a_script_uses_the_module_beside_it_and_leaves_nothing_behind_after_ctrl_c(tmp_path: Path, log: Log) -> None:
     log.create_topic("in")
     log.produce("in", [ProducerRecord(b"k", b"1")])
     process = subprocess.Popen(
-        [sys.executable, str(script(tmp_path)), str(tmp_path), "go-on"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        [sys.executable, str(script(tmp_path)), str(tmp_path)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd="/",
     )  # fmt: skip
-    deadline = time.monotonic() + 150
-    while log.applications.published(Scope("script")) is None and time.monotonic() < deadline:
-        time.sleep(0.1)
+    _wait_for(lambda: log.applications.published(Scope("script")) is not None, process)
     os.kill(process.pid, signal.SIGINT)
     started = time.monotonic()
     out, err = process.communicate(timeout=60)
     assert time.monotonic() - started < STOP_SECONDS
-    assert out.splitlines()[-1] == "the script ends"
+    assert out.splitlines() == ["the script runs", "shouting", "INFO loudly", "the script ends"]
     assert (process.returncode, err) == (0, "")
     _wait_until_none_mentions(str(tmp_path))
 
@@ -501,7 +498,7 @@ def test_ctrl_c_abandons_a_long_batch(tmp_path: Path, log: Log, where: str, monk
 def test_ctrl_c_does_not_wait_for_spark_to_start(tmp_path: Path, log: Log) -> None:
     log.create_topic("in")
     process = subprocess.Popen(
-        [sys.executable, str(script(tmp_path)), str(tmp_path), "go-on"],
+        [sys.executable, str(script(tmp_path)), str(tmp_path)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0,
     )  # fmt: skip
     _wait_for((tmp_path / "tmp").exists, process)  # Java, which Spark needs
