@@ -45,9 +45,9 @@ def blocks_of(
         origins: The origins of the task's outputs, if it writes internal topics.
     """
     for topic in dict.fromkeys(map(_TOPIC, records)):
-        keys, values, timestamps, headers, chosen, indexes = columns_for(topic, records)
+        keys, values, timestamps, headers, chosen = columns_for(topic, records)
         if origins is not None and topic in origins.topics:
-            headers = attach(_encoded(headers), origins.of(indexes))
+            headers = attach(_encoded(headers), origins.of(origins_for(topic, records)))
         count = partitions(topic)
         if count is None:
             first = chosen[0]
@@ -67,7 +67,6 @@ class OutputColumns(NamedTuple):
     timestamps: Sequence[int]
     headers: Sequence[Headers] | None
     partitions: Sequence[int | None]
-    origins: Sequence[int | None]
 
 
 class Origins(NamedTuple):
@@ -99,18 +98,13 @@ def columns_for(topic: str, records: Sequence[Any]) -> OutputColumns:
     if len(set(map(_TOPIC, records))) > 1:
         records = [record for record in records if record[0] == topic]
     if OutputBatch not in set(map(type, records)):
-        return OutputColumns(*([record[place] for record in records] for place in range(1, 7)))
+        return OutputColumns(*([record[place] for record in records] for place in range(1, 6)))
     parts: list[OutputColumns] = []
     for kind, outputs in groupby(records, type):
         if kind is OutputBatch:
             parts += [
                 OutputColumns(
-                    batch.keys,
-                    batch.values,
-                    batch.timestamps,
-                    batch.headers,
-                    [batch.partition] * len(batch.keys),
-                    [None] * len(batch.keys),
+                    batch.keys, batch.values, batch.timestamps, batch.headers, [batch.partition] * len(batch.keys)
                 )
                 for batch in outputs
             ]
@@ -125,8 +119,12 @@ def columns_for(topic: str, records: Sequence[Any]) -> OutputColumns:
         _joined([part.timestamps for part in parts]),
         _joined(headers),
         _joined([part.partitions for part in parts]),
-        _joined([part.origins for part in parts]),
     )
+
+
+def origins_for(topic: str, records: Sequence[Any]) -> list[int | None]:
+    """The origins of the outputs for an internal topic: see `OutputRecord.origin`."""
+    return [record[6] for record in records if record[0] == topic]
 
 
 def _joined(columns: Iterable[Iterable[Any]]) -> list[Any]:

@@ -41,9 +41,16 @@ queues = st.lists(st.lists(st.integers(0, 6), max_size=8), min_size=1, max_size=
 
 @given(queues)
 def test_the_order_is_that_of_the_lowest_head(queues: list[list[int]]) -> None:
-    counts, order, taken = merge([Input(positions_of(n, q)) for n, q in enumerate(queues)], None)
+    inputs = [Input(positions_of(n, q)) for n, q in enumerate(queues)]
+    merged = merge(inputs, None)
+    counts, order, taken = merged.counts, merged.order, merged.positions()
     assert counts == [len(q) for q in queues]
     assert taken.tolist() == sorted(taken.tolist())
+    assert merged.last == max(taken.tolist(), default=None)
+    by_ordinal = merge([each._replace(ordinal=n) for n, each in enumerate(inputs)], None)
+    assert (by_ordinal.counts, by_ordinal.order) == (counts, order)
+    backwards = merge([each._replace(ordinal=n) for n, each in reversed([*enumerate(inputs)])], None)
+    assert backwards.positions().tolist() == taken.tolist()
     expected = head_by_head(queues)
     # Of equal running maxima the queue decides; of equal heads, too, unless an older record follows a newer one.
     strictly = [n for n, _ in sorted(expected, key=lambda one: (running(queues[one[0]])[one[1]], one[0], one[1]))]
@@ -68,7 +75,7 @@ def test_the_records_taken_do_not_depend_on_the_cuts(queues: list[list[int]], da
                 last = running(queue)[read[n] - 1] if read[n] else -1
                 bounds.append(position(int(last), n, read[n]))
         inputs = [Input(column[a:b]) for column, a, b in zip(columns, first, read, strict=True)]
-        counts, order, _positions = merge(inputs, min(bounds, default=None))
+        counts, order = merge(inputs, min(bounds, default=None))[:2]
         taken += merged_order(counts, order)
         first = [a + count for a, count in zip(first, counts, strict=True)]
     assert taken == whole
@@ -77,7 +84,7 @@ def test_the_records_taken_do_not_depend_on_the_cuts(queues: list[list[int]], da
 
 def test_released_records_are_taken_whatever_the_limit_is() -> None:
     columns = [positions_of(0, [1, 2, 8]), positions_of(1, [3, 9])]
-    counts, order, _positions = merge([Input(columns[0], released=3), Input(columns[1])], position(3, 1, 1))
+    counts, order = merge([Input(columns[0], released=3), Input(columns[1])], position(3, 1, 1))[:2]
     assert counts == [3, 1]
     assert order == [0, 0, 1, 0]
 

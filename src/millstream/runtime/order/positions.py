@@ -70,6 +70,25 @@ def time_of(at: Position) -> int:
     return time - _SIGN
 
 
+def ordinal_of(at: Position) -> int:
+    """The ordinal of a position.
+
+    >>> ordinal_of(position(-1, 7, 300))
+    7
+    """
+    number: int = _PACKED.unpack(at)[1]
+    return number
+
+
+def times_of(column: Any) -> Any:
+    """The times of positions, as unsigned numbers that sort as the times do.
+
+    >>> np.diff(times_of(np.array([position(-1, 0, 0), position(2, 0, 0)]))).tolist()
+    [3]
+    """
+    return np.ascontiguousarray(column).view(_FIELDS)["time"].astype(np.uint64)
+
+
 def positions(times: Any, ordinal: int, offsets: Any) -> Any:
     """Encodes the positions of records of one partition.
 

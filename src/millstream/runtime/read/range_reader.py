@@ -21,7 +21,7 @@ from millstream.runtime.messages import INPUT_SCHEMA, Drop, TaskResult
 from millstream.runtime.order import positions
 from millstream.runtime.order.origin_header import detach
 from millstream.runtime.order.positions import Position
-from millstream.runtime.output_blocks import blocks_of, columns_for
+from millstream.runtime.output_blocks import blocks_of, columns_for, origins_for
 from millstream.runtime.program.program import Program
 from millstream.runtime.read.columns import columns_of, finder
 from millstream.runtime.read.inputs import InputId, Range, SourceTopics, repartition_number
@@ -196,7 +196,8 @@ class RangeReader:
             if not outputs:
                 inputs.append(_input(span, (topic, number), _NO_RECORDS, positions.NONE, bound))
                 continue
-            keys, values, timestamps, headers, partitions, origins = columns_for(topic, outputs)
+            keys, values, timestamps, headers, partitions = columns_for(topic, outputs)
+            origins = origins_for(topic, outputs)
             offsets = from_integers(np.arange(span.start, span.start + len(keys)))
             records = pa.record_batch([offsets, *to_batch(timestamps, keys, values, headers).columns], schema=_READ)
             chosen = None

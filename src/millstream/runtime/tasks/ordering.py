@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from millstream.runtime.order.positions import Position
+from millstream.runtime.order.positions import NONE, Position, times_of
 
 
 class Input(NamedTuple):
@@ -25,11 +25,13 @@ class Input(NamedTuple):
         positions: The order position of each record.
         released: The number of records that the task takes whatever the limit is.
         timestamps: The timestamps of the records, if other inputs may have records of the same origins.
+        ordinal: The ordinal of the partition of all origins; None if they are of several partitions.
     """
 
     positions: Any
     released: int = 0
     timestamps: Any = None
+    ordinal: int | None = None
 
 
 class Merged(NamedTuple):
@@ -38,12 +40,20 @@ class Merged(NamedTuple):
     Attributes:
         counts: The number of records to take of each input.
         order: For each record the number of its input; None if at most one input has records.
-        positions: The order position of each record.
+        last: The greatest order position of the records; None if there are none.
+        unsorted: The order positions of the records, input by input.
+        places: For each record its place in `unsorted`; None if that is the order.
     """
 
     counts: list[int]
     order: list[int] | None
-    positions: Any
+    last: Position | None
+    unsorted: Any
+    places: Any = None
+
+    def positions(self) -> Any:
+        """The order position of each record."""
+        return self.unsorted if self.places is None else self.unsorted[self.places]
 
 
 def merge(inputs: Sequence[Input], limit: Position | None) -> Merged:
@@ -53,11 +63,14 @@ def merge(inputs: Sequence[Input], limit: Position | None) -> Merged:
         inputs: The inputs, by rank.
         limit: The position below which records are taken; None: there is no limit.
 
-    >>> one, other = np.array([b"a", b"e", b"i"]), np.array([b"b", b"e", b"f"])
-    >>> merged = merge([Input(one), Input(other)], b"f")
-    >>> merged.counts, merged.order, merged.positions.tolist()
-    ([2, 2], [0, 1, 0, 1], [b'a', b'b', b'e', b'e'])
-    >>> merge([Input(one, released=3), Input(other)], b"b").counts
+    >>> from millstream.runtime.order.positions import position
+    >>> one, other = (
+    ...     np.array([position(time, n, 0) for time in times]) for n, times in enumerate([[1, 5, 9], [2, 5, 6]])
+    ... )
+    >>> merged = merge([Input(one), Input(other)], position(6, 0, 0))
+    >>> merged.counts, merged.order
+    ([2, 2], [0, 1, 0, 1])
+    >>> merge([Input(one, released=3), Input(other)], position(2, 0, 0)).counts
     [3, 0]
     """
     counts = [len(each.positions) for each in inputs]
@@ -65,20 +78,29 @@ def merge(inputs: Sequence[Input], limit: Position | None) -> Merged:
         below = [int(np.searchsorted(each.positions, limit)) for each in inputs]
         counts = [max(count, each.released) for count, each in zip(below, inputs, strict=True)]
     used = [number for number, count in enumerate(counts) if count]
-    positions = [inputs[number].positions[: counts[number]] for number in used]
+    columns = [inputs[number].positions[: counts[number]] for number in used]
+    last: Position | None = max((column[-1].item() for column in columns), default=None)
     if len(used) < 2:
-        return Merged(counts, None, positions[0] if used else np.empty(0, "S1"))
-    whole = np.concatenate(positions)
-    order = np.argsort(whole, kind="stable")
-    numbers = np.repeat(used, [counts[number] for number in used])[order]
+        return Merged(counts, None, last, columns[0] if used else NONE)
+    whole = np.concatenate(columns)
+    numbers = np.repeat(used, [counts[number] for number in used])
+    ordinals = [number for each in used if (number := inputs[each].ordinal) is not None]
+    if len(set(ordinals)) == len(used):
+        # The ordinal decides between equal times: each input has its own, and its offsets ascend.
+        ranks = np.repeat(np.argsort(np.argsort(ordinals)), [counts[number] for number in used])
+        times = times_of(whole)
+        places = np.argsort(times, kind="stable") if ordinals == sorted(ordinals) else np.lexsort((ranks, times))
+    else:
+        places = np.argsort(whole, kind="stable")
+    numbers = numbers[places]
     if sum(inputs[number].timestamps is not None for number in used) > 1:
-        times = [
-            np.full(counts[number], _EARLIEST) if times is None else times[: counts[number]]
+        timestamps = [
+            np.full(counts[number], _EARLIEST) if column is None else column[: counts[number]]
             for number in used
-            for times in [inputs[number].timestamps]
+            for column in [inputs[number].timestamps]
         ]
-        _by_timestamp(whole[order], np.concatenate(times)[order], numbers)
-    return Merged(counts, numbers.tolist(), whole[order])
+        _by_timestamp(whole[places], np.concatenate(timestamps)[places], numbers)
+    return Merged(counts, numbers.tolist(), last, whole, places)
 
 
 _EARLIEST = np.iinfo(np.int64).min

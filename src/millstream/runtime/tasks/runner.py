@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from millstream.log.arrays import to_numbers
 from millstream.plan.stateless import Repartition
 from millstream.runtime.messages import INPUT_SCHEMA, Drop, InputBound, InputSlice, TaskProgress
 from millstream.runtime.order.batch_order import NO_ORDER, BatchOrder
-from millstream.runtime.order.positions import LEAST, NONE, Position, from_arrow
+from millstream.runtime.order.positions import LEAST, NONE, Position, from_arrow, ordinal_of
 from millstream.runtime.output_blocks import Origins
 from millstream.runtime.program.program import Program
 from millstream.runtime.read.columns import columns_of, finder
@@ -65,6 +65,7 @@ class TaskRunner:
         self._depth = graph.depths.get(id.subtopology, 0)
         exchanges = {topology.topic_of(node): rank for rank, node in enumerate(topology.plan.of_type(Repartition), 1)}
         self._ranks = exchanges
+        self._internal = graph.readers.keys()
         self._inside = {topic for topic in exchanges if graph.is_inside(topic)}
         self._exchanges = {topic for topic, writer in graph.writers.items() if writer == id.subtopology}
         self._waiting: dict[InputKey, list[tuple[int, pa.RecordBatch]]] = {}
@@ -135,17 +136,8 @@ class TaskRunner:
         task = self.task
         waiting = {key: self._waiting[key] for key in sorted(self._waiting, key=self._rank)}
         batches = {key: _joined([records for _batch, records in parts]) for key, parts in waiting.items()}
-        merged = merge(
-            [
-                Input(
-                    from_arrow(records.column(2)),
-                    sum(len(part) for batch, part in waiting[key] if batch <= released),
-                    to_numbers(records.column(1)) if key[0] in self._ranks else None,
-                )
-                for key, records in batches.items()
-            ],
-            limit,
-        )
+        exchanges = {topic for topic, _partition in batches if topic in self._ranks}
+        merged = merge([self._input(key, batches[key], waiting[key], released, exchanges) for key in batches], limit)
         self._waiting = {}
         taken: list[tuple[Queue, Columns]] = []
         for (key, records), count in zip(batches.items(), merged.counts, strict=True):
@@ -158,12 +150,30 @@ class TaskRunner:
             if count:
                 self.offsets[key] = columns.offsets[-1] + 1
             taken.append((queue, columns))
-        self._positions = merged.positions
+        if self._exchanges:
+            self._positions = merged.positions()
         if taken:
             task.take(taken, merged.order)
-        if len(merged.positions):
-            self._last = max(self._last, merged.positions[-1].item())
+        if merged.last is not None:
+            self._last = max(self._last, merged.last)
             self._default = max(self._default, self._last)
+
+    def _input(
+        self,
+        key: InputKey,
+        records: pa.RecordBatch,
+        parts: list[tuple[int, pa.RecordBatch]],
+        released: int,
+        exchanges: Collection[str],
+    ) -> Input:
+        """The buffered records of an input, as `merge` takes them; *exchanges*: those with buffered records."""
+        positions = from_arrow(records.column(2))
+        return Input(
+            positions,
+            sum(len(part) for batch, part in parts if batch <= released),
+            to_numbers(records.column(1)) if len(exchanges) > 1 and key[0] in exchanges else None,
+            None if key[0] in self._internal else ordinal_of(positions[0].item()),
+        )
 
     def take_outputs(self) -> tuple[list[Any], Origins]:
         """Returns the outputs since the last call, and their origins."""
