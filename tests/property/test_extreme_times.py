@@ -294,6 +294,7 @@ _SILENT = {name for name in TOPOLOGIES if any(word in name for word in ("final",
 @given(records=RECORDS, size=st.sampled_from(DURATIONS), grace=st.sampled_from((0, *DURATIONS)))
 @example(records=[("a", "l", END_OF_TIME), ("a", "r", END_OF_TIME), ("a", "x", 0)], size=1_000, grace=1_000)
 @example(records=[("a", "l", END_OF_TIME), ("a", "r", END_OF_TIME)] * 2, size=END_OF_TIME, grace=END_OF_TIME)
+@example(records=[("a", "l", END_OF_TIME)], size=1, grace=0)
 def test_the_runtime_has_the_results_of_the_driver(name: str, records: Any, size: int, grace: int) -> None:
     timed = [record for record in records if record[2] >= 0]  # the log refuses negative timestamps
     assume(timed)

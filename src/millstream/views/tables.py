@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
+from millstream.core.durations import END_OF_TIME
 from millstream.core.names import check_name
 from millstream.errors import StateError
 from millstream.serde.key_layouts import split_session_key, split_store_window_key
@@ -295,7 +296,7 @@ def _expire_windows(connection: Connection, store: StoreEntry, change: ViewChang
     """Deletes rows of the buckets below the horizon: all, or a limited number, to bound the time of the batch."""
     if change.retention_ms is None:
         return
-    expired = (store.id, change.partition, (horizon + 1) // store.width)
+    expired = (store.id, change.partition, min((horizon + 1) // store.width, END_OF_TIME))
     first_left = connection.execute(
         "SELECT bucket, key, time, rank FROM view_windows WHERE store = ? AND partition = ? AND bucket < ?"
         " ORDER BY bucket, key, time, rank LIMIT 1 OFFSET ?",
