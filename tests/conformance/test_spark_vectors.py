@@ -158,17 +158,34 @@ def can_be_cut(vector: Vector) -> bool:
     """Whether the log alone determines the order in which records that exist at the start are joined."""
     sinks = {node["topic"] for node in vector["topology"] if node["op"] == "to"}
     tables = any(node["op"] == "global_table" for node in vector["topology"])
-    return not tables and not sinks & input_topics(vector)
+    # The rows of an aggregation depend on all results of a foreign-key join, not on the last ones alone.
+    grouped = has_foreign_key_join(vector) and any("group" in node["op"] for node in vector["topology"])
+    return not tables and not grouped and not sinks & input_topics(vector)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.timeout(300)
 def test_the_cut_of_several_topics_into_batches_changes_no_result(family: str) -> None:
-    """Tasks take records in the order of timestamps, whichever batches contain them."""
+    """Tasks take records in the order of timestamps, whichever batches contain them, behind any number of exchanges.
+
+    Of a foreign-key join only the last result of each key is compared: subscriptions and answers form a cycle.
+    """
     chosen = [v for v in eligible(family) if len(input_topics(v)) > 1 and can_be_cut(v)]
     whole = run(chosen, "local", at_once=True)
     for vector, wanted, got in zip(chosen, whole, run(chosen, "local", at_once=True, seed=1), strict=True):
-        assert vectors.text(got) == vectors.text(wanted), vector["name"]
+        compared = last_results if has_foreign_key_join(vector) else vectors.text
+        assert compared(got) == compared(wanted), vector["name"]
+
+
+def has_foreign_key_join(vector: Vector) -> bool:
+    return any(node["op"] == "fk_join" for node in vector["topology"])
+
+
+def last_results(result: dict[str, Any]) -> dict[str, Any]:
+    """The last record of each key in each topic, and the stores."""
+    records = [record for step in result["outputs"] for record in step]
+    last = {vectors.text([record["topic"], record["key"]]): record["value"] for record in records}
+    return {"last": {key: value for key, value in last.items() if value is not None}, "stores": result["stores"]}
 
 
 FAILING = [vector for vector in vectors.load() if is_eligible(vector) and "error" in vector]
