@@ -1,4 +1,4 @@
-"""Starts the application of `smoke` in processes of its own, observes them, and kills them."""
+"""Starts the application of `smoke` in separate processes, observes them, and kills them."""
 
 from __future__ import annotations
 

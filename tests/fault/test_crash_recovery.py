@@ -256,7 +256,7 @@ def test_the_process_that_runs_a_batch_again_ends_with_its_worker(tmp_path: Path
         assert process.wait(60) == 1
 
 
-def test_stopped_hosts_are_told_from_crashed_ones(tmp_path: Path) -> None:
+def test_stopped_hosts_are_distinguished_from_crashed_ones(tmp_path: Path) -> None:
     app = make(tmp_path)
     app.stream("in", value=str).group_by_key().count()
     with HostedRun(app, records=10) as run:

@@ -54,7 +54,7 @@ def cost_of_three(directory: Path, partitions: int) -> dict[str, int]:
             "task inputs": sum(row.kind == TASK_INPUT for row in run.rows),
             "results of reading": sum(row.kind == RESULT for row in run.rows),
             "task input bytes": sum(len(row.payload) for row in run.rows if row.kind == TASK_INPUT),
-            "tasks that ran": sum(result.origin[0] == 1 for result in run.results),
+            "tasks that ran": sum(result.number is not None for result in run.results),
             "other state": sum(len(states[task][MANIFEST_KEY]) for task in tasks),
             "cells": sum(len(result.cells) for result in run.results),
         }
@@ -125,7 +125,7 @@ def test_a_task_orders_by_the_time_of_records_that_came_while_it_did_not_run(tmp
     assert run.batch()
     produce(tmp_path, "left", 0, "x", 100)
     assert run.batch()
-    assert [result.origin[2] for result in run.results if result.origin[0] == 1] == [0]
+    assert [result.number for result in run.results if result.number is not None] == [0]
     if restart:
         run.close()
         run = InProcessRun(joining(tmp_path))
@@ -144,7 +144,7 @@ def test_the_first_batch_after_a_start_runs_all_tasks(tmp_path: Path) -> None:
         produce(tmp_path, "left", 0, "x", 1)
         with InProcessRun(joining(tmp_path)) as run:
             assert run.batch()
-            assert [result.origin[2] for result in run.results if result.origin[0] == 1] == [0, 1]
+            assert [result.number for result in run.results if result.number is not None] == [0, 1]
 
 
 def test_every_record_is_counted_whichever_batches_its_task_runs_in(tmp_path: Path) -> None:

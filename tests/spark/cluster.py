@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine: a master and workers, each a process of its own, on loopback."""
+"""A standalone Spark cluster on this machine: a master and workers, each a separate process, on loopback."""
 
 from __future__ import annotations
 
