@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bench.inputs import Records, each_once, preload, uniform
-from bench.measuring import Figure, Progress
+from bench.latency_cases import DelayReader, SteadyProducer
+from bench.measuring import Figure, Progress, quantile
 from bench.running import Bench, Watch, phases
 
 from millstream import App, join_window
 
 _KEYS = 100_000
 _BUCKETS = 1_000
+_RATE = 1_000
 _BATCH = 50_000
 """The number of records per batch, so that the runs of two commits do the same work."""
 
@@ -25,7 +27,8 @@ def exchanges(bench: Bench) -> list[Figure]:
         "foreign-key join": (_foreign_key, {"in": records}),
         "join of a topic and a stream behind two exchanges": (_join, {"in": records, "other": records}),
     }
-    return [_figure(name, _run(bench, inputs, topology)) for name, (topology, inputs) in cases.items()]
+    figures = [_figure(name, _run(bench, inputs, topology)) for name, (topology, inputs) in cases.items()]
+    return figures + _latency(bench)
 
 
 def _one(app: App) -> None:
@@ -60,6 +63,26 @@ def _run(bench: Bench, inputs: dict[str, Records], topology: Callable[[App], Non
         topology(app)
         with app.start() as handle:
             return Watch(handle, log, inputs).until(sum(len(records.keys) for records in inputs.values()))
+
+
+def _latency(bench: Bench) -> list[Figure]:
+    """The latency of an input topic that is read beside an internal topic, with and without waiting."""
+    figures = []
+    for exact in (True, False, True, False):
+        with bench.data("latency") as (directory, log):
+            for topic in ("in", "other", "out"):
+                log.create_topic(topic, bench.tasks)
+            app = bench.app(directory, **{"exact.replays": exact})
+            counts = app.stream("other", value=int).group_by_key().count().to_stream()
+            table = counts.select_key(lambda key, _count: key[:-1], key=str).to_table()
+            app.stream("in", value=int).left_join(table, lambda left, _right: left).to("out")
+            with app.start(), SteadyProducer(log, _RATE, "other"), SteadyProducer(log, _RATE):
+                seen = DelayReader(log)
+                seen.take_for(bench.size(60, 10))
+        name = f"latency beside an exchange, {'exact' if exact else 'exact.replays=false'}"
+        notes = {"p99, ms": quantile(seen.delays, 0.99), "records": len(seen.delays)}
+        figures.append(Figure("exchanges", name, quantile(seen.delays, 0.5), "ms", notes=notes))
+    return figures
 
 
 def _figure(what: str, progress: Progress) -> Figure:

@@ -84,13 +84,9 @@ def _at_rate(bench: Bench, rate: int, seconds: int) -> tuple[list[float], dict[s
         log.create_topic("out", bench.tasks)
         app = bench.app(directory)
         app.stream("in", value=int).group_by_key().reduce(_latest).to_stream().to("out")
-        with app.start() as handle, _Producer(log, rate) as producer:
-            seen = _Reader(log)
-            seen.take_until(time.monotonic() + seconds / 2)  # warm-up
-            while seen.behind_ms() > 5_000:  # the backlog of the start must be processed first
-                seen.take_until(time.monotonic() + 0.2)
-            seen.delays.clear()
-            seen.take_until(time.monotonic() + seconds)
+        with app.start() as handle, SteadyProducer(log, rate) as producer:
+            seen = DelayReader(log)
+            seen.take_for(seconds)
             producer.stop()
             last = handle.metrics()["phases"]
             return seen.delays, {name: value * 1000 for name, value in last.items()}
@@ -100,13 +96,14 @@ def _latest(_before: int, now: int) -> int:
     return now
 
 
-class _Producer:
+class SteadyProducer:
     """Produces at a steady rate, in a thread; each value is the time of its production."""
 
     _EACH = 0.01
 
-    def __init__(self, log: Log, rate: int) -> None:
+    def __init__(self, log: Log, rate: int, topic: str = "in") -> None:
         self._log = log
+        self._topic = topic
         self._count = max(1, int(rate * self._EACH))
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -129,11 +126,11 @@ class _Producer:
         while not self._done.wait(max(0.0, due - time.monotonic())):
             value = time.time_ns().to_bytes(8, "big")
             keys = rng.integers(0, 10_000, self._count).tolist()
-            self._log.produce("in", [ProducerRecord(b"key-%08d" % key, value) for key in keys])
+            self._log.produce(self._topic, [ProducerRecord(b"key-%08d" % key, value) for key in keys])
             due += self._EACH
 
 
-class _Reader:
+class DelayReader:
     """Reads results as they arrive, and records their age."""
 
     def __init__(self, log: Log) -> None:
@@ -142,6 +139,14 @@ class _Reader:
             ("out", partition): 0 for partition in range(log.topic("out").partitions)
         }
         self.delays: list[float] = []
+
+    def take_for(self, seconds: float) -> None:
+        """Warms up, waits until the backlog of the start is processed, and reads for a time."""
+        self.take_until(time.monotonic() + seconds / 2)
+        while self.behind_ms() > 5_000:
+            self.take_until(time.monotonic() + 0.2)
+        self.delays.clear()
+        self.take_until(time.monotonic() + seconds)
 
     def take_until(self, deadline: float) -> None:
         """Reads until a deadline."""
