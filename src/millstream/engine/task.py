@@ -217,8 +217,8 @@ class Task:
         if self._take_chunk(inputs, order):
             return
         read = [(queue, *queue.read(columns)) for queue, columns in inputs]
-        if self.has_exchanges and any(queue.extracts for queue, _columns in inputs):
-            self.times = [entry[0] for _queue, entries, _failures in read for entry in entries]
+        extracts = self.has_exchanges and any(queue.extracts for queue, _columns in inputs)
+        self.times = [entry[0] for _queue, entries, _failures in read for entry in entries] if extracts else None
         context = self.context
         simple = not context.punctuators.any("stream")
         if simple and (order is None or len(read) == 1) and not any(failures for _, _, failures in read):

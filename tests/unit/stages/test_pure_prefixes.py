@@ -83,6 +83,29 @@ def test_errors_of_shared_operators_are_reported_once(tmp_path: Path, value: byt
         assert run.log.read("paid", 0, 0, 1)["value"].to_pylist() == [b"tea+o1!"]
 
 
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_sources_with_and_without_a_timestamp_function_meet_in_the_order_of_their_times(
+    tmp_path: Path, tasks: int
+) -> None:
+    """The read stage of one topic must not use the times that it extracted from records of another."""
+    app = App("times", config={"status": "none", "state.dir": str(tmp_path), "num.tasks": tasks})
+    timed = app.stream("timed", value=int, timestamp=lambda value: value)
+    plain = app.stream("plain", value=int)
+    merged = timed.merge(plain).map_values(str, value=str).select_key(lambda _value: "all", key=str)
+    merged.group_by_key().reduce(lambda before, value: f"{before},{value}").to_stream().to("out")
+    with open_log(tmp_path) as log:
+        for topic, times in (("timed", [5, 7, 6, 30]), ("plain", [6, 20])):
+            log.create_topic(topic, 1)
+            stamp = 1 if topic == "timed" else 0
+            records = [ProducerRecord(b"k", time.to_bytes(8, "big"), stamp or time) for time in times]
+            log.produce(topic, records)
+    with InProcessRun(app, records=2) as run:
+        run.run()
+        ends = run.log.ends(["out"])["out"]
+        values = [v for n, end in enumerate(ends) for v in run.log.read("out", n, 0, end)["value"].to_pylist()]
+    assert max(values, key=len) == b"5,6,7,6,20,30"
+
+
 def test_records_and_drops_of_shared_operators_are_counted_once(tmp_path: Path) -> None:
     produce(tmp_path, [b"", b"o1!"])
     with InProcessRun(shop(tmp_path, {"processing.exception.handler": "continue"})) as run:
