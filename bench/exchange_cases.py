@@ -75,7 +75,7 @@ def _latency(bench: Bench) -> list[Figure]:
             app = bench.app(directory, **{"exact.replays": exact})
             counts = app.stream("other", value=int).group_by_key().count().to_stream()
             table = counts.select_key(lambda key, _count: key[:-1], key=str).to_table()
-            app.stream("in", value=int).left_join(table, lambda left, _right: left).to("out")
+            app.stream("in", value=int).left_join(table, lambda left, _right: left, value=int).to("out")
             with app.start(), SteadyProducer(log, _RATE, "other"), SteadyProducer(log, _RATE):
                 seen = DelayReader(log)
                 seen.take_for(bench.size(60, 10))

@@ -9,6 +9,7 @@ an execution without a shuffle every exchange is a topic, and every sub-topology
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from millstream.plan.node import Node, Plan
@@ -88,10 +89,13 @@ def _needing_task(part: SubTopology) -> Node | None:
         *(node for node in part.nodes if not node.pure),
         *(source for source in part.sources if source.needs_task),
     )
-    # A pattern may match any number of topics.
-    topics = sum(len(source.topics) if source.pattern is None else 2 for source in part.sources)
-    ordered = (node for node in part.nodes if node.needs_order and topics > 1)
+    ordered = (node for node in part.nodes if node.needs_order and _topics(part.sources) > 1)
     return next(iter((*needing, *ordered)), None)
+
+
+def _topics(sources: Iterable[Node]) -> int:
+    """Returns the number of topics that sources read; a pattern may match any number and counts as several."""
+    return sum(len(source.topics) if source.pattern is None else 2 for source in sources)
 
 
 def _pure_prefix(part: SubTopology) -> SubTopology | None:
@@ -112,21 +116,15 @@ def _prefix_of(exchange: Repartition) -> set[Node] | None:
     """Returns an exchange and the operators above it, if all of them can run where topics are read."""
     nodes: set[Node] = set()
     pending: list[Node] = [exchange]
-    topics = 0
     while pending:
         node = pending.pop()
-        if not node.pure:
+        is_internal = isinstance(node, Repartition) and node is not exchange
+        if not node.pure or is_internal or (isinstance(node, Source) and node.needs_task):
             return None
         nodes.add(node)
-        if isinstance(node, Source):
-            topics += len(node.topics) if node.pattern is None else 2
-            if node.needs_task:
-                return None
-        elif node is not exchange and isinstance(node, Repartition):
-            return None  # the sub-topology reads an internal topic
-        else:
-            pending += node.parents
-    return None if topics > 1 and any(node.needs_order for node in nodes) else nodes
+        pending += (parent for parent in node.parents if parent not in nodes)
+    is_ordered = any(node.needs_order for node in nodes)
+    return None if is_ordered and _topics(node for node in nodes if isinstance(node, Source)) > 1 else nodes
 
 
 def _without(part: SubTopology, exchanges: tuple[Repartition, ...]) -> SubTopology:

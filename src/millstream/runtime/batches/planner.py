@@ -145,8 +145,7 @@ class Planner:
         }
         read = [(topic, partition) for topic, partition, *_ in _spans(available.offsets, offsets, has_more)]
         unread = Unread(available.offsets, offsets, available.ends, start.has_more)
-        internal = self._subscription.internal
-        others = sorted(topic for topic in offsets if topic not in internal and topic not in start.input_topics)
+        others = sorted(offsets.keys() - self._subscription.internal - set(start.input_topics))
         return BatchEnd(
             offsets=offsets,
             has_more=has_more,

@@ -65,14 +65,19 @@ class InputRouting:
         self._tasks = SourceTopics(program.placement.tasks)
         self._readers = [(topology, SourceTopics([topology])) for topology in program.placement.readers]
         self._inputs: dict[InputId, list[InputId]] = {}
+        self._indexes: dict[str, list[int]] = {}
         self._by_subtopology = [
             (part.index, SourceTopics([topology])) for topology in program.placement.tasks for part in topology.parts
         ]
 
     def subtopologies(self, topic: str) -> list[int]:
         """The sub-topologies whose tasks get records of a topic, directly or through a direct repartition."""
-        names = {name for name, _partition in self.inputs(topic, 0)}
-        return [index for index, sources in self._by_subtopology if any(sources.source(name) for name in names)]
+        indexes = self._indexes.get(topic)
+        if indexes is None:
+            names = {name for name, _partition in self.inputs(topic, 0)}
+            indexes = [index for index, sources in self._by_subtopology if any(map(sources.source, names))]
+            self._indexes[topic] = indexes
+        return indexes
 
     def inputs(self, topic: str, partition: int) -> list[InputId]:
         """The partition itself if tasks read the topic, and each direct repartition behind it."""

@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.engine import Task
-from millstream.engine.record_times import record_time
+from millstream.engine.record_times import RecordTime, record_time
 from millstream.errors import OffsetOutOfRangeError
 from millstream.log.api import Records
 from millstream.log.arrays import from_integers, to_numbers
 from millstream.log.blocks import to_batch
-from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
 from millstream.runtime.messages import INPUT_SCHEMA, Drop, TaskResult
 from millstream.runtime.order import positions
@@ -92,6 +91,7 @@ class RangeReader:
             prefix.context.largest = program.log.largest
         self._internal = exchange_graph(placement).writers.keys()
         self._topics = SourceTopics(placement.tasks)
+        self._times: dict[str, RecordTime | None] = {}
         self._watchdog = Watchdog(program.config["task.timeout.ms"])
 
     @property
@@ -115,8 +115,13 @@ class RangeReader:
 
     def _calls_functions(self, topic: str) -> bool:
         """Whether records of a topic pass user functions before they reach a task."""
-        source = self._topics.source(topic)
-        return record_time(source) is not None or any(prefix.queue(topic) is not None for prefix in self._prefixes)
+        return self._time_of(topic) is not None or any(prefix.queue(topic) is not None for prefix in self._prefixes)
+
+    def _time_of(self, topic: str) -> RecordTime | None:
+        """Extracts the times of records of a topic that tasks read; see `record_time`."""
+        if topic not in self._times:
+            self._times[topic] = record_time(self._topics.source(topic))
+        return self._times[topic]
 
     def _process(self, span: Range, now: int, table: pa.Table, lost: list[Drop]) -> RangeRecords:
         records = _one_batch(table)
@@ -134,9 +139,9 @@ class RangeReader:
         origins = None
         if span.topic in self._internal:
             records, origins = _without_origins(records)
-        bound = span.bound
+        at, bound = None, span.bound
         if source is not None:
-            at, bound = _positions(span, records, origins, partial(_times, source, records))
+            at, bound = _positions(span, records, origins, partial(_times, self._time_of(span.topic), records))
             inputs.append(_input(span, (span.topic, span.partition), records, at, bound))
         outputs: list[Any] = []
         for prefix in self._prefixes:
@@ -153,7 +158,8 @@ class RangeReader:
             dropped = prefix.context.dropped.items()
             result.drops.extend(Drop(*where, count - before.get(where, 0)) for where, count in dropped)
             if prefix.has_exchanges:
-                at, bound = _positions(span, records, origins, partial(_times_of_task, prefix, records))
+                if at is None:
+                    at, bound = _positions(span, records, origins, partial(_times_of_task, prefix, records))
                 outputs += self._repartition(span, prefix, at, bound, inputs)
             else:
                 outputs += prefix.take_outputs()
@@ -249,9 +255,8 @@ def _times_of_task(task: Task, records: pa.RecordBatch) -> Any:
     return running_maximum(records) if task.times is None else np.maximum.accumulate(np.array(task.times, np.int64))
 
 
-def _times(source: Source | Repartition, records: pa.RecordBatch) -> Any:
+def _times(time_of: RecordTime | None, records: pa.RecordBatch) -> Any:
     """The running maximum of the record times, where the time depends on the record alone."""
-    time_of = record_time(source)
     if time_of is None:
         return running_maximum(records)
     _offsets, timestamps, keys, values, _headers = columns_of(records)

@@ -87,9 +87,11 @@ def merge(inputs: Sequence[Input], limit: Position | None) -> Merged:
     ordinals = [number for each in used if (number := inputs[each].ordinal) is not None]
     if len(set(ordinals)) == len(used):
         # The ordinal decides between equal times: each input has its own, and its offsets ascend.
-        ranks = np.repeat(np.argsort(np.argsort(ordinals)), [counts[number] for number in used])
         times = times_of(whole)
-        places = np.argsort(times, kind="stable") if ordinals == sorted(ordinals) else np.lexsort((ranks, times))
+        if ordinals == sorted(ordinals):
+            places = np.argsort(times, kind="stable")
+        else:
+            places = np.lexsort((np.repeat(ordinals, [counts[number] for number in used]), times))
     else:
         places = np.argsort(whole, kind="stable")
     numbers = numbers[places]
