@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeAlias
 
-from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 
 Key: TypeAlias = Any
 Row: TypeAlias = Any
@@ -40,6 +40,9 @@ class Store(Protocol):
         The records are in the order of the first change of each key and contain the last row. (A versioned store
         returns each version that was put, in order.) Empty if the store is not logged.
         """
+
+    def changed_columns(self) -> Changes:
+        """Returns what ``changes`` does, by column."""
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
         """Applies records of the store's changelog, in order, without recording them as changes.

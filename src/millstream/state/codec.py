@@ -81,13 +81,6 @@ class Codec:
             self.row_out = lambda row: (value_out(row), NO_TIMESTAMP)
             self.row_in = lambda data, _: value_in(data)
 
-    def record(self, key: bytes, row: Any | None, time: int = NO_TIMESTAMP) -> ChangelogRecord:
-        """Returns the changelog record of a row (None: deleted); ``time`` is for a row without a timestamp."""
-        if row is None:
-            return ChangelogRecord(key, None, time)
-        value, timestamp = self.row_out(row)
-        return ChangelogRecord(key, value, time if timestamp == NO_TIMESTAMP else timestamp)
-
     def changes(self, keys: list[bytes], rows: Collection[Any], times: int | list[int] = NO_TIMESTAMP) -> Changes:
         """Returns the changes of many rows (None: deleted); ``times``, one or many, for rows without a timestamp."""
         default = [times] * len(keys) if isinstance(times, int) else times

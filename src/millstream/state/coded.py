@@ -17,7 +17,19 @@ from millstream.state.spec import StoreSpec
 class _CodedStore:
     """Converts keys and rows to those of the store below (``_key``, ``_row``) and back (``_to_key``, ``_to_row``)."""
 
-    __slots__ = ("_key", "_row", "_store", "_to_key", "_to_row", "_to_value", "_value", "changes", "restore", "spec")
+    __slots__ = (
+        "_key",
+        "_row",
+        "_store",
+        "_to_key",
+        "_to_row",
+        "_to_value",
+        "_value",
+        "changed_columns",
+        "changes",
+        "restore",
+        "spec",
+    )
 
     def __init__(self, spec: StoreSpec, store: Any) -> None:
         self.spec = spec
@@ -32,6 +44,7 @@ class _CodedStore:
             self._to_row: Any = lambda row: None if row is None else (to_value(row[0]), row[1])
         else:
             self._row, self._to_row = value, to_value
+        self.changed_columns = store.changed_columns
         self.changes = store.changes
         self.restore = store.restore
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import compress, repeat
+from collections.abc import Sequence
+from itertools import chain, compress, repeat
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from millstream.core.frozen import Value
@@ -41,6 +42,17 @@ class Changes(NamedTuple):
         """Returns the changes whose flag is set."""
         keys, values, timestamps = self
         return Changes(list(compress(keys, chosen)), list(compress(values, chosen)), list(compress(timestamps, chosen)))
+
+
+def concatenated(parts: Sequence[Changes]) -> Changes:
+    """Returns the concatenation of changes."""
+    if len(parts) == 1:
+        return parts[0]
+    return Changes(
+        list(chain.from_iterable([part.keys for part in parts])),
+        list(chain.from_iterable([part.values for part in parts])),
+        list(chain.from_iterable([part.timestamps for part in parts])),
+    )
 
 
 class StoreSpec(Value):

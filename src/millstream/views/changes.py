@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+from millstream.serde.key_layouts import split_session_key, split_store_window_key
 from millstream.state.spec import StoreKind, StoreSpec
 
 RowChange: TypeAlias = tuple[bytes, bytes | None, int]
@@ -33,6 +34,14 @@ class ViewChange(NamedTuple):
     time: int | None = None
     retention_ms: int | None = None
     held: bool = False
+
+
+def row_time(spec: StoreSpec, row: RowChange) -> int:
+    """Returns the time of a row in a window, session or versioned store. The time of the store is the greatest one."""
+    key, _value, timestamp = row
+    if spec.kind == "window":
+        return split_store_window_key(key)[1]
+    return split_session_key(key)[2] if spec.kind == "session" else timestamp
 
 
 def change_of(spec: StoreSpec, partition: int, records: Sequence[RowChange], time: int | None = None) -> ViewChange:

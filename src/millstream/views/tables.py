@@ -142,6 +142,17 @@ def _entry(row: Any) -> StoreEntry:
     return StoreEntry(id_, name, kind, retention, width)
 
 
+def store_times(connection: Connection, application: str) -> dict[tuple[str, int], int]:
+    """Returns the times of stores, by name and partition."""
+    times = {}
+    for store in list_stores(connection, application):
+        statement = "SELECT store, partition, time, horizon, checksum FROM view_times WHERE store = ?"
+        for row in connection.execute(statement, (store.id,)):
+            verify(f"the time of store {store.name!r}", row[-1], checksum, *row[:-1])
+            times[store.name, row[1]] = row[2]
+    return times
+
+
 def drop_application(connection: Connection, application: str) -> None:
     """Deletes the views of all stores of an application."""
     for store in list_stores(connection, application):

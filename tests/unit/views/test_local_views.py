@@ -59,6 +59,6 @@ def test_a_damaged_batch_number_counts_as_none(tmp_path: Path) -> None:
 def test_a_file_of_an_older_format_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "views.db", isolation_level=None)) as connection:
         connection.execute("CREATE TABLE view_rows (store INTEGER)")
-    with pytest.raises(LogFormatError, match="has format version 0; this version reads 2") as refused:
+    with pytest.raises(LogFormatError, match="has format version 0; this version reads 3") as refused:
         views.LocalViews(tmp_path / "views.db").batch("app")
     assert "delete it" in (refused.value.hint or "")

@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.state.codec import FOREVER, Codec, expiry_width, segment_interval
 from millstream.state.loading import RowLoader
-from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 
 NEVER = 1 << 64
 """A time later than all others; its negative is earlier than all others."""
@@ -41,6 +41,9 @@ class MemoryStore:
         raise NotImplementedError
 
     def changes(self) -> list[ChangelogRecord]:
+        return self.changed_columns().records()
+
+    def changed_columns(self) -> Changes:
         raise NotImplementedError
 
     def _apply(self, record: ChangelogRecord) -> None:

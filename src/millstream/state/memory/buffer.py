@@ -8,7 +8,7 @@ from typing import Any
 
 from millstream.state.codec import Codec, buffer_key, discard, split_buffer_key
 from millstream.state.memory.base import MemoryStore
-from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 
 
 class MemoryBufferStore(MemoryStore):
@@ -75,14 +75,11 @@ class MemoryBufferStore(MemoryStore):
     def all(self) -> list[tuple[int, bytes, Any]]:
         return [(*entry, self._items[entry]) for entry in sorted(self._items)]
 
-    def changes(self) -> list[ChangelogRecord]:
-        out, items = self._codec.value_out, self._items
-        records = [
-            ChangelogRecord(buffer_key(*entry), out(items[entry]) if entry in items else None, entry[0])
-            for entry in self._dirty
-        ]
+    def changed_columns(self) -> Changes:
+        entries = list(self._dirty)
         self._dirty.clear()
-        return records
+        values = self._codec.values_out(list(map(self._items.get, entries)))
+        return Changes([buffer_key(*entry) for entry in entries], values, [entry[0] for entry in entries])
 
     def _apply(self, record: ChangelogRecord) -> None:
         entry = split_buffer_key(record.key)

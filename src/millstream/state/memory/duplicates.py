@@ -9,7 +9,7 @@ from typing import Any
 from millstream.serde.key_layouts import split_store_window_key, store_window_key
 from millstream.state.codec import Codec, discard
 from millstream.state.memory.sorted_rows import SortedRowsStore
-from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 
 _SEQUENCE = 0x7FFFFFFF
 
@@ -85,14 +85,14 @@ class MemoryDuplicatesStore(SortedRowsStore):
         entries.sort(key=lambda entry: (entry[1], self._codec.key_out(entry[0])))
         return entries
 
-    def changes(self) -> list[ChangelogRecord]:
-        codec = self._codec
-        records = [
-            codec.record(store_window_key(codec.key_out(key), start, sequence), row, start)
-            for key, start, sequence, row in self._log
-        ]
-        self._log.clear()
-        return records
+    def changed_columns(self) -> Changes:
+        codec, log = self._codec, self._log
+        names = codec.keys_out([change[0] for change in log])
+        starts = [change[1] for change in log]
+        keys = list(map(store_window_key, names, starts, [change[2] for change in log]))
+        changes = codec.changes(keys, [change[3] for change in log], starts)
+        log.clear()
+        return changes
 
     def _apply(self, record: ChangelogRecord) -> None:
         name, start, sequence = split_store_window_key(record.key)

@@ -108,8 +108,8 @@ class MemoryKeyValueStore(MemoryStore):
             index.add_all([(key_out(key), key) for key in islice(reversed(rows), len(rows) - len(index))])
         return index
 
-    def changes(self) -> list[ChangelogRecord]:
-        return self._drained()[1].records()
+    def changed_columns(self) -> Changes:
+        return self._drained()[1]
 
     def _drained(self) -> tuple[list[Any], Changes]:
         """Returns the keys that changed since the last call, and their changes."""

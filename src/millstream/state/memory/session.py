@@ -9,7 +9,7 @@ from typing import Any
 from millstream.serde.key_layouts import session_key, split_session_key
 from millstream.state.codec import FOREVER, Codec
 from millstream.state.memory.sorted_rows import SortedRowsStore
-from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 
 
 def _ignore(_session: Any, _row: Any) -> None:
@@ -134,15 +134,15 @@ class MemorySessionStore(SortedRowsStore):
         entries.sort()
         return [(key, start, end, row) for end, start, _, key, row in entries]
 
-    def changes(self) -> list[ChangelogRecord]:
-        codec = self._codec
+    def changed_columns(self) -> Changes:
+        codec, sessions = self._codec, list(self._dirty)
         # Rows as they were put: when an expired row is dropped depends on when the store was last loaded.
-        records = [
-            codec.record(session_key(codec.key_out(key), start, end), row, end)
-            for (key, end, start), row in self._dirty.items()
-        ]
+        rows = list(self._dirty.values())
         self._dirty.clear()
-        return records
+        names = codec.keys_out([session[0] for session in sessions])
+        ends = [session[1] for session in sessions]
+        keys = list(map(session_key, names, [session[2] for session in sessions], ends))
+        return codec.changes(keys, rows, ends)
 
     def _apply(self, record: ChangelogRecord) -> None:
         name, start, end = split_session_key(record.key)

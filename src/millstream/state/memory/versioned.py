@@ -11,7 +11,7 @@ from millstream.state.codec import Codec, discard
 from millstream.state.loading import RowLoader
 from millstream.state.memory.base import TimedStore
 from millstream.state.ordered import TimeIndex
-from millstream.state.spec import ChangelogRecord, StoreSpec
+from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
 
 
 class MemoryVersionedStore(TimedStore):
@@ -161,14 +161,12 @@ class MemoryVersionedStore(TimedStore):
         loader.load_key(key, 0, 0)
         return self._rows.get(key)
 
-    def changes(self) -> list[ChangelogRecord]:
-        codec = self._codec
-        records = [
-            ChangelogRecord(codec.key_out(key), None if value is None else codec.value_out(value), timestamp)
-            for key, value, timestamp in self._log
-        ]
-        self._log.clear()
-        return records
+    def changed_columns(self) -> Changes:
+        codec, log = self._codec, self._log
+        keys = codec.keys_out([change[0] for change in log])
+        changes = Changes(keys, codec.values_out([change[1] for change in log]), [change[2] for change in log])
+        log.clear()
+        return changes
 
     def _apply(self, record: ChangelogRecord) -> None:
         key, value, timestamp = record

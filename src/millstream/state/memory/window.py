@@ -12,7 +12,7 @@ from millstream.state.codec import Codec
 from millstream.state.loading import chunks
 from millstream.state.memory.base import TimedStore
 from millstream.state.memory.counting import Counts, count
-from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
+from millstream.state.spec import ChangelogRecord, Changes, StoreSpec, concatenated
 
 _PROBED = 32
 """A fetch probes up to so many windows for its key; for more it builds the index."""
@@ -269,8 +269,8 @@ class MemoryWindowStore(TimedStore):
             entries.extend([(key, start, rows[key]) for key in sorted(rows, key=key_out)])
         return entries
 
-    def changes(self) -> list[ChangelogRecord]:
-        return [record for changed in self._drained() for record in changed.changes.records()]
+    def changed_columns(self) -> Changes:
+        return concatenated([changed.changes for changed in self._drained()])
 
     def _drained(self) -> Iterator[Changed]:
         """Yields the changes since the last call, by start."""

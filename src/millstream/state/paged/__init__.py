@@ -17,8 +17,9 @@ all stores of the task. `format` defines the bytes in the map.
 
 from __future__ import annotations
 
+from millstream.state.paged.checkpoint import Checkpoint, CheckpointedState
 from millstream.state.paged.format import MANIFEST_KEY
 from millstream.state.paged.sizes import StoreSize
-from millstream.state.paged.state import PagedState, Writes
+from millstream.state.paged.state import PagedState, Writes, kind_of
 
-__all__ = ["MANIFEST_KEY", "PagedState", "StoreSize", "Writes"]
+__all__ = ["MANIFEST_KEY", "Checkpoint", "CheckpointedState", "PagedState", "StoreSize", "Writes", "kind_of"]

@@ -17,7 +17,7 @@ from millstream.state.spec import NO_TIMESTAMP
 class PagedBufferStore(PagedStore, MemoryBufferStore):
     """Members are the entries. All are in memory, because the first entry of all pages must be known."""
 
-    __slots__ = ("_reported",)
+    __slots__ = ("_has_log", "_reported", "_since")
 
     cost: ClassVar[MemoryCost] = MemoryCost(row=175, byte=1.5)
     pinned: ClassVar[bool] = True
@@ -39,6 +39,12 @@ class PagedBufferStore(PagedStore, MemoryBufferStore):
             heappush(self._heap, entry)
             members.append(entry)
         return members
+
+    def _remember(self, since: dict[Any, Any]) -> None:
+        since.update(self._dirty)
+
+    def _recall(self, since: dict[Any, Any]) -> None:
+        self._dirty.update(since)
 
     def is_changed(self) -> Callable[[Any], bool]:
         return lambda _members: True

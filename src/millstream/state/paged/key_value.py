@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from typing import Any, ClassVar
 
 from millstream.state.codec import Codec
 from millstream.state.memory.key_value import MemoryKeyValueStore
 from millstream.state.paged.format import Numbers, PageRow
 from millstream.state.paged.rows import encoded, merged, no_times, present_rows
-from millstream.state.paged.store import MarkedChanges, MemoryCost, PageContent, PagedStore
+from millstream.state.paged.store import EitherOf, MarkedChanges, MemoryCost, PageContent, PagedStore
 from millstream.state.spec import StoreSpec
 
 
@@ -45,7 +45,7 @@ class LoadingRows(dict[Any, Any]):
 class PagedKeyValueStore(PagedStore, MemoryKeyValueStore):
     """Marks and members are the keys."""
 
-    __slots__ = ("_reported",)
+    __slots__ = ("_has_log", "_reported", "_since")
 
     cost: ClassVar[MemoryCost] = MemoryCost(row=165, byte=1.5)
 
@@ -85,11 +85,23 @@ class PagedKeyValueStore(PagedStore, MemoryKeyValueStore):
                 index.discard(key_out(key))
 
     def is_changed(self) -> Callable[[Any], bool]:
-        changed = self._changed()
-        return lambda members: any(key in changed for key in members)
+        if self._reported:
+            changed = set(self._all_marks())
+            return lambda members: not changed.isdisjoint(members)
+        dirty, since = self._dirty.keys(), (self._since or {}).keys()
+        return lambda members: not (dirty.isdisjoint(members) and since.isdisjoint(members))
 
-    def _changed(self) -> Collection[Any]:
-        return set(self._all_marks()) if self._reported else self._dirty
+    def _changed(self) -> Container[Any]:
+        """The keys of rows that a page must not overwrite."""
+        if self._reported:
+            return set(self._all_marks())
+        return EitherOf(self._dirty, self._since) if self._since else self._dirty
+
+    def _remember(self, since: dict[Any, Any]) -> None:
+        since.update(self._dirty)
+
+    def _recall(self, since: dict[Any, Any]) -> None:
+        self._dirty.update(since)
 
     def _marks(self) -> Collection[Any]:
         return self._dirty

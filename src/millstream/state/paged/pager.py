@@ -204,7 +204,7 @@ class Pager:
         logged = np.ones(len(marks), np.bool_)
         for number in np.unique(numbers).tolist():
             here = np.flatnonzero(numbers == number)
-            segment = self.segments.get(number) or self._new_segment(number, sequence)
+            segment = self.segments.get(number) or self._new_segment(number, sequence, len(here), size)
             if segment is None:
                 logged[here] = False
                 continue
@@ -258,12 +258,17 @@ class Pager:
             page.overlay = {}
         page.overlay[record[0] if self.store.absolute else (sequence, len(page.overlay))] = record
 
-    def _new_segment(self, number: int, sequence: int) -> Segment | None:
-        """Adds an empty segment in memory; None if its rows have expired."""
+    def _new_segment(self, number: int, sequence: int, rows: int, size: float) -> Segment | None:
+        """Adds an empty segment in memory, for a number of rows of a size; None if its rows have expired."""
         if (number + 1) * self.width - 1 <= self.store.floor:
             return None
-        last = max(self.segments, default=None)  # it will probably be as large as the one before
-        buckets = 1 if last is None else self.segments[last].buckets
+        last = max(self.segments, default=None)
+        if last is not None:
+            buckets = self.segments[last].buckets  # it will probably be as large as the one before
+        elif self.store.has_log:
+            buckets = 1
+        else:  # the changes of many batches come at once
+            buckets = self.writer.wanted(int(rows * size), rows)
         self.segments[number] = Segment(self, SegmentManifest(number, buckets, 0, 0, sequence))
         return self.segments[number]
 

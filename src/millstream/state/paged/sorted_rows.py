@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, ClassVar
 
 from millstream.serde.key_layouts import session_key, split_session_key, split_store_window_key, store_window_key
@@ -12,7 +12,7 @@ from millstream.state.memory.session import MemorySessionStore
 from millstream.state.memory.sorted_rows import SortedRowsStore
 from millstream.state.paged.format import Numbers, PageRow
 from millstream.state.paged.rows import encoded, merged, times_in
-from millstream.state.paged.store import MemoryCost, PageContent, PagedStore
+from millstream.state.paged.store import EitherOf, MemoryCost, PageContent, PagedStore
 
 
 class PagedSortedRowsStore(PagedStore, SortedRowsStore):
@@ -94,7 +94,7 @@ class PagedSortedRowsStore(PagedStore, SortedRowsStore):
         changed = {mark[0] for mark in self._all_marks()}
         return lambda members: not changed.isdisjoint(members)
 
-    def _changed(self) -> Collection[Any]:
+    def _changed(self) -> Container[Any]:
         """The marks of rows that a page must not overwrite."""
         raise NotImplementedError
 
@@ -102,7 +102,7 @@ class PagedSortedRowsStore(PagedStore, SortedRowsStore):
 class PagedSessionStore(PagedSortedRowsStore, MemorySessionStore):
     """The paged session store."""
 
-    __slots__ = ("_reported",)
+    __slots__ = ("_has_log", "_reported", "_since")
 
     cost: ClassVar[MemoryCost] = MemoryCost(row=350, byte=1.5)
     suffix: ClassVar[int] = 16
@@ -119,14 +119,22 @@ class PagedSessionStore(PagedSortedRowsStore, MemorySessionStore):
     def _marks(self) -> Iterable[Any]:
         return self._dirty
 
-    def _changed(self) -> Collection[Any]:
-        return set(self._all_marks()) if self._reported else self._dirty
+    def _remember(self, since: dict[Any, Any]) -> None:
+        since.update(self._dirty)
+
+    def _recall(self, since: dict[Any, Any]) -> None:
+        self._dirty.update(since)
+
+    def _changed(self) -> Container[Any]:
+        if self._reported:
+            return set(self._all_marks())
+        return EitherOf(self._dirty, self._since) if self._since else self._dirty
 
 
 class PagedDuplicatesStore(PagedSortedRowsStore, MemoryDuplicatesStore):
     """The paged window store with duplicates."""
 
-    __slots__ = ("_reported",)
+    __slots__ = ("_has_log", "_reported", "_since")
 
     cost: ClassVar[MemoryCost] = MemoryCost(row=165, byte=1.5)
     suffix: ClassVar[int] = 12
@@ -144,6 +152,12 @@ class PagedDuplicatesStore(PagedSortedRowsStore, MemoryDuplicatesStore):
     def _marks(self) -> Iterable[Any]:
         return (change[:3] for change in self._log)
 
-    def _changed(self) -> Collection[Any]:
+    def _remember(self, since: dict[Any, Any]) -> None:
+        since.update({change[:3]: change[3] for change in self._log})
+
+    def _recall(self, since: dict[Any, Any]) -> None:
+        self._log += [(*mark, row) for mark, row in since.items()]
+
+    def _changed(self) -> Container[Any]:
         # A row that was put has a new sequence number. Only a restored row may be in a page.
-        return set(self._all_marks()) if self._reported else ()
+        return set(self._all_marks()) if self._reported else self._since or ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from millstream.errors import StateError
 from millstream.state.codec import FOREVER, Codec
@@ -29,6 +29,7 @@ from millstream.state.paged.pager import Pager
 from millstream.state.paged.pages import Page, Segment
 from millstream.state.paged.sizes import RowCounter, StoreSize
 from millstream.state.paged.sorted_rows import PagedDuplicatesStore, PagedSessionStore
+from millstream.state.paged.store import PagedStore
 from millstream.state.paged.versioned import PagedVersionedStore
 from millstream.state.paged.window import PagedWindowStore
 from millstream.state.spec import ChangelogRecord, StoreSpec
@@ -50,6 +51,10 @@ _CLASSES: dict[str, Any] = {
 }
 
 
+FetchValues: TypeAlias = Callable[[list[bytes]], list[bytes | None]]
+"""Reads values of the remote map; None for keys that do not exist."""
+
+
 class Writes(NamedTuple):
     """The writes of a commit to the remote map, which are applied together or not at all."""
 
@@ -65,6 +70,11 @@ def segment_width(spec: StoreSpec) -> int:
     if spec.retention_ms is None:
         return FOREVER
     return max(spec.retention_ms // _SEGMENTS, _SHORTEST_SEGMENT)
+
+
+def kind_of(spec: StoreSpec) -> str:
+    """Returns the kind of a store in the map."""
+    return "duplicates" if spec.duplicates else "grouped" if spec.grouped else spec.kind
 
 
 class PagedState:
@@ -88,7 +98,7 @@ class PagedState:
 
     def __init__(
         self,
-        fetch: Callable[[list[bytes]], list[bytes | None]],
+        fetch: FetchValues,
         *,
         memory_limit: int,
         log_limit: int | None = None,
@@ -162,9 +172,9 @@ class PagedState:
                 f"store {spec.name!r} was opened after the first batch, which has deleted its rows",
                 hint="open all stores of the topology before the first batch ends",
             )
-        kind = "duplicates" if spec.duplicates else "grouped" if spec.grouped else spec.kind
+        kind = kind_of(spec)
         codec = Codec(spec)
-        rows = _CLASSES[kind](spec, codec)
+        rows = self._new_store(kind, spec, codec)
         entry = self._unopened.get(spec.name)
         if entry is None or entry.kind != kind:
             entry = StoreManifest(self._next_id, spec.name, kind, segment_width(spec), -1, 0, [])
@@ -178,6 +188,10 @@ class PagedState:
             pager.load_between(-FOREVER, FOREVER)
         store: AnyStore = coded(spec, rows)
         self._stores[spec.name] = store
+        return store
+
+    def _new_store(self, kind: str, spec: StoreSpec, codec: Codec) -> PagedStore:
+        store: PagedStore = _CLASSES[kind](spec, codec)
         return store
 
     # ----- batches ---------------------------------------------------------------------------------------------------
@@ -197,12 +211,8 @@ class PagedState:
         Returns:
             The writes; none if nothing has changed.
         """
-        obsolete = list(self._manifest.obsolete)
-        if not self._committed:
-            obsolete += self._drop_unopened()
+        obsolete = self._obsolete()
         sequence = self._manifest.sequence + 1
-        for pager in self._pagers.values():
-            obsolete += [(pager.id, gone.number, gone.buckets) for gone in pager.drop_expired() if gone.bytes]
         changed = [(pager.id, pager.log_changes(sequence)) for pager in self._pagers.values()]
         logged = [(store, changes) for store, changes in changed if changes.keys]
         stores = self._store_manifests()
@@ -233,6 +243,15 @@ class PagedState:
         puts[MANIFEST_KEY] = encode_manifest(self._manifest)
         self._cache.evict()
         return Writes(list(puts.items()), [key for key in deletes if key not in puts])
+
+    def _obsolete(self) -> list[tuple[int, int, int]]:
+        """Drops what no store needs any more; returns the pages to delete, with those that are left from before."""
+        obsolete = list(self._manifest.obsolete)
+        if not self._committed:
+            obsolete += self._drop_unopened()
+        for pager in self._pagers.values():
+            obsolete += [(pager.id, gone.number, gone.buckets) for gone in pager.drop_expired() if gone.bytes]
+        return obsolete
 
     def _store_manifests(self) -> list[StoreManifest]:
         entries = [entry for pager in self._pagers.values() if (entry := pager.manifest()) is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,7 +13,20 @@ from millstream.state.codec import Codec
 from millstream.state.memory.base import MemoryStore
 from millstream.state.paged.format import Numbers, PageRow
 from millstream.state.paged.rows import no_times
-from millstream.state.spec import ChangelogRecord, Changes, StoreSpec
+from millstream.state.spec import ChangelogRecord, Changes, StoreSpec, concatenated
+
+
+class EitherOf:
+    """Is in one of two collections: the rows that changed since ``changes``, and those since ``take``."""
+
+    __slots__ = ("_first", "_second")
+
+    def __init__(self, first: Collection[Any], second: Collection[Any]) -> None:
+        self._first = first
+        self._second = second
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self._first or item in self._second
 
 
 class MemoryCost(NamedTuple):
@@ -69,11 +82,35 @@ class PagedStore(MemoryStore):
     _reported: list[MarkedChanges]
     """Changes that ``changes`` has returned, or ``restore`` has applied, since the last commit."""
 
+    _since: dict[Any, Any] | None
+    """In a map without a log: what ``changes`` has returned since the last ``take``, as the store records changes."""
+
+    _has_log: bool
+
     def __init__(self, spec: StoreSpec, codec: Codec) -> None:
         super().__init__(spec, codec)
-        self._reported = []  # type: ignore[misc]  # a slot of the subclasses: two bases cannot have slots
+        self._reported = []  # type: ignore[misc]  # slots of the subclasses: two bases cannot have slots
+        self._since = None  # type: ignore[misc]
+        self._has_log = True  # type: ignore[misc]
         self._logged = True
         self._record_changes(True)
+
+    @property
+    def has_log(self) -> bool:
+        """Whether the map of the store has a log."""
+        return self._has_log
+
+    def leave_log(self, *, written: bool) -> None:
+        """Makes the store one of a map without a log, whose changes are in a changelog.
+
+        Between two calls of ``take`` the store remembers which rows have changed, not the changes, so that a row that
+        changes often costs little. ``take`` returns the rows as they are then.
+
+        Args:
+            written: Pages are written. Otherwise the store forgets its changes when it has returned them.
+        """
+        self._has_log = False  # type: ignore[misc]
+        self._since = {} if written else None  # type: ignore[misc]
 
     # ----- time ------------------------------------------------------------------------------------------------------
 
@@ -93,21 +130,44 @@ class PagedStore(MemoryStore):
 
     # ----- changes ---------------------------------------------------------------------------------------------------
 
-    def changes(self) -> list[ChangelogRecord]:
-        drained = self._drain()
-        if drained.marks:
-            self._reported.append(drained)
-        return drained.changes.records()
+    def changed_columns(self) -> Changes:
+        if self._has_log:
+            drained = self._drain()
+            if drained.marks:
+                self._reported.append(drained)
+            return drained.changes
+        if self._since is not None:
+            self._remember(self._since)
+        return super().changed_columns()
 
     def restore(self, records: Iterable[ChangelogRecord], /) -> None:
-        if self._drain().marks:
+        if self.has_changes():
             raise StateError(f"store {self.spec.name!r} cannot be restored: it has changes that were not committed")
         for record in records:
             self._apply(record)
-        self.changes()  # the changelog has them: only the commit needs them
+        self.changed_columns()  # the changelog has them: only the commit needs them
+
+    def has_changes(self) -> bool:
+        """Returns whether there are changes that ``changes`` has not returned."""
+        return any(True for _ in self._marks())
+
+    def since_size(self) -> int:
+        """Returns the number of rows that changed since ``take``, of those that ``changes`` has returned."""
+        return len(self._since or ())
+
+    def _remember(self, since: dict[Any, Any]) -> None:
+        """Adds the recorded changes to those since ``take``."""
+        raise NotImplementedError
+
+    def _recall(self, since: dict[Any, Any]) -> None:
+        """Records the changes since ``take`` again."""
+        raise NotImplementedError
 
     def take(self) -> MarkedChanges:
         """Returns the changes since the last call, reported or not, and forgets them."""
+        if self._since:
+            self._recall(self._since)
+            self._since.clear()
         parts = [*self._reported, self._drain()]
         self._reported.clear()
         return joined([part for part in parts if part.marks])
@@ -122,15 +182,13 @@ class PagedStore(MemoryStore):
 
     def _all_marks(self) -> Iterable[Any]:
         """The marks of all changes since ``take``."""
-        return chain(self._marks(), *[part.marks for part in self._reported])
+        return chain(self._marks(), self._since or (), *[part.marks for part in self._reported])
 
     def _drain(self) -> MarkedChanges:
         """Returns the changes that were recorded since the last call, and forgets them."""
         marks = list(self._marks())
-        records = super().changes()
-        keys = [record[0] for record in records]
-        changes = Changes(keys, [record[1] for record in records], [record[2] for record in records])
-        return MarkedChanges(marks, *self.places(keys), changes)
+        changes = super().changed_columns()
+        return MarkedChanges(marks, *self.places(changes.keys), changes)
 
     # ----- pages -----------------------------------------------------------------------------------------------------
 
@@ -178,14 +236,9 @@ def joined(parts: Sequence[MarkedChanges]) -> MarkedChanges:
     def column(columns: Iterable[Sequence[Any]]) -> list[Any]:
         return list(chain.from_iterable(columns))
 
-    changes = [part.changes for part in parts]
     return MarkedChanges(
         column(part.marks for part in parts),
         np.concatenate([no_times([]), *(part.times for part in parts)]),
         column(part.names for part in parts),
-        Changes(
-            column(columns.keys for columns in changes),
-            column(columns.values for columns in changes),
-            column(columns.timestamps for columns in changes),
-        ),
+        concatenated([part.changes for part in parts]),
     )

@@ -18,7 +18,7 @@ class PagedVersionedStore(PagedStore, MemoryVersionedStore):
     records the sequence number of its last change, and only later changes are applied to it.
     """
 
-    __slots__ = ("_reported",)
+    __slots__ = ("_has_log", "_reported", "_since")
 
     cost: ClassVar[MemoryCost] = MemoryCost(row=180, byte=1.5)
     absolute: ClassVar[bool] = False

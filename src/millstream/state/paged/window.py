@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,13 +13,15 @@ from millstream.serde.key_layouts import split_store_window_key, store_window_ke
 from millstream.state.memory.window import MemoryWindowStore
 from millstream.state.paged.format import Numbers, PageRow
 from millstream.state.paged.rows import encoded, merged, present_rows, times_in
-from millstream.state.paged.store import MarkedChanges, MemoryCost, PageContent, PagedStore, joined
+from millstream.state.paged.store import EitherOf, MarkedChanges, MemoryCost, PageContent, PagedStore, joined
+
+_SAMPLE = 256
 
 
 class PagedWindowStore(PagedStore, MemoryWindowStore):
     """Marks are keys. Members are lists of keys by start."""
 
-    __slots__ = ("_reported",)
+    __slots__ = ("_has_log", "_reported", "_since")
 
     cost: ClassVar[MemoryCost] = MemoryCost(row=145, byte=1.6, member=340)
 
@@ -100,11 +103,34 @@ class PagedWindowStore(PagedStore, MemoryWindowStore):
             key in own for start, keys in members.items() if (own := changed.get(start)) for key in keys
         )
 
-    def _changed(self) -> Mapping[int, Collection[Any]]:
+    def has_changes(self) -> bool:
+        return bool(self._dirty or self._counted)
+
+    def since_size(self) -> int:
+        since = self._since or {}
+        sample = [len(keys) for keys in islice(since.values(), _SAMPLE)]
+        return sum(sample) * len(since) // max(len(sample), 1)
+
+    def _remember(self, since: dict[Any, Any]) -> None:
+        for start, counted in self._counted.items():
+            since.setdefault(start, {}).update(dict.fromkeys(counted.keys))
+        for start, rows in self._dirty.items():
+            since.setdefault(start, {}).update(dict.fromkeys(rows))
+
+    def _recall(self, since: dict[Any, Any]) -> None:
+        for start, keys in since.items():
+            held = self._rows.get(start, {})
+            self._dirty[start] = dict(zip(keys, map(held.get, keys), strict=True))
+
+    def _changed(self) -> Mapping[int, Container[Any]]:
+        """The keys of rows that a page must not overwrite, by start."""
         self._merge_counted()
+        if self._since:
+            both = self._dirty.keys() | self._since.keys()
+            return {start: EitherOf(self._dirty.get(start, ()), self._since.get(start, ())) for start in both}
         if not self._reported:
             return self._dirty
-        changed = {start: set(rows) for start, rows in self._dirty.items()}
+        changed: dict[int, set[Any]] = {start: set(rows) for start, rows in self._dirty.items()}
         for part in self._reported:
             for key, start in zip(part.marks, part.times.tolist(), strict=True):
                 changed.setdefault(start, set()).add(key)

@@ -41,7 +41,7 @@ class PageWriter:
         collected = [rows for page in sample if (rows := pager.collect(page).rows)]
         scale = len(segment.pages) / max(len(sample), 1)
         size = sum(len(encode_page(0, rows)) for rows in collected) * scale
-        wanted = self._wanted(int(size), int(sum(map(pager.store.count, collected)) * scale))
+        wanted = self.wanted(int(size), int(sum(map(pager.store.count, collected)) * scale))
         if not segment.buckets < wanted * 2 < segment.buckets * 4:
             self._redistribute(segment)
 
@@ -58,7 +58,7 @@ class PageWriter:
         record_size = segment.pending / max(sum(page.records for page in old), 1)
         sample = rows[:: len(rows) // _SAMPLE + 1]
         size = len(encode_page(0, sample)) * len(rows) // max(len(sample), 1)
-        buckets = self._wanted(size, store.count(rows))
+        buckets = self.wanted(size, store.count(rows))
         if buckets == segment.buckets:
             return
         dirty = min((page.dirty for page in old if page.dirty), default=0)
@@ -190,14 +190,15 @@ class PageWriter:
 
     def _buckets_for(self, segment: Segment, written: int) -> int:
         """Returns the right number of buckets: pages are three quarters full, and not more than rows."""
-        wanted = self._wanted(segment.bytes, segment.rows)
+        wanted = self.wanted(segment.bytes, segment.rows)
         if wanted >= segment.buckets:
             return wanted
         # The number shrinks only if the pages are nearly empty, and by a few with each write.
-        wanted = max(wanted, self._wanted(segment.bytes + segment.pending, segment.buckets))
+        wanted = max(wanted, self.wanted(segment.bytes + segment.pending, segment.buckets))
         return segment.buckets if wanted * 4 > segment.buckets else max(wanted * 2, segment.buckets - 2 * written)
 
-    def _wanted(self, size: int, rows: int) -> int:
+    def wanted(self, size: int, rows: int) -> int:
+        """Returns the number of buckets for pages that are three quarters full, and not more than rows."""
         return max(1, min(size * 4 // (self._pager.cache.page_bytes * 3), rows))
 
     def _remove(self, segment: Segment, moved: Iterable[int], buckets: int) -> list[bytes]:
