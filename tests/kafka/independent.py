@@ -49,7 +49,7 @@ def read_topics(servers: str) -> dict[str, Sequences]:
     values: dict[str, Sequences] = defaultdict(lambda: defaultdict(list))
     for message in messages(servers):
         topic, key, value = str(message.topic()), message.key(), message.value()
-        if not topic.endswith(("-changelog", "-repartition", "-progress")):
+        if not topic.endswith(("-changelog", "-repartition", "-progress")) and "-progress." not in topic:
             assert isinstance(key, bytes)
             values[topic][key.decode()].append(None if value is None else json.loads(value))
     return {topic: dict(sequences) for topic, sequences in values.items()}

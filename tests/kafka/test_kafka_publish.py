@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-from tests.kafka.opening import open_kafka_log
+from tests.kafka.opening import open_kafka_log, settle
 from tests.unit.log.helpers import rows
 from tests.unit.log.test_publish import FIRST, SECOND, publication
 from tests.unit.views.test_local_views import ROWS
@@ -196,6 +196,7 @@ def test_two_workers_publish_in_turn_to_the_group_of_their_application(log: Kafk
             offsets = {("in", partition): batch + 10 * partition}
             assert applications.publish(publication(epochs[scope], batch, scope=scope, offsets=offsets))
     assert log.applications.publish(publication(driver, 1, offsets={}, state={"plan": b"own"}))
+    settle(log)
     assert values(log) == ["v"] * 5
     assert log.committed("app") == {("in", 0): 2, ("in", 1): 12}
     assert log.groups() == ["app"]
@@ -219,6 +220,7 @@ def test_a_worker_is_fenced_by_its_next_instance_alone(log: KafkaLog, other: Kaf
     assert not other.applications.publish(publication(new, 1, scope=FIRST))
     assert other.applications.publish(publication(new, 2, b"w", scope=FIRST))
     assert log.applications.publish(publication(beside, 1, b"x", scope=SECOND))
+    settle(log)
     assert values(log) == ["v", "w", "x"]
 
 
@@ -236,6 +238,7 @@ def test_acquiring_an_application_fences_all_its_workers(log: KafkaLog, other: K
     epoch = other.applications.acquire(FIRST, application_epoch=second)
     assert not other.applications.publish(publication(epoch, 1, scope=FIRST))
     assert other.applications.publish(publication(epoch, 2, b"w", scope=FIRST))
+    settle(log)
     assert values(log) == ["v", "w"]
 
 

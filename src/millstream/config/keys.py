@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
 from millstream.config.validators import (
     OPTIMIZATIONS,
@@ -22,6 +22,9 @@ from millstream.config.validators import (
     text,
     topic,
 )
+
+Mode: TypeAlias = Literal["micro_batch", "real_time", "local"]
+"""The values of ``execution.mode``."""
 
 Handler: TypeAlias = "Literal['fail', 'continue'] | Callable[..., Any]"
 
@@ -67,7 +70,8 @@ KEYS: dict[str, Key] = {
         "exactly_once",
         guarantee,
         "`exactly_once` (also spelt `exactly_once_v2`), `at_least_once`, or `at_most_once`: a batch that was started "
-        "is not read again.",
+        "is not read again. In real-time and local execution, `at_least_once` uses no transactions on a Kafka cluster, "
+        "and results are visible as they are produced, not only after a commit.",
     ),
     "state.dir": Key(
         None,
@@ -82,17 +86,46 @@ KEYS: dict[str, Key] = {
         "file system that all executors reach. Millstream does not inspect or delete a checkpoint behind a URL: see "
         "`reset`.",
     ),
+    "execution.mode": Key(
+        "micro_batch",
+        one_of(*get_args(Mode)),
+        "How the application runs. `micro_batch`: as a Spark streaming query, in batches. `real_time`: in long-lived "
+        "workers on Spark, which read and publish by themselves. `local`: in such workers in the calling process, "
+        "without Spark.",
+    ),
+    "commit.interval.ms": Key(
+        100,
+        number(5, 10_000),
+        "Real-time and local execution: how long a worker collects results before they are published, the commit "
+        "included as far as a quarter of the interval. A shorter interval makes results visible sooner, a longer one "
+        "costs less.",
+    ),
     "num.tasks": Key(
         None,
         optional(number(1)),
         "The number of tasks, which share the keys. Fixed at the first start. Default: the largest partition count of "
         "the input topics, at most 48.",
     ),
+    "num.workers": Key(
+        None,
+        optional(number(1)),
+        "Real-time execution: the number of workers, which share the tasks. Each holds a core while the application "
+        "runs. Default: the number of cores, at most the number of tasks.",
+    ),
     "auto.offset.reset": Key(
         "earliest",
         offset_reset,
         "The start position in a topic without a committed offset of the application: `earliest`, `latest`, "
         "`by_duration:1h` (the records of the last hour), or `none`: the application does not start.",
+    ),
+    "input.partitioning": Key(
+        "check",
+        one_of("check", "repartition", "trust"),
+        "Real-time and local execution: the partitioning of input topics whose records reach state directly. Kafka's "
+        "own producers write a key to the partition that its murmur2 hash selects; librdkafka's default is another "
+        "one. `check`: the application stops at a record in another partition. After each start, the first 10,000 "
+        "records of a partition are checked, then 64 of each read. `repartition`: such topics go through a "
+        "repartition topic. `trust`: no check.",
     ),
     "data.loss.handler": Key(
         "fail",
@@ -162,6 +195,12 @@ KEYS: dict[str, Key] = {
         "The longest time that a task, or the function that reads a partition, may work on a batch. Then the "
         "application stops, and reports where it hangs.",
     ),
+    "session.timeout.ms": Key(
+        45_000,
+        number(3_000),
+        "Real-time execution on Spark: a worker that sends no heartbeat for this time is ended, and started again. A "
+        "worker sends one each second, unless its process is stopped or a function in C holds the interpreter lock.",
+    ),
     "restart.max.attempts": Key(
         10, number(0), "How many times in a row an application restarts after a transient failure."
     ),
@@ -203,8 +242,12 @@ class Settings(TypedDict, total=False):
     processing_guarantee: Literal["exactly_once", "exactly_once_v2", "at_least_once", "at_most_once"]
     state_dir: str | PathLike[str] | None
     checkpoint_location: str | PathLike[str] | None
+    execution_mode: Mode
+    commit_interval_ms: int
     num_tasks: int | None
+    num_workers: int | None
     auto_offset_reset: str
+    input_partitioning: Literal["check", "repartition", "trust"]
     data_loss_handler: Literal["fail", "continue"]
     bootstrap_servers: str | list[str] | None
     kafka_source: Literal["client", "connector"]
@@ -218,6 +261,7 @@ class Settings(TypedDict, total=False):
     max_batch_bytes: int
     host_memory_max_bytes: int
     task_timeout_ms: int
+    session_timeout_ms: int
     restart_max_attempts: int
     restart_backoff_ms: int
     log_cleanup_interval_ms: int

@@ -40,13 +40,14 @@ def one_of(*allowed: str) -> Validator:
     return check
 
 
-def number(least: int) -> Validator:
-    """Accepts a whole number that is not below a minimum, also as text."""
+def number(least: int, most: int | None = None) -> Validator:
+    """Accepts a whole number that is not below a minimum, nor above a maximum if there is one, also as text."""
 
     def check(key: str, value: Any) -> Any:
         parsed = int(value) if isinstance(value, str) and value.strip().isdigit() else value
-        if type(parsed) is not int or parsed < least:
-            raise ConfigError(f"{key}: {value!r} is not allowed", hint=f"use a whole number from {least}")
+        if type(parsed) is not int or parsed < least or (most is not None and parsed > most):
+            to = "" if most is None else f" to {most}"
+            raise ConfigError(f"{key}: {value!r} is not allowed", hint=f"use a whole number from {least}{to}")
         return parsed
 
     return check

@@ -59,7 +59,7 @@ def reach(point: str) -> None:
     """Passes a point: exits the process if the point is armed and this is its last pass."""
     if _armed is not None and _armed.name == point:
         _armed.left -= 1
-        if not _armed.left:
+        if _armed.left <= 0:  # several threads may pass at the same time
             os._exit(EXIT_STATUS)
 
 

@@ -7,7 +7,9 @@ from millstream.log.api import (
     Append,
     Applications,
     Cleanup,
+    Fetched,
     Fingerprints,
+    Follower,
     Groups,
     Log,
     Offsets,
@@ -24,7 +26,7 @@ from millstream.log.api import (
     Topics,
     ViewStorage,
 )
-from millstream.log.blocks import Block
+from millstream.log.blocks import Block, ColumnBlock
 from millstream.log.dead_letter import DeadLetter, DeadLetterFilter, DeadLetterSource
 from millstream.log.dead_letters import DeadLetters, ReplayResult, dead_letter_topics
 from millstream.log.opening import open_log
@@ -35,8 +37,11 @@ __all__ = [
     "Applications",
     "Block",
     "Cleanup",
+    "ColumnBlock",
     "DeadLetters",
+    "Fetched",
     "Fingerprints",
+    "Follower",
     "Groups",
     "DeadLetter",
     "Log",

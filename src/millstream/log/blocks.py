@@ -75,6 +75,39 @@ class Block(NamedTuple):
     max_timestamp: int
 
 
+class ColumnBlock(NamedTuple):
+    """Records as columns that are not encoded. A log that stores no blocks writes them as they are.
+
+    Attributes:
+        timestamps: Milliseconds since the epoch.
+        keys: Bytes, or None.
+        values: Bytes, or None.
+        headers: None if no record has any.
+    """
+
+    timestamps: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Sequence[Headers] | None = None
+
+    @property
+    def count(self) -> int:  # type: ignore[override]  # hides tuple.count, which is not used
+        """The number of records."""
+        return len(self.timestamps)
+
+
+def as_block(block: Block | ColumnBlock) -> Block:
+    """Returns an encoded block.
+
+    Raises:
+        RecordRefusedError: A column has values of another type, or the columns differ in length.
+
+    >>> decode(as_block(ColumnBlock([5], [b"k"], [b"v"])).data)["key"].to_pylist()
+    [b'k']
+    """
+    return encode(*block) if isinstance(block, ColumnBlock) else block
+
+
 class BlockFacts(NamedTuple):
     """Facts about the records of a block, from its first bytes.
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.log.helpers import rows
 
 from millstream.errors import FencedError, InvalidNameError, NonDeterministicError, RecordRefusedError
-from millstream.log import Append, Publication, Scope
+from millstream.log import Append, ColumnBlock, Publication, Scope
 from millstream.log.blocks import encode
 from millstream.log.embedded import EmbeddedLog
 
@@ -233,3 +233,29 @@ def test_the_name_of_a_worker_is_checked(log: EmbeddedLog) -> None:
     for name in ("", "no/slash"):
         with pytest.raises(InvalidNameError):
             log.applications.acquire(Scope("app", name))
+
+
+def test_a_publication_of_columns_with_a_marker_is_recorded_as_usual(log: EmbeddedLog) -> None:
+    epoch = log.applications.acquire(FIRST)
+    columns = [Append("out", 0, ColumnBlock([1], [b"k"], [b"v"]))]
+    made = Publication(FIRST, epoch, 1, columns, marker=("out", 0))
+    assert log.applications.publish(made)
+    assert not log.applications.publish(made)
+    assert rows(log, "out") == [(0, "k", "v")]
+
+
+def test_records_are_sent_outside_of_batches(log: EmbeddedLog) -> None:
+    driver = log.applications.acquire(Scope("app"))
+    epoch = log.applications.acquire(FIRST, application_epoch=driver)
+    columns = [Append("out", 0, ColumnBlock([1], [b"k"], [b"v"]))]
+    log.applications.send(FIRST, epoch, columns)
+    assert rows(log, "out") == [(0, "k", "v")]
+    log.applications.flush(FIRST, epoch, {("in", 0): 3})
+    assert log.committed("app") == {("in", 0): 3}
+    assert log.applications.published(FIRST) is None
+    log.applications.acquire(Scope("app"))
+    with pytest.raises(FencedError):
+        log.applications.send(FIRST, epoch, columns)
+    with pytest.raises(FencedError):
+        log.applications.flush(FIRST, epoch)
+    assert rows(log, "out") == [(0, "k", "v")]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from millstream.log.api.applications import Applications, Fingerprints, Publication, Published, Scope
 from millstream.log.api.cleanup import Cleanup, Removed
+from millstream.log.api.following import Fetched, Follower
 from millstream.log.api.groups import Groups
 from millstream.log.api.log import Log
 from millstream.log.api.records import SCHEMA, Append, Produced, ProducerRecord, Records, Stored
 from millstream.log.api.topics import Offsets, Ranges, Topic, TopicPartition, Topics, check_partition
-from millstream.log.api.views import ChangesOf, ViewStorage
+from millstream.log.api.views import ChangesOf, FollowingViews, ViewStorage
 
 __all__ = [
     "SCHEMA",
@@ -20,7 +21,10 @@ __all__ = [
     "Applications",
     "ChangesOf",
     "Cleanup",
+    "Fetched",
     "Fingerprints",
+    "FollowingViews",
+    "Follower",
     "Groups",
     "Log",
     "Offsets",

@@ -50,6 +50,10 @@ class Publication:
             the driver's machine.
         fingerprints: Counts and digests of the results, to compare a replay with.
         state: Entries of the scope's recorded state, by name.
+        marker: A partition of a topic to which only this scope writes, and to which this publication appends. The last
+            record of that append has a value that no other publication has. It tells whether the publication was
+            committed, so that a Kafka cluster need not record the batch: its number and fingerprints are ignored, and
+            `published` does not return it. The embedded log records it all the same.
     """
 
     scope: Scope
@@ -60,6 +64,7 @@ class Publication:
     views: Sequence[ViewChange] = ()
     fingerprints: Fingerprints = field(default_factory=dict)
     state: Mapping[str, bytes] = field(default_factory=dict)
+    marker: tuple[str, int] | None = None
 
 
 class Published(NamedTuple):
@@ -105,6 +110,42 @@ class Applications(Protocol):
         Raises:
             FencedError: Another instance has acquired the scope, or the application of the worker, since.
             NonDeterministicError: The batch is the last one published, but its fingerprints differ.
+        """
+        ...
+
+    def send(self, scope: Scope, epoch: int, appends: Sequence[Append]) -> None:
+        """Writes records without a transaction: readers see them soon, and `flush` confirms them.
+
+        Records of a partition are written in order. After a failure, some may be written, others not.
+
+        Raises:
+            FencedError: Another instance has acquired the scope, or the application of the worker, since. A Kafka
+                cluster checks that in `flush` only.
+        """
+        ...
+
+    def flush(self, scope: Scope, epoch: int, offsets: Offsets | None = None) -> None:
+        """Waits until all records that `send` has taken are written, then commits offsets.
+
+        Args:
+            scope: The application or worker.
+            epoch: Its epoch.
+            offsets: Input offsets, which are committed to the consumer group of the application's name.
+
+        Raises:
+            FencedError: Another instance has acquired the scope, or the application of the worker, since.
+            BrokerError: Some records are not written.
+        """
+        ...
+
+    def wait_until_visible(self, scope: Scope, epoch: int) -> None:
+        """Waits until readers see the last publication: a cluster commits the publication of a worker a moment before.
+
+        Records of a topic to which others write may stay behind an open transaction of theirs.
+
+        Raises:
+            FencedError: Another instance has acquired the scope since.
+            BrokerError: The publication does not become visible.
         """
         ...
 

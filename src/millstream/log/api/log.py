@@ -8,6 +8,7 @@ from typing import Protocol, Self
 
 from millstream.log.api.applications import Applications
 from millstream.log.api.cleanup import Cleanup
+from millstream.log.api.following import Follower
 from millstream.log.api.groups import Groups
 from millstream.log.api.records import Records
 from millstream.log.api.topics import Topics
@@ -34,6 +35,10 @@ class Log(Topics, Records, Groups, Protocol):
     @property
     def cleanup(self) -> Cleanup | None:
         """Retention and compaction; None for a Kafka cluster, whose brokers do both."""
+        ...
+
+    def follow(self) -> Follower:
+        """Returns a reader of records as they are committed, which follows no partitions yet."""
         ...
 
     def connect(self, seconds: float, tell: Callable[[str], None]) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from millstream.core.records import Headers
 from millstream.log.api.topics import Offsets, Ranges
-from millstream.log.blocks import SCHEMA as BLOCK_SCHEMA, Block
+from millstream.log.blocks import SCHEMA as BLOCK_SCHEMA, Block, ColumnBlock
 
 SCHEMA = pa.schema([pa.field("offset", pa.int64(), nullable=False), *BLOCK_SCHEMA])
 """The columns of the tables that `Records.read` returns."""
@@ -48,11 +48,11 @@ class Produced(NamedTuple):
 
 
 class Append(NamedTuple):
-    """A block to append to a partition."""
+    """Records to append to a partition, encoded as a block or as columns."""
 
     topic: str
     partition: int
-    block: Block
+    block: Block | ColumnBlock
 
 
 class Stored(NamedTuple):
@@ -97,8 +97,14 @@ class Records(Protocol):
         """Returns the offset of the first record of each partition, by topic."""
         ...
 
-    def ends(self, topics: Iterable[str]) -> dict[str, list[int]]:
-        """Returns the offset that the next record of each partition will have, by topic."""
+    def ends(self, topics: Iterable[str], *, committed: bool = True) -> dict[str, list[int]]:
+        """Returns the offset that the next record of each partition will have, by topic.
+
+        Args:
+            topics: The topics.
+            committed: Whether to count committed records only. Otherwise, records of open transactions, and of
+                committed ones whose markers are not yet written, count as well.
+        """
         ...
 
     def sizes(self, topic: str) -> list[Stored]:

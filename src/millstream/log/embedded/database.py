@@ -66,6 +66,30 @@ class _Gate:
 _gate = _Gate()
 
 
+class CommitCount:
+    """Counts the commits of this process, so that its threads can wait for one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._condition = threading.Condition()
+
+    def add(self) -> None:
+        """Counts a commit."""
+        with self._condition:
+            self.count += 1
+            self._condition.notify_all()
+
+    def wait(self, count: int, timeout: float) -> None:
+        """Waits until the count differs, at most for so many seconds."""
+        with self._condition:
+            if self.count == count:
+                self._condition.wait(timeout)
+
+    def renew(self) -> None:
+        """Resets the lock in a child process: a thread of its parent may hold it."""
+        self._condition = threading.Condition()
+
+
 class _Opened:
     """A connection in the local storage of its thread. It is collected when the thread ends."""
 
@@ -87,6 +111,7 @@ class Database:
     def __init__(self, path: Path, max_size: int | None = None) -> None:
         self.path = path
         self.note = CommitNote(path)
+        self.commits = CommitCount()
         self._identity = _identity(path)
         self._max_size = max_size
         self._local = threading.local()
@@ -176,6 +201,7 @@ class Database:
             if commit is not None:
                 with self._lock:
                     self.note.write(*commit)
+                self.commits.add()
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
@@ -259,7 +285,13 @@ def _before_fork() -> None:
         database.close_connections()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_gate.open, after_in_child=_gate.renew)
+def _after_fork_in_child() -> None:
+    _gate.renew()
+    for database in list(_databases):
+        database.commits.renew()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_gate.open, after_in_child=_after_fork_in_child)
 
 
 def connect(path: Path) -> sqlite3.Connection:

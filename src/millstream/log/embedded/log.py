@@ -31,6 +31,7 @@ from millstream.log.embedded import (
 )
 from millstream.log.embedded.database import Database, now_ms
 from millstream.log.embedded.directory import data_directory
+from millstream.log.embedded.following import EmbeddedFollower
 from millstream.log.embedded.parts import EmbeddedApplications, EmbeddedCleanup, EmbeddedViews
 from millstream.log.embedded.schema import open_database
 from millstream.log.producing import route
@@ -144,8 +145,9 @@ class EmbeddedLog:
     def append(self, appends: Sequence[Append]) -> list[int]:
         """Writes blocks unchanged, in one transaction."""
         reach(APPEND_BEFORE_BEGIN)
+        encoded = stored_records.encoded(appends)
         with self._database.write() as connection:
-            bases = stored_records.append_all(connection, appends, now_ms())
+            bases = stored_records.append_all(connection, encoded, now_ms())
             reach(APPEND_BEFORE_COMMIT)
         reach(APPEND_AFTER_COMMIT)
         return bases
@@ -154,8 +156,8 @@ class EmbeddedLog:
         """Returns the offset of the first record of each partition, by topic."""
         return {name: [head.start for head in heads] for name, heads in self._heads(topics).items()}
 
-    def ends(self, topics: Iterable[str]) -> dict[str, list[int]]:
-        """Returns the offset that the next record of each partition will have, by topic."""
+    def ends(self, topics: Iterable[str], *, committed: bool = True) -> dict[str, list[int]]:
+        """Returns the offset that the next record of each partition will have, by topic. All records are committed."""
         return {name: [head.next for head in heads] for name, heads in self._heads(topics).items()}
 
     def _heads(self, topics: Iterable[str]) -> dict[str, list[stored_topics.Head]]:
@@ -192,6 +194,10 @@ class EmbeddedLog:
                 if latest is not None:
                     times[name, partition] = latest
         return times
+
+    def follow(self) -> EmbeddedFollower:
+        """Returns a reader of records as they are committed."""
+        return EmbeddedFollower(self._database)
 
     def wait(self, positions: Offsets, timeout: float) -> bool:
         """Waits until a partition has records at or beyond its position."""

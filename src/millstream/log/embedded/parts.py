@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from millstream.core.failpoints import declare, reach
-from millstream.log.api import ChangesOf, Offsets, Publication, Published, Removed, Scope
-from millstream.log.embedded import applications, compaction, publish, retention
+from millstream.log.api import Append, ChangesOf, FollowingViews, Offsets, Publication, Published, Removed, Scope
+from millstream.log.embedded import applications, compaction, groups, positions, publish, records, retention
 from millstream.log.embedded.database import Database, now_ms
+from millstream.log.embedded.grouping import GroupCommit
 from millstream.views.integrity import begin_rebuild, end_rebuild, find_damaged
 from millstream.views.tables import apply_changes, drop_store
 
@@ -20,6 +23,7 @@ class EmbeddedApplications:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._publications: GroupCommit[bool] = GroupCommit(database)
 
     def acquire(self, scope: Scope, *, application_epoch: int | None = None) -> int:
         """Makes the caller the only instance of a scope that can write, and returns its epoch."""
@@ -28,11 +32,33 @@ class EmbeddedApplications:
 
     def publish(self, publication: Publication) -> bool:
         """Writes all changes of a batch, once. Returns whether this call has written them."""
-        with self._database.write() as connection:
-            written = publish.publish(connection, publication, now_ms())
+        encoded = replace(publication, appends=records.encoded(publication.appends))
+
+        def change(connection: sqlite3.Connection) -> bool:
+            written = publish.publish(connection, encoded, now_ms())
             reach(PUBLISH_BEFORE_COMMIT)
+            return written
+
+        written = self._publications.write(change)
         reach(PUBLISH_AFTER_COMMIT)
         return written
+
+    def send(self, scope: Scope, epoch: int, appends: Sequence[Append]) -> None:
+        """Appends records outside of any batch."""
+        encoded = records.encoded(appends)
+        with self._database.write() as connection:
+            applications.check_epoch(connection, scope, epoch)
+            records.append_all(connection, encoded, now_ms())
+
+    def flush(self, scope: Scope, epoch: int, offsets: Offsets | None = None) -> None:
+        """Commits offsets. All records that were sent are written already."""
+        with self._database.write() as connection:
+            applications.check_epoch(connection, scope, epoch)
+            if offsets:
+                groups.commit(connection, scope.application, positions.resolve(connection, offsets))
+
+    def wait_until_visible(self, scope: Scope, epoch: int) -> None:
+        """Does nothing: a publication is visible when it returns."""
 
     def published(self, scope: Scope) -> Published | None:
         """Returns the last batch that was published in a scope, if any."""
@@ -58,6 +84,8 @@ class EmbeddedApplications:
 
 class EmbeddedViews:
     """The `ViewStorage` of an embedded log: tables of its own database."""
+
+    following: FollowingViews | None = None
 
     def __init__(self, database: Database) -> None:
         self._database = database

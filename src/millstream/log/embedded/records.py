@@ -18,7 +18,7 @@ from millstream.core.failpoints import declare, reach
 from millstream.errors import CorruptLogError, OffsetOutOfRangeError, RecordRefusedError
 from millstream.log.api import SCHEMA, Append, Stored
 from millstream.log.arrays import from_integers
-from millstream.log.blocks import SCHEMA as BLOCK_SCHEMA, Block, decode, facts
+from millstream.log.blocks import SCHEMA as BLOCK_SCHEMA, Block, as_block, decode, facts
 from millstream.log.embedded.checksums import checksum, verify
 from millstream.log.embedded.topics import Head, StoredTopic, find, head, set_head
 
@@ -95,7 +95,7 @@ class Appender:
 
     def append(self, append: Append) -> int:
         """Appends a block and returns its base offset. A block without records is not stored."""
-        topic, (_, partition, block) = self._topic(append.topic), append
+        topic, partition, block = self._topic(append.topic), append.partition, as_block(append.block)
         at = append.topic, partition
         if at not in self._heads:
             topic.topic.check_partition(partition)
@@ -125,6 +125,11 @@ class Appender:
         reach(AFTER_INSERT)
         for (name, partition), moved in self._heads.items():
             set_head(self._connection, self._topics[name], partition, moved)
+
+
+def encoded(appends: Iterable[Append]) -> list[Append]:
+    """Returns appends whose columns are encoded as blocks, which takes a while: do it before the transaction begins."""
+    return [append._replace(block=as_block(append.block)) for append in appends]
 
 
 def append_all(connection: sqlite3.Connection, appends: Iterable[Append], now: int) -> list[int]:
@@ -255,24 +260,37 @@ def read(
     end = min(end, edges.next)
     batches: list[pa.RecordBatch] = []
     places: list[Places] = []
-    size, edge = 0, start
-    with contextlib.closing(rows(connection, topic, partition, start, end)) as stored:
-        for row in stored:
-            if row.base > edge:
-                raise _gap(topic, partition, edge)
-            edge = row.next
-            batch, place = _within(load(connection, topic, partition, row), row, start, end)
+    size = 0
+    with contextlib.closing(blocks(connection, topic, partition, start, end)) as stored:
+        for _row, batch, place in stored:
             if not len(batch):
                 continue
             if max_bytes is not None:
                 size += batch.nbytes
                 if batches and size > max_bytes:
-                    return _table(batches, places)
+                    break
             batches.append(batch)
             places.append(place)
+    return _table(batches, places)
+
+
+def blocks(
+    connection: sqlite3.Connection, topic: StoredTopic, partition: int, start: int, end: int
+) -> Generator[tuple[BlockRow, pa.RecordBatch, Places]]:
+    """Yields the rows that cover a range of offsets, their records within the range, and the offsets of these.
+
+    Raises:
+        CorruptLogError: A row or block is damaged or lost.
+    """
+    edge = start
+    with contextlib.closing(rows(connection, topic, partition, start, end)) as stored:
+        for row in stored:
+            if row.base > edge:
+                raise _gap(topic, partition, edge)
+            edge = row.next
+            yield row, *_within(load(connection, topic, partition, row), row, start, end)
     if edge < end:
         raise _gap(topic, partition, edge)
-    return _table(batches, places)
 
 
 def _within(batch: pa.RecordBatch, row: BlockRow, start: int, end: int) -> tuple[pa.RecordBatch, Places]:

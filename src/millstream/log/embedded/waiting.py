@@ -5,53 +5,76 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from millstream.log.api import Offsets
 from millstream.log.embedded.database import Database
 from millstream.log.embedded.topics import find, heads
 
-# Seconds between two polls: short at first, then longer while there are no records.
+Version: TypeAlias = tuple[int, sqlite3.Connection, int]
+"""A number of commits of this process, and a number of SQLite that is valid for one connection only."""
+
+# Seconds between two polls: short at first, then longer while there are no commits.
 _FIRST_PAUSE = 0.0005
 _LAST_PAUSE = 0.02
 _GROWTH = 1.3
 
 
-def wait(database: Database, positions: Offsets, timeout: float) -> bool:
-    """Returns True as soon as a partition ends beyond its position, False after the timeout.
+class Commits:
+    """Notices commits. Those of this process end a wait at once; those of other processes are found by polling.
 
     A poll is one pragma of a few microseconds, whose result changes with each commit of another connection.
+
+    Args:
+        database: The database.
     """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def version(self) -> Version:
+        """Returns a value that changes with each commit."""
+        own = self._database.commits.count
+        with self._database.use() as connection:
+            return own, connection, connection.execute("PRAGMA data_version").fetchone()[0]
+
+    def wait(self, version: Version, timeout: float) -> bool:
+        """Waits for a commit after a version. Returns whether there was one."""
+        deadline = time.monotonic() + timeout
+        pause = _FIRST_PAUSE
+        while self.version() == version:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self._database.commits.wait(version[0], min(pause, left))
+            pause = min(pause * _GROWTH, _LAST_PAUSE)
+        return True
+
+
+def wait(database: Database, positions: Offsets, timeout: float) -> bool:
+    """Returns True as soon as a partition ends beyond its position, False after the timeout."""
     deadline = time.monotonic() + timeout
-    pause = _FIRST_PAUSE
-    polled = None
+    commits = Commits(database)
     while True:
-        # In this order, so that a commit between the two is seen by the next poll.
-        version = _version(database)
-        if version != polled:
-            polled = version
-            if _has_records(database, positions):
-                return True
-            pause = _FIRST_PAUSE
-        left = deadline - time.monotonic()
-        if left <= 0:
+        version = commits.version()  # before the read, so that a commit after it is noticed
+        if _has_records(database, positions):
+            return True
+        if not commits.wait(version, deadline - time.monotonic()):
             return False
-        time.sleep(min(pause, left))
-        pause = min(pause * _GROWTH, _LAST_PAUSE)
-
-
-def _version(database: Database) -> tuple[sqlite3.Connection, int]:
-    """Returns a value that changes when another connection commits. It is valid for its connection only."""
-    with database.use() as connection:
-        return connection, connection.execute("PRAGMA data_version").fetchone()[0]
 
 
 def _has_records(database: Database, positions: Offsets) -> bool:
     """Reads the ends of all partitions of a topic at once: it may have thousands."""
-    by_topic: dict[str, dict[int, int]] = {}
-    for (topic, partition), offset in positions.items():
-        by_topic.setdefault(topic, {})[partition] = offset
     with database.read() as connection:
-        return any(_has_more(connection, topic, offsets) for topic, offsets in by_topic.items())
+        return any(_has_more(connection, topic, offsets) for topic, offsets in by_topic(positions).items())
+
+
+def by_topic(positions: Offsets) -> dict[str, dict[int, int]]:
+    """Returns offsets by topic, then by partition."""
+    grouped: dict[str, dict[int, int]] = {}
+    for (topic, partition), offset in positions.items():
+        grouped.setdefault(topic, {})[partition] = offset
+    return grouped
 
 
 def _has_more(connection: sqlite3.Connection, name: str, offsets: Mapping[int, int]) -> bool:

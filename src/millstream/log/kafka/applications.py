@@ -7,13 +7,14 @@ lead.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from millstream.core.names import check_name
 from millstream.errors import FencedError, LogError, UnknownGroupError, UnknownTopicError
-from millstream.log.api import ChangesOf, Publication, Published, Scope
+from millstream.log.api import Append, ChangesOf, FollowingViews, Offsets, Publication, Published, Scope
 from millstream.log.kafka import groups, journal, topics
 from millstream.log.kafka.clients import Clients
 from millstream.log.kafka.instances import Instance
@@ -46,6 +47,7 @@ class KafkaApplications:
         self._producer = producer
         self._config = config
         self._lock = threading.RLock()
+        self._acquiring: defaultdict[Scope, threading.Lock] = defaultdict(threading.Lock)
         self._instances: dict[Scope, Instance] = {}
 
     def acquire(self, scope: Scope, *, application_epoch: int | None = None) -> int:
@@ -54,8 +56,11 @@ class KafkaApplications:
         if scope.worker is not None:
             check_name(scope.worker, "worker")
         with self._lock:
+            acquiring = self._acquiring[scope]
+        with acquiring:  # workers are acquired at the same time: each mostly waits for brokers
             instance = Instance(self._clients, self._readers, scope, self._producer, self._config, application_epoch)
-            self._instances[scope] = instance
+            with self._lock:
+                self._instances[scope] = instance
             if scope.worker is None:
                 self._views.begin(scope.application, None if instance.last is None else instance.last.batch)
             return instance.epoch
@@ -72,6 +77,27 @@ class KafkaApplications:
             if scope.worker is None:
                 self._views.apply(publication)
             return written
+
+    def send(self, scope: Scope, epoch: int, appends: Sequence[Append]) -> None:
+        """Writes records without a transaction."""
+        instance = self._instance(scope, epoch)
+        with instance.lock:
+            instance.sender.send(appends)
+
+    def flush(self, scope: Scope, epoch: int, offsets: Offsets | None = None) -> None:
+        """Waits until all records that were sent are acknowledged, then commits offsets."""
+        instance = self._instance(scope, epoch)
+        with instance.lock:
+            instance.sender.flush()
+        instance.check_current()
+        if offsets:
+            groups.commit(self._clients, scope.application, offsets)
+
+    def wait_until_visible(self, scope: Scope, epoch: int) -> None:
+        """Waits until readers see the last publication."""
+        instance = self._instance(scope, epoch)
+        with instance.lock:
+            instance.wait_until_visible()
 
     def published(self, scope: Scope) -> Published | None:
         """Returns the last batch that was published in a scope, if any."""
@@ -128,6 +154,7 @@ class KafkaViews:
     def __init__(self, local: LocalViews, applications: KafkaApplications) -> None:
         self._local = local
         self._applications = applications
+        self.following: FollowingViews | None = local
 
     def drop(self, application: str, stores: Iterable[str]) -> None:
         """Deletes the views of stores of an application, if there are any."""

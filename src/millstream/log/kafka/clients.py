@@ -21,6 +21,7 @@ from millstream.log.kafka.settings import check_names, refused, without_secrets
 T = TypeVar("T")
 
 _POLL = 0.05
+_CLOSE_SECONDS = 5.0
 _QUIET = {"log_level": 0}  # errors are raised or reported by the error callback
 _DEBUG = 7
 """The log level of a client that logs everything."""
@@ -109,9 +110,9 @@ class Clients:
         """Returns a transactional producer. It fences earlier ones with the same id."""
         return self._create(Producer, {**settings, "transactional.id": transactional_id})
 
-    def plain_producer(self) -> Producer:
+    def plain_producer(self, settings: Mapping[str, Any] | None = None) -> Producer:
         """Returns a producer without transactions."""
-        return self._create(Producer, {})
+        return self._create(Producer, settings or {})
 
     def consumer(self, group: str, settings: Mapping[str, Any]) -> Consumer:
         """Returns a consumer that reads committed records only, commits no offsets, and reports ends of partitions."""
@@ -191,3 +192,10 @@ def code_of(error: KafkaException) -> KafkaError:
     """Returns the error of an exception."""
     cause: KafkaError = error.args[0]
     return cause
+
+
+def close_consumer(consumer: Consumer) -> None:
+    """Closes a consumer. Now and then the client does not return from it: then the consumer is left alone."""
+    closing = threading.Thread(target=consumer.close, name="millstream-close", daemon=True)
+    closing.start()
+    closing.join(_CLOSE_SECONDS)

@@ -7,14 +7,17 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any
 
-from millstream.errors import BrokerError, FencedError
+from millstream.errors import BrokerError, FencedError, LogError, UnknownTopicError
 from millstream.log.api import Append, Offsets, Publication, Published, Scope
-from millstream.log.kafka import journal, topics
+from millstream.log.blocks import as_block, decode
+from millstream.log.kafka import journal, positions, topics
 from millstream.log.kafka.clients import Clients
 from millstream.log.kafka.journal import MARKERS, MEMORY
 from millstream.log.kafka.reading import Readers
+from millstream.log.kafka.sending import Sender
 from millstream.log.kafka.transactions import FencedProducerError, JournalRecord, Transactions, UnknownResultError
 from millstream.log.replays import check_replay
 
@@ -75,6 +78,7 @@ class Instance:
         # A reset deletes the journal: epochs that start at the current time exceed those of before.
         self.epoch = (journal.memory(clients, readers, scope).epoch or int(time.time() * 1000)) + 1
         self._acquired = False
+        self._ends: dict[tuple[str, int], int] = {}
         self._write([JournalRecord(MEMORY, *journal.epoch_record(self.epoch, self._name))])
         self._acquired = True
         if scope.worker is None:
@@ -83,10 +87,12 @@ class Instance:
     def _begin(self) -> None:
         """Creates a producer, which ends the open transaction of an earlier one. Only then is the journal complete."""
         own = self._scope.worker is None
-        # Other workers write to the same internal topics, so their open transactions may hide a commit for long.
-        more: dict[str, Any] = {} if own else {"patience": 0.0}
         self._transactions = Transactions(
-            self._clients, transactional_id(self._scope), self._settings, group=self._scope.application, **more
+            self._clients,
+            transactional_id(self._scope),
+            self._settings,
+            group=self._scope.application,
+            known=journal.name_of(Scope(self._scope.application)),
         )
         if not own and self._application().instance != self._started_by:
             raise self._superseded()
@@ -104,8 +110,13 @@ class Instance:
 
     def _fence_workers(self) -> None:
         scopes = [Scope(self._scope.application, worker) for worker in self._application().workers]
+        known = journal.name_of(self._scope)
+
+        def fence(scope: Scope) -> None:
+            Transactions(self._clients, transactional_id(scope), self._settings, known=known)
+
         with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:
-            list(pool.map(lambda scope: Transactions(self._clients, transactional_id(scope), self._settings), scopes))
+            list(pool.map(fence, scopes))
 
     def publish(self, publication: Publication) -> bool:
         """Publishes a batch, unless it has been published.
@@ -114,6 +125,9 @@ class Instance:
             FencedError: Another instance has taken over.
             NonDeterministicError: The batch was published with other results.
         """
+        if publication.marker is not None:
+            self._publish_marked(publication, publication.marker)
+            return True
         for _attempt in range(_ATTEMPTS):
             if not self._is_sure:
                 self._begin_again()
@@ -126,10 +140,53 @@ class Instance:
             now = Published(publication.batch, dict(publication.fingerprints), offsets)
             records = [JournalRecord(MARKERS, journal.BATCH, journal.marker(now))]
             records += [JournalRecord(MEMORY, *record) for record in journal.state_records(publication.state)]
-            if self._commit(records, publication.appends, publication.offsets):
+            if self._commit(records, publication.appends, publication.offsets, quick=self._scope.worker is not None):
                 self.last = now
                 return True
         raise BrokerError(f"batch {publication.batch} of {self._scope} cannot be committed")
+
+    def _publish_marked(self, publication: Publication, marker: tuple[str, int]) -> None:
+        """Publishes a batch, unless the last record of its marker's partition is its own."""
+        own = [as_block(append.block) for append in publication.appends if append[:2] == marker]
+        if not own:
+            raise LogError(f"{publication.scope} has no record for its marker in {marker}")
+        for _attempt in range(_ATTEMPTS):
+            if not self._is_sure:
+                self._begin_again()
+                committed = journal.last_value(self._clients, self._readers, *marker)
+                if committed == decode(own[-1].data)["value"][-1].as_py():
+                    return
+            records = [JournalRecord(MEMORY, *record) for record in journal.state_records(publication.state)]
+            if self._commit(records, publication.appends, publication.offsets, quick=True):
+                return
+        raise BrokerError(f"batch {publication.batch} of {self._scope} cannot be committed")
+
+    def wait_until_visible(self) -> None:
+        """Waits until readers see the last transaction."""
+        self._transactions.wait_until_visible(self._owns)
+
+    @cached_property
+    def sender(self) -> Sender:
+        """Writes records without a transaction."""
+        return Sender(self._clients, self._settings)
+
+    def check_current(self) -> None:
+        """Checks that no other instance has taken over. It is one request, unless a journal has grown.
+
+        Raises:
+            FencedError: One has.
+        """
+        scopes = {self._scope, Scope(self._scope.application)}
+        specs = {(journal.name_of(scope), MEMORY): positions.LATEST for scope in scopes}
+        try:
+            ends = positions.list_offsets(self._clients, specs)
+        except UnknownTopicError:  # after a reset
+            ends = {}
+        if not ends or ends != self._ends:
+            self._check_instance()
+            if self._scope.worker is not None and self._application().instance != self._started_by:
+                raise self._superseded()
+            self._ends = ends
 
     def set_state(self, state: Mapping[str, bytes]) -> None:
         """Writes entries of the recorded state to the journal."""
@@ -144,7 +201,12 @@ class Instance:
         raise BrokerError(f"the journal of {self._scope} cannot be written")
 
     def _commit(
-        self, records: list[JournalRecord], appends: Iterable[Append] = (), offsets: Offsets | None = None
+        self,
+        records: list[JournalRecord],
+        appends: Iterable[Append] = (),
+        offsets: Offsets | None = None,
+        *,
+        quick: bool = False,
     ) -> bool:
         """Writes a transaction. Returns False if its result is unknown; then the journal must be read first.
 
@@ -153,7 +215,7 @@ class Instance:
         self._is_sure = False
         try:
             topic = journal.name_of(self._scope)
-            self._transactions.write(appends, (topic, records), offsets, self._owns)
+            self._transactions.write(appends, (topic, records), offsets, self._owns, quick=quick)
         except (UnknownResultError, FencedProducerError):
             return False
         self._is_sure = True
@@ -173,6 +235,10 @@ class Instance:
         so the journal then shows whether it was committed. The former producer is discarded with its queue: a commit
         that was given up may still be sent, and must not be sent without its records.
         """
+        self._check_instance()
+        self._begin()
+
+    def _check_instance(self) -> None:
         for scope in (self._scope, Scope(self._scope.application)):
             self._readers.forget(journal.name_of(scope))  # prefetched records may be those of a deleted journal
         current = journal.memory(self._clients, self._readers, self._scope)
@@ -181,4 +247,3 @@ class Instance:
                 f"another instance of {self._scope} has taken over",
                 hint="one application id, one running instance",
             )
-        self._begin()

@@ -111,21 +111,25 @@ def state_records(state: Mapping[str, bytes]) -> list[tuple[bytes, bytes]]:
 
 def last_batch(clients: Clients, readers: Readers, scope: Scope) -> Published | None:
     """Returns the last committed batch, if any."""
-    topic = name_of(scope)
+    value = last_value(clients, readers, name_of(scope), MARKERS)
+    if value is None:
+        return None
+    last = _decode(value)
+    offsets = {(name, partition): offset for name, partition, offset in last.offsets}
+    return Published(last.batch, last.fingerprints, offsets)
+
+
+def last_value(clients: Clients, readers: Readers, topic: str, partition: int) -> bytes | None:
+    """Returns the value of the last committed record of a partition; None if there is none."""
     try:
-        start, end = (
-            positions.starts(clients, [topic])[topic][MARKERS],
-            positions.ends(clients, [topic])[topic][MARKERS],
-        )
+        start, end = (edges(clients, [topic])[topic][partition] for edges in (positions.starts, positions.ends))
     except UnknownTopicError:
         return None
     width = _TAIL
     while start < end:
-        values = readers.read(topic, MARKERS, max(start, end - width), end)["value"]
-        if len(values):
-            last = _decode(values[-1].as_py())
-            offsets = {(name, partition): offset for name, partition, offset in last.offsets}
-            return Published(last.batch, last.fingerprints, offsets)
+        records = readers.pairs(topic, partition, max(start, end - width), end)
+        if records:
+            return records[-1][1]
         if end - width <= start:
             break
         width *= 8
@@ -139,8 +143,7 @@ def memory(clients: Clients, readers: Readers, scope: Scope) -> Memory:
         start, end = positions.starts(clients, [topic])[topic][MEMORY], positions.ends(clients, [topic])[topic][MEMORY]
     except UnknownTopicError:
         return Memory(0, "", {}, [])
-    table = readers.read(topic, MEMORY, start, end)
-    last = dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
+    last = {key: value for key, value in readers.pairs(topic, MEMORY, start, end) if key is not None}
     state = {
         key.removeprefix(_STATE).decode(): value
         for key, value in last.items()

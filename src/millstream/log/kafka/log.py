@@ -29,6 +29,7 @@ from millstream.log.api import (
 from millstream.log.kafka import groups, positions, topics
 from millstream.log.kafka.applications import KafkaApplications, KafkaViews
 from millstream.log.kafka.clients import Clients
+from millstream.log.kafka.following import KafkaFollower
 from millstream.log.kafka.reading import SAMPLING, Readers
 from millstream.log.kafka.transactions import Transactions
 from millstream.log.kafka.views import LocalViews
@@ -156,10 +157,11 @@ class KafkaLog:
     def append(self, appends: Sequence[Append]) -> list[int]:
         """Writes blocks unchanged, in one transaction."""
         with self._lock:
-            if self._plain is None:
-                self._plain = Transactions(self._clients, f"millstream-{uuid.uuid4()}", self._producer)
             names = list(dict.fromkeys(append.topic for append in appends))
             ends = positions.ends(self._clients, names, committed=False)
+            if self._plain is None:
+                known = names[0] if names else None
+                self._plain = Transactions(self._clients, f"millstream-{uuid.uuid4()}", self._producer, known=known)
             for append in appends:
                 check_partition(append.topic, len(ends[append.topic]), append.partition)
             try:
@@ -177,9 +179,9 @@ class KafkaLog:
         """Returns the offset of the first record of each partition, by topic."""
         return positions.starts(self._clients, topics)
 
-    def ends(self, topics: Iterable[str]) -> dict[str, list[int]]:
-        """Returns the offset after the last committed record of each partition, by topic."""
-        return positions.ends(self._clients, topics)
+    def ends(self, topics: Iterable[str], *, committed: bool = True) -> dict[str, list[int]]:
+        """Returns the offset after the last committed record of each partition, or after the last one, by topic."""
+        return positions.ends(self._clients, topics, committed=committed)
 
     def sizes(self, topic: str) -> list[Stored]:
         """Returns approximate numbers of records. Brokers do not report the bytes."""
@@ -211,6 +213,10 @@ class KafkaLog:
                 self._times.clear()
             self._times[topic, partition, end] = latest
         return latest
+
+    def follow(self) -> KafkaFollower:
+        """Returns a reader of records as they are committed."""
+        return KafkaFollower(self._clients, _revealed(self._cluster.consumer))
 
     def wait(self, positions_: Offsets, timeout: float) -> bool:
         """Waits until a partition has records at or beyond its position."""

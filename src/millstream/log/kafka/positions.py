@@ -12,6 +12,7 @@ from millstream.log.api import check_partition
 from millstream.log.kafka import topics
 from millstream.log.kafka.clients import Clients, code_of
 
+EARLIEST = OffsetSpec.earliest()
 LATEST = OffsetSpec.latest()
 _NO_SUCH_RECORD = -1
 _MAX_AGE = 1.0
@@ -34,7 +35,7 @@ _PASSING = {
 
 def starts(clients: Clients, names: Iterable[str]) -> dict[str, list[int]]:
     """The offset of the first record of each partition, by topic."""
-    return _of_topics(clients, names, OffsetSpec.earliest())
+    return _of_topics(clients, names, EARLIEST)
 
 
 def ends(clients: Clients, names: Iterable[str], *, committed: bool = True) -> dict[str, list[int]]:

@@ -19,7 +19,7 @@ from millstream.errors import LogError, OffsetOutOfRangeError
 from millstream.log.api import SCHEMA, check_partition
 from millstream.log.blocks import encode_headers, encode_unreadable
 from millstream.log.kafka import positions, topics
-from millstream.log.kafka.clients import Clients
+from millstream.log.kafka.clients import Clients, close_consumer
 
 _AT_ONCE = 20_000
 _WAITS = (0.0, 0.001, 0.002, 0.005, 0.01)
@@ -31,6 +31,7 @@ _SETTINGS = {
     "fetch.message.max.bytes": 1024 * 1024,
     "queued.max.messages.kbytes": 4 * 1024,  # another process may continue: then prefetched records are wasted
     "fetch.queue.backoff.ms": 10,
+    "fetch.error.backoff.ms": 20,  # the first fetch of a new topic often fails
     "check.crcs": False,
 }
 SAMPLING = {"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1, "queued.max.messages.kbytes": 256}
@@ -59,6 +60,17 @@ class Readers:
 
     def read(self, topic: str, partition: int, start: int, end: int, max_bytes: int | None = None) -> pa.Table:
         """Returns the records from one offset up to another."""
+        return _table(self._messages(topic, partition, start, end, max_bytes))
+
+    def pairs(self, topic: str, partition: int, start: int, end: int) -> list[tuple[bytes | None, bytes | None]]:
+        """Returns the keys and values of the records from one offset up to another.
+
+        The first Arrow table of a process takes most of a second, because Arrow imports pandas.
+        """
+        messages = self._messages(topic, partition, start, end, None)
+        return [(_bytes(message.key()), _bytes(message.value())) for message in messages]
+
+    def _messages(self, topic: str, partition: int, start: int, end: int, max_bytes: int | None) -> list[Message]:
         reader = self._take(topic, partition)
         try:
             messages = reader.read(start, end, max_bytes)
@@ -69,7 +81,7 @@ class Readers:
             reader.close()
             raise
         self._give(reader)
-        return _table(messages)
+        return messages
 
     def forget(self, topic: str) -> None:
         """Closes the consumers of a topic: their prefetched records may be deleted."""
@@ -120,9 +132,10 @@ class _Reader:
         self._next: int | None = None
         self._ahead: list[Message] = []
         self._is_refused = False
+        self._is_connected = False
 
     def close(self) -> None:
-        self._consumer.close()
+        close_consumer(self._consumer)
 
     def move(self, topic: str, partition: int) -> None:
         """Assigns another partition."""
@@ -133,6 +146,10 @@ class _Reader:
         """Reads records up to an offset or a number of bytes."""
         if start >= end:  # an assignment would prefetch records that a recreated topic does not have
             return []
+        if not self._is_connected:
+            # A consumer that is not connected when it gets a partition often asks for its leader again after a second.
+            self._consumer.list_topics(self.topic, self._clients.timeout)
+            self._is_connected = True
         if self._next != start:
             self._consumer.assign([TopicPartition(self.topic, self.partition, start)])
             self._next, self._ahead = start, []
@@ -207,6 +224,11 @@ class _Reader:
             f"{place} has no offset {self._next}: the topic was recreated, or its records are lost",
             hint="reset the application, so that it reads its input from the start: millstream reset",
         )
+
+
+def _bytes(data: str | bytes | None) -> bytes | None:
+    assert not isinstance(data, str)
+    return data
 
 
 def _offset(message: Message) -> int:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from millstream.errors import LogFormatError
-from millstream.log.api import Publication
+from millstream.log.api import Offsets, Publication
 from millstream.views.changes import ViewChange
 from millstream.views.checksums import checksum
 from millstream.views.integrity import begin_rebuild, find_damaged
-from millstream.views.tables import apply_changes, create_tables, drop_application, drop_store
+from millstream.views.tables import apply_changes, create_tables, drop_application, drop_store, store_times
 
 _BUSY_SECONDS = 30
 _PROGRESS = """CREATE TABLE IF NOT EXISTS view_batches (
     application TEXT PRIMARY KEY, batch INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID"""
 _PUT_PROGRESS = "REPLACE INTO view_batches VALUES (?, ?, ?)"
-_VERSION = 2
+_OFFSETS = """CREATE TABLE IF NOT EXISTS view_offsets (
+    application TEXT, topic TEXT, number INTEGER, "offset" INTEGER NOT NULL, checksum INTEGER NOT NULL,
+    PRIMARY KEY (application, topic, number)) WITHOUT ROWID"""
+_PUT_OFFSET = "REPLACE INTO view_offsets VALUES (?, ?, ?, ?, ?)"
+_VERSION = 3
 
 
 class LocalViews:
@@ -50,6 +54,36 @@ class LocalViews:
         with self._writing() as connection:
             connection.execute(_PUT_PROGRESS, (application, batch, checksum(application, batch)))
 
+    def offsets(self, application: str) -> Offsets:
+        """Returns the offsets up to which views follow changelogs; none if there are none, or they are damaged."""
+        self.discard_damaged(application)
+        if not self._path.exists():
+            return {}
+        with self._lock:
+            statement = "SELECT * FROM view_offsets WHERE application = ?"
+            rows = self._open().execute(statement, (application,)).fetchall()
+        if any(checksum(*row[:4]) != row[4] for row in rows):
+            return {}
+        return {(topic, number): offset for _application, topic, number, offset, _checksum in rows}
+
+    def times(self, application: str) -> dict[tuple[str, int], int]:
+        """Returns the times of the stores of an application, by name and partition."""
+        if not self._path.exists():
+            return {}
+        with self._lock:
+            return store_times(self._open(), application)
+
+    def follow(self, application: str, changes: Sequence[ViewChange], offsets: Offsets) -> None:
+        """Applies changes, and records the offsets up to which the views follow changelogs."""
+        with self._writing() as connection:
+            apply_changes(connection, application, changes)
+            rows = [(application, topic, number, offset) for (topic, number), offset in offsets.items()]
+            connection.executemany(_PUT_OFFSET, [(*row, checksum(*row)) for row in rows])
+
+    def forget(self, application: str) -> None:
+        """Deletes the views and the offsets of an application."""
+        self.drop(application)
+
     def discard_damaged(self, application: str) -> None:
         """Marks the views of an application for a rebuild if one of them is damaged."""
         if not self._path.exists():
@@ -64,7 +98,8 @@ class LocalViews:
         if damaged:
             with self._writing() as connection:
                 begin_rebuild(connection, damaged)
-                connection.execute("DELETE FROM view_batches WHERE application = ?", (application,))
+                for table in ("view_batches", "view_offsets"):
+                    connection.execute(f"DELETE FROM {table} WHERE application = ?", (application,))  # noqa: S608
 
     def begin(self, application: str, last: int | None) -> None:
         """Deletes views from before a reset: those of batches after the last published one."""
@@ -97,7 +132,8 @@ class LocalViews:
     def _drop(self, application: str) -> None:
         with self._writing() as connection:
             drop_application(connection, application)
-            connection.execute("DELETE FROM view_batches WHERE application = ?", (application,))
+            for table in ("view_batches", "view_offsets"):
+                connection.execute(f"DELETE FROM {table} WHERE application = ?", (application,))  # noqa: S608
 
     def close(self) -> None:
         """Closes the database."""
@@ -131,6 +167,7 @@ class LocalViews:
             self._recognize(connection)
             create_tables(connection)
             connection.execute(_PROGRESS)
+            connection.execute(_OFFSETS)
             connection.execute(f"PRAGMA user_version = {_VERSION}")
             self._connection = connection
         return self._connection
