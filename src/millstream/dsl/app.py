@@ -23,6 +23,7 @@ from millstream.plan.process import Store
 from millstream.serde import Serde, serde_for
 
 if TYPE_CHECKING:
+    from millstream.config import Mode
     from millstream.runtime.facade import Handle, Listener
     from millstream.stages import Topology
     from millstream.stages.describe import Format
@@ -240,13 +241,21 @@ class App(DslObject[Inputs]):
     def describe(self, format: Format = "text") -> str:
         """Describes the topology as it runs.
 
+        Input topics that are joined and have different numbers of partitions are repartitioned in real-time and local
+        execution. The numbers are known when the application has started: `Handle.describe`.
+
         Args:
             format: ``text`` (the format of Kafka Streams, which existing visualisers read), ``mermaid``, ``svg`` or
                 ``json``.
         """
         from millstream.stages.describe import describe  # noqa: PLC0415  (as above)
 
-        return describe(self.topology(), format)
+        topology = self.topology()
+        if self.config["execution.mode"] != "micro_batch":
+            from millstream.runtime import facade  # noqa: PLC0415  (as above)
+
+            topology = facade.repartitioned(topology, self.config)
+        return describe(topology, format)
 
     def fingerprint(self) -> str:
         """Returns a short digest of everything in the topology that the state of the application depends on.
@@ -257,10 +266,19 @@ class App(DslObject[Inputs]):
 
         return fingerprint(self.topology().plan)
 
-    def start(self, *, until_caught_up: bool = False, on_state_change: Listener | None = None) -> Handle:
-        """Starts the application on Spark, in the background.
+    def start(
+        self,
+        *,
+        mode: Mode | None = None,
+        until_caught_up: bool = False,
+        on_state_change: Listener | None = None,
+    ) -> Handle:
+        """Starts the application in the background.
 
         Args:
+            mode: ``"micro_batch"``: as a streaming query of Spark. ``"real_time"``: in long-lived workers on Spark,
+                with results after milliseconds. ``"local"``: in such workers in this process, without Spark and Java.
+                Default: ``execution.mode`` of the configuration, ``"micro_batch"`` unless it is set.
             until_caught_up: Process the records that are in the topics now, then stop.
             on_state_change: Called with the new and the old state at each change, from CREATED to STARTING on.
 
@@ -269,13 +287,32 @@ class App(DslObject[Inputs]):
 
         Raises:
             SetupError: The application cannot start: Java is missing, another instance is running, a topic is missing,
-                or the topology is incompatible with the stored state.
+                the topology is incompatible with the stored state, or the application has run in another mode.
+
+        >>> from tempfile import mkdtemp
+        >>> from millstream import App
+        >>> from millstream.log import ProducerRecord, open_log
+        >>> directory = mkdtemp()
+        >>> with open_log(directory) as log:
+        ...     _ = log.create_topic("clicks", partitions=1)
+        ...     _ = log.produce("clicks", [ProducerRecord(b"alice", b"/"), ProducerRecord(b"alice", b"/help")])
+        >>> app = App("clicks-by-user", state_dir=directory, status="none")
+        >>> clicks = app.stream("clicks", value=str).group_by_key().count(store="clicks-by-user")
+        >>> with app.start(mode="local", until_caught_up=True) as handle:
+        ...     handle.wait()
+        ...     handle.store(clicks).get("alice")
+        True
+        2
         """
         from millstream.runtime import facade  # noqa: PLC0415  (as above)
 
         return facade.start(
-            self.topology(), self.config, until_caught_up=until_caught_up, on_state_change=on_state_change
+            self.topology(), self._configuration(mode), until_caught_up=until_caught_up, on_state_change=on_state_change
         )
+
+    def _configuration(self, mode: Mode | None) -> Config:
+        """The configuration, with another execution mode if there is one."""
+        return self.config if mode is None else Config({**self.config.explicit, "execution.mode": mode})
 
     @overload
     def store(self, name: Table[K, V]) -> ReadOnlyKeyValueStore[K, V]: ...
@@ -299,19 +336,42 @@ class App(DslObject[Inputs]):
 
         return facade.open_store(self.topology(), self.config, name_of(name), timestamped=timestamped)
 
-    def run(self, *, until_caught_up: bool = False, on_state_change: Listener | None = None) -> None:
-        """Runs the application on Spark until it is interrupted, or has caught up.
+    def run(
+        self,
+        *,
+        mode: Mode | None = None,
+        until_caught_up: bool = False,
+        on_state_change: Listener | None = None,
+    ) -> None:
+        """Runs the application until it is interrupted, or has caught up.
 
-        On Ctrl-C or SIGTERM, the application finishes the batch if that takes no longer than a few seconds, and stops
-        within ten seconds. A second signal stops it at once.
+        On Ctrl-C or SIGTERM, the application publishes what it has processed if that takes no longer than a few
+        seconds, and stops within ten seconds. A second signal stops it at once.
 
         Args:
+            mode: Where and how it runs, as for `start`: ``"micro_batch"``, ``"real_time"`` or ``"local"``.
             until_caught_up: Process the records that are in the topics now, then stop.
             on_state_change: Called with the new and the old state at each change, from CREATED to STARTING on.
 
         Raises:
             MillstreamError: The application could not start, or failed.
+
+        >>> from tempfile import mkdtemp
+        >>> from millstream import App
+        >>> from millstream.log import ProducerRecord, open_log
+        >>> directory = mkdtemp()
+        >>> with open_log(directory) as log:
+        ...     _ = log.create_topic("lines", partitions=1)
+        ...     _ = log.produce("lines", [ProducerRecord(None, b"to be or not to be")])
+        >>> app = App("word-count", state_dir=directory, status="none")
+        >>> words = app.stream("lines", value=str).flat_map_values(str.split)
+        >>> counts = words.group_by(lambda word: word).count(store="counts")
+        >>> app.run(mode="local", until_caught_up=True)
+        >>> app.store(counts).get("be")
+        2
         """
         from millstream.runtime import facade  # noqa: PLC0415  (as above)
 
-        facade.run(self.topology(), self.config, until_caught_up=until_caught_up, on_state_change=on_state_change)
+        facade.run(
+            self.topology(), self._configuration(mode), until_caught_up=until_caught_up, on_state_change=on_state_change
+        )

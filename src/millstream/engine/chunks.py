@@ -132,6 +132,10 @@ class Chunk:
         """Returns the records with other keys."""
         return Chunk(keys, self.values, self.timestamps, self.headers, key_bytes, self.origin)
 
+    def rekeyed(self, keys: Sequence[Any]) -> Chunk:
+        """Returns the records with new keys."""
+        return Chunk(keys, self.values, self.timestamps, self.headers, None, self.origin)
+
     def where(self, selected: Sequence[Any]) -> Chunk:
         """Returns the selected records. Records after the end of ``selected`` are not selected."""
 

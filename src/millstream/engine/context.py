@@ -46,7 +46,10 @@ class OutputRecord(NamedTuple):
 
 
 class OutputBatch(NamedTuple):
-    """Records that a task wrote to a topic, by column; ``headers`` is None if no record has any. See `OutputRecord`."""
+    """Records that a task wrote to a topic, by column; ``headers`` is None if no record has any. See `OutputRecord`.
+
+    ``origins`` are those of the records of an internal topic; None for sinks.
+    """
 
     topic: str
     keys: Sequence[bytes | None]
@@ -54,6 +57,7 @@ class OutputBatch(NamedTuple):
     timestamps: Sequence[int]
     headers: Sequence[Headers] | None
     partition: int | None
+    origins: Sequence[int] | None = None
 
 
 class DroppedRecord(NamedTuple):

@@ -214,6 +214,7 @@ class Task:
         self._guard(self._take, inputs, order)
 
     def _take(self, inputs: list[tuple[Queue, Columns]], order: Sequence[int] | None) -> None:
+        self.times = None
         if self._take_chunk(inputs, order):
             return
         read = [(queue, *queue.read(columns)) for queue, columns in inputs]

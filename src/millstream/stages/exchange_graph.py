@@ -6,8 +6,9 @@ Strongly connected components count as one: the tasks of a component cannot wait
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from millstream.plan.node import Node
 from millstream.plan.stateless import Repartition
 from millstream.stages.placement import Placement
 
@@ -22,6 +23,8 @@ class ExchangeGraph:
         components: The component of each sub-topology, as the least index in it, in topological order.
         depths: For each sub-topology, the most internal topics that a record passes before it gets there.
         delays: For each internal topic, the most batches between the read of an origin and the read of its record.
+        levels: For each internal topic inside a component, the most topics inside it that a record passes up to and
+            with this one. Operators have no cycles, so the records of a topic never come of those of its own level.
     """
 
     writers: dict[str, int]
@@ -29,6 +32,7 @@ class ExchangeGraph:
     components: dict[int, int]
     depths: dict[int, int]
     delays: dict[str, int]
+    levels: dict[str, int] = field(default_factory=dict)
 
     @property
     def depth(self) -> int:
@@ -42,6 +46,15 @@ class ExchangeGraph:
     def is_inside(self, topic: str) -> bool:
         """Whether a topic leads from a component to itself."""
         return topic in self.writers and self.components[self.writers[topic]] == self.components[self.readers[topic]]
+
+    def level(self, topic: str) -> int:
+        """The level of an internal topic inside its component; 0 of all other topics."""
+        return self.levels.get(topic, 0)
+
+    def last_level(self, component: int) -> int:
+        """The greatest level of the topics inside a component; 0 without any."""
+        own = (topic for topic in self.levels if self.components[self.readers[topic]] == component)
+        return max((self.levels[topic] for topic in own), default=0)
 
     def _edges(self) -> set[tuple[int, int]]:
         """The edges between components."""
@@ -79,7 +92,47 @@ def exchange_graph(placement: Placement) -> ExchangeGraph:
     for index in ordered:
         depths[index] = max((depths[other] + inside.count(component[other]) + 1 for other in above[index]), default=0)
     delays = {topic: depths[writer] + inside.count(component[writer]) + 1 for topic, writer in writers.items()}
-    return ExchangeGraph(writers, readers, {index: component[index] for index in ordered}, depths, delays)
+    in_order = {index: component[index] for index in ordered}
+    return ExchangeGraph(writers, readers, in_order, depths, delays, _levels(placement, writers, readers, component))
+
+
+def _levels(
+    placement: Placement, writers: dict[str, int], readers: dict[str, int], component: dict[int, int]
+) -> dict[str, int]:
+    """The levels of the topics inside components: see `ExchangeGraph`."""
+    exchanges = {
+        node: task.topic_of(node) for task in placement.tasks for part in task.parts for node in part.repartitions
+    }
+    inside = {topic for topic, writer in writers.items() if component[writer] == component[readers[topic]]}
+    levels: dict[str, int] = {}
+
+    def level(node: Repartition) -> int:
+        topic = exchanges.get(node)
+        if topic not in inside:
+            return 0
+        if topic not in levels:
+            above = [level(other) for other in _exchanges_above(node)]
+            levels[topic] = 1 + max(above, default=0)
+        return levels[topic]
+
+    for node in exchanges:
+        level(node)
+    return levels
+
+
+def _exchanges_above(exchange: Repartition) -> set[Repartition]:
+    """The exchanges from which records get to another one without a further exchange."""
+    found: set[Repartition] = set()
+    passed: set[Node] = set()
+    pending = list(exchange.parents)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Repartition):
+            found.add(node)
+        elif node not in passed:
+            passed.add(node)
+            pending += node.parents
+    return found
 
 
 def _closure(nodes: Iterable[int], edges: set[tuple[int, int]]) -> set[tuple[int, int]]:

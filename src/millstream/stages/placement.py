@@ -10,7 +10,7 @@ an execution without a shuffle every exchange is a topic, and every sub-topology
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from millstream.plan.node import Node, Plan
 from millstream.plan.sources import Source
@@ -26,7 +26,8 @@ class Placement:
         readers: The sub-topologies that run where their topics are read.
         tasks: The sub-topologies that run in tasks; also the global tables that only queries read, if there are any.
         direct: The repartitions without a topic: readers route their records to tasks through the shuffle.
-        shared: The operators that run in readers and in tasks. Tasks report their errors and drops.
+        shared: The operators that run in readers and in tasks, or in a part that was split off and in the one that is
+            left. Tasks, and the part that is left, report their errors and drops.
     """
 
     readers: tuple[Topology, ...]
@@ -40,19 +41,26 @@ def place(topology: Topology, *, shuffle: bool = True) -> Placement:
 
     Args:
         topology: The topology.
-        shuffle: The execution has a shuffle between the readers and the tasks.
+        shuffle: The execution has a shuffle between the readers and the tasks. Without it, operators above an exchange
+            are split off only where they would make a cycle of internal topics: the order inside is not kept.
     """
     reading: list[SubTopology] = []
     processing: list[SubTopology] = []
+    split_off: list[SubTopology] = []
+    cyclic = set() if shuffle else _in_cycles(topology)
+    first_free = 1 + max((part.index for part in topology.parts), default=0)
     for part in topology.parts:
         if shuffle and _needing_task(part) is None:
             reading.append(part)
-        elif shuffle and (prefix := _pure_prefix(part)) is not None:
-            reading.append(prefix)
+        elif (shuffle or part.index in cyclic) and (prefix := _pure_prefix(part)) is not None:
+            if shuffle:
+                reading.append(prefix)
+            else:
+                split_off.append(replace(prefix, index=first_free + part.index, is_split_off=True))
             processing.append(_without(part, prefix.repartitions))
         else:
             processing.append(part)
-    tasks = [only(topology, part) for part in processing]
+    tasks = [only(topology, part) for part in (*split_off, *processing)]
     looked_up = {node for task in tasks for node in task.plan.nodes}
     unread = tuple(table for table in topology.global_tables if table not in looked_up)
     if unread:
@@ -61,7 +69,7 @@ def place(topology: Topology, *, shuffle: bool = True) -> Placement:
         readers=tuple(only(topology, part) for part in reading),
         tasks=tuple(tasks),
         direct=frozenset(node for part in reading for node in part.repartitions),
-        shared=frozenset(node for part in reading for node in part.nodes).intersection(
+        shared=frozenset(node for part in (*reading, *split_off) for node in part.nodes).intersection(
             node for part in processing for node in part.nodes
         ),
     )
@@ -81,6 +89,16 @@ def only(topology: Topology, part: SubTopology) -> Topology:
         included.update(table for table in (*node.looks_up, *owners) if table.role == "global")
     plan = Plan(topology.application_id, tuple(node for node in topology.plan.nodes if node in included))
     return Topology(plan, topology.facts, (part,))
+
+
+def _in_cycles(topology: Topology) -> set[int]:
+    """Returns the sub-topologies from which internal topics lead back to them."""
+    readers = {source: part.index for part in topology.parts for source in part.sources}
+    edges = {(part.index, readers[node]) for part in topology.parts for node in part.repartitions if node in readers}
+    reached = edges
+    while (further := reached | {(a, d) for a, b in reached for c, d in edges if b == c}) != reached:
+        reached = further
+    return {start for start, end in reached if start == end}
 
 
 def _needing_task(part: SubTopology) -> Node | None:

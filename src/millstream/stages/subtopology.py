@@ -26,11 +26,13 @@ class SubTopology:
         index: Its number.
         nodes: Its operators, in the plan's order. A `Repartition` belongs to the part that writes its topic.
         sources: The inputs that it reads.
+        is_split_off: It is the part above exchanges that a placement has split off another one.
     """
 
     index: int
     nodes: tuple[Node, ...]
     sources: tuple[Input, ...]
+    is_split_off: bool = False
 
     @property
     def repartitions(self) -> tuple[Repartition, ...]:
@@ -74,7 +76,7 @@ class Topology:
 
         A repartition topic has the number that the user gave. Otherwise it has as many partitions as the other inputs
         of the sub-topology that reads it, because joined inputs must be partitioned alike, or else as many as the
-        inputs of the sub-topology that writes it.
+        inputs of the sub-topology that writes it. One that exists, and is among `counts`, keeps its number.
 
         Raises:
             TopologyError: The inputs of a sub-topology have different numbers of partitions.
@@ -83,7 +85,8 @@ class Topology:
         pending = []
         for node in self.plan.of_type(Repartition):
             if node.partitions is None:
-                pending.append(node)
+                if self.topic_of(node) not in partitions:
+                    pending.append(node)
             else:
                 partitions[self.topic_of(node)] = node.partitions
         while pending:

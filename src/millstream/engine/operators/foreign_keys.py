@@ -15,22 +15,20 @@ from typing import Any
 from millstream.core.records import Headers
 from millstream.engine.compile import Build, Process, getter, operator
 from millstream.engine.errors import FAILURES
+from millstream.engine.foreign_key_messages import (
+    ANSWER,
+    ANSWER_IF_PRESENT,
+    UNSUBSCRIBE,
+    UNSUBSCRIBE_AND_ANSWER,
+    digest_of_row,
+    pack_answer,
+    pack_row,
+    pack_subscription,
+    unpack_answer,
+    unpack_subscription,
+)
 from millstream.engine.table_stores import stored_rows, table_store
 from millstream.plan.joins import ForeignKeyAnswer, ForeignKeyResolve, ForeignKeySubscribe
-from millstream.serde import BYTES, LONG, tuple_of
-
-_UNSUBSCRIBE = b"forget"
-"""Unsubscribe; no answer."""
-_UNSUBSCRIBE_AND_ANSWER = b"forget+answer"
-"""Unsubscribe, and answer with null, which deletes the result."""
-_ANSWER = b"answer"
-"""Subscribe, and answer with the row, or with null if there is none."""
-_ANSWER_IF_PRESENT = b"answer-if-there"
-"""Subscribe, and answer only if there is a row."""
-
-_SUBSCRIPTION_MESSAGE = tuple_of(BYTES, BYTES, BYTES)  # instruction, key of the left row, digest of the left value
-_SUBSCRIPTION_ROW = tuple_of(BYTES, LONG)  # digest of the left value, timestamp
-_ANSWER_MESSAGE = tuple_of(BYTES, BYTES)  # digest of the left value, right value
 
 
 def digest(data: bytes | None) -> bytes:
@@ -62,24 +60,23 @@ def subscribe(node: ForeignKeySubscribe, build: Build) -> Process:
             current = None if new is None else select(key, new)
             former = None if old is None else select(key, old)
             same = right_key(current) == right_key(former)
-            own_key, own_digest = left_key(key), digest(left_value(new))
+            own_key, own_digest = left_key(key) or b"", digest(left_value(new))
         except FAILURES as error:
             fail(error, key, new, timestamp, headers)
             return
 
         def instruct(foreign_key: Any, instruction: bytes) -> None:
-            message = _SUBSCRIPTION_MESSAGE.serialize((instruction, own_key, own_digest))
-            send(foreign_key, message, timestamp, headers)
+            send(foreign_key, pack_subscription(instruction, own_key, own_digest), timestamp, headers)
 
         if outer or current is not None:
             if former is not None and not same:
-                instruct(former, _UNSUBSCRIBE)
-            instruct(current, _ANSWER if outer or (former is not None and not same) else _ANSWER_IF_PRESENT)
+                instruct(former, UNSUBSCRIBE)
+            instruct(current, ANSWER if outer or (former is not None and not same) else ANSWER_IF_PRESENT)
             return
         if new is not None:
             no_foreign_key(key, new, timestamp, headers)
         if former is not None:
-            instruct(former, _UNSUBSCRIBE_AND_ANSWER)
+            instruct(former, UNSUBSCRIBE_AND_ANSWER)
 
     return process
 
@@ -99,23 +96,23 @@ def answer(node: ForeignKeyAnswer, build: Build) -> tuple[Process, Process]:
         return len(data).to_bytes(4, "big") + data
 
     def subscribed(foreign_key: Any, message: bytes, timestamp: int, headers: Headers) -> None:
-        instruction, own_key, own_digest = _SUBSCRIPTION_MESSAGE.deserialize(message) or ()
+        instruction, own_key, own_digest = unpack_subscription(message)
         if foreign_key is None:
             row = None
         else:
             subscription = prefix(foreign_key) + own_key
-            ends = instruction in {_UNSUBSCRIBE, _UNSUBSCRIBE_AND_ANSWER}
-            subscriptions.put(subscription, None if ends else _SUBSCRIPTION_ROW.serialize((own_digest, timestamp)))
+            ends = instruction in {UNSUBSCRIBE, UNSUBSCRIBE_AND_ANSWER}
+            subscriptions.put(subscription, None if ends else pack_row(own_digest, timestamp))
             try:
                 row = row_of(foreign_key)
             except FAILURES as error:
                 fail(error, foreign_key, None, timestamp, headers)
                 return
-        if instruction == _UNSUBSCRIBE or (instruction == _ANSWER_IF_PRESENT and row is None):
+        if instruction == UNSUBSCRIBE or (instruction == ANSWER_IF_PRESENT and row is None):
             return
         value, time = (None, timestamp) if row is None else row
-        answered = None if instruction == _UNSUBSCRIBE_AND_ANSWER else value
-        reply = _ANSWER_MESSAGE.serialize((own_digest, right_value(answered)))
+        answered = None if instruction == UNSUBSCRIBE_AND_ANSWER else value
+        reply = pack_answer(own_digest, right_value(answered))
         send(left_key(own_key), reply, max(timestamp, time), headers)
 
     def changed(key: Any, new: Any, _old: Any, timestamp: int, headers: Headers, latest: bool) -> None:
@@ -125,10 +122,7 @@ def answer(node: ForeignKeyAnswer, build: Build) -> tuple[Process, Process]:
         value = right_value(new)
         start = prefix(key)
         for subscription, row in list(subscriptions.prefix(start)):
-            own_digest, _time = _SUBSCRIPTION_ROW.deserialize(row) or ()
-            send(
-                left_key(subscription[len(start) :]), _ANSWER_MESSAGE.serialize((own_digest, value)), timestamp, headers
-            )
+            send(left_key(subscription[len(start) :]), pack_answer(digest_of_row(row), value), timestamp, headers)
 
     return subscribed, changed
 
@@ -145,7 +139,7 @@ def resolve(node: ForeignKeyResolve, build: Build) -> Process:
     rows = table_store(build.context.store(node.store)) if node in build.facts.kept else None
 
     def process(key: Any, message: bytes, timestamp: int, headers: Headers) -> None:
-        own_digest, data = _ANSWER_MESSAGE.deserialize(message) or ()
+        own_digest, data = unpack_answer(message)
         try:
             row = left_row(key)
             if digest(None if row is None else left_value(row[0])) != own_digest and (outer or data is not None):

@@ -39,14 +39,11 @@ def write_all(node: plan.Sink, build: Build) -> Bulk | None:
     context, partition = build.context, -window_bytes(key_serde) or None
 
     def take(chunk: Chunk) -> None:
-        try:
-            keys, values = chunk.serialized_keys(key_serde), value_serde.serialize_all(chunk.values)
-            for serde, column in ((key_serde, keys), (value_serde, values)):
-                if not _is_built_in(serde):
-                    _check_bytes(serde, *column)
-        except FAILURES:
+        columns = _serialized(chunk, key_serde, value_serde)
+        if columns is None:
             chunk.one_by_one(write)
             return
+        keys, values = columns
         largest = context.largest
         if largest is not None and (chunk.headers is not None or _longest(keys) + _longest(values) > largest):
             chunk.one_by_one(write)
@@ -54,6 +51,20 @@ def write_all(node: plan.Sink, build: Build) -> Bulk | None:
             context.outputs.append(OutputBatch(topic, keys, values, chunk.timestamps, chunk.headers, partition))
 
     return Bulk(take, copies=value_serde.immutable)
+
+
+def _serialized(
+    chunk: Chunk, key_serde: Serde[Any], value_serde: Serde[Any]
+) -> tuple[Sequence[bytes | None], Sequence[bytes | None]] | None:
+    """Returns the keys and the values of records as bytes; None if one of them cannot be serialized."""
+    try:
+        keys, values = chunk.serialized_keys(key_serde), value_serde.serialize_all(chunk.values)
+        for serde, column in ((key_serde, keys), (value_serde, values)):
+            if not _is_built_in(serde):
+                _check_bytes(serde, *column)
+    except FAILURES:
+        return None
+    return keys, values
 
 
 def _is_built_in(serde: Serde[Any]) -> bool:
@@ -89,6 +100,10 @@ def repartition(node: plan.Repartition, build: Build) -> Process:
     topic = build.context.topology.topic_of(node)
     if node.changes:
         return _change_writer(node, build, topic)
+    return _repartition_writer(node, build, topic)
+
+
+def _repartition_writer(node: plan.Repartition, build: Build, topic: str) -> Callable[..., None]:
     write = _writer(node, build, topic, node.key, node.value, node.partitioner)
     if node in build.facts.null_keys:
         return write
@@ -101,6 +116,40 @@ def repartition(node: plan.Repartition, build: Build) -> Process:
             write(key, value, timestamp, headers)
 
     return process
+
+
+@in_bulk(plan.Repartition)
+def repartition_all(node: plan.Repartition, build: Build) -> Bulk | None:
+    """Writes records to an internal topic. If one cannot be written, all are written one by one."""
+    if node.changes or node.partitioner is not None:
+        return None
+    topic, key_serde, value_serde = build.context.topology.topic_of(node), node.key, node.value
+    context, process = build.context, _repartition_writer(node, build, topic)
+    takes_null_keys = node in build.facts.null_keys
+
+    def one_by_one(chunk: Chunk) -> None:
+        indexes = iter(chunk.origin.indexes)
+
+        def write(*record: Any) -> None:
+            context.index = next(indexes)
+            process(*record)
+
+        try:
+            chunk.one_by_one(write)
+        finally:
+            context.index = None
+
+    def take(chunk: Chunk) -> None:
+        columns = None
+        if takes_null_keys or None not in chunk.keys:
+            columns = _serialized(chunk, key_serde, value_serde)
+        if columns is None:
+            one_by_one(chunk)
+            return
+        batch = OutputBatch(topic, *columns, chunk.timestamps, chunk.headers, None, chunk.origin.indexes)
+        context.outputs.append(batch)
+
+    return Bulk(take, copies=value_serde.immutable)
 
 
 def _change_writer(node: plan.Repartition, build: Build, topic: str) -> Process:

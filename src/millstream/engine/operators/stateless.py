@@ -217,6 +217,12 @@ def select_key(node: plan.SelectKey, build: Build) -> Process:
     return process
 
 
+@in_bulk(plan.SelectKey)
+def select_all_keys(node: plan.SelectKey, build: Build) -> Bulk | None:
+    """Replaces the key of each record."""
+    return _call_for_chunk(node, build, node.function, _callable(node.function), Chunk.rekeyed)
+
+
 @operator(plan.Map)
 def map_(node: plan.Map, build: Build) -> Process:
     """Replaces the key and the value of each record."""
