@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +15,14 @@ collect_ignore = ["runtime/kinds_application.py"]
 
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") else "local")
+settings.register_profile("quick", deadline=None, max_examples=30)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "local"))
+
+
+# A shell without job control starts background commands with SIGINT ignored, and processes that tests start inherit
+# it: a test that interrupts one would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,3 +50,19 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             (home / "bin" / "java").chmod(0o755)
             patch.setenv("JAVA_HOME", str(home))
         yield
+
+
+@pytest.fixture(autouse=True)
+def script() -> Iterator[None]:
+    """Restores the script and the search path of this process.
+
+    A command that loads an application sets both, and processes that later tests start run the script.
+    """
+    main, path = sys.modules["__main__"], sys.path.copy()
+    file = getattr(main, "__file__", None)
+    yield
+    sys.path[:] = path
+    if file is not None:
+        main.__file__ = file
+    elif hasattr(main, "__file__"):
+        del main.__file__

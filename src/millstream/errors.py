@@ -120,6 +120,12 @@ class CorruptViewError(StateError):
     code = "corrupt-view"
 
 
+class DamagedLocalStoreError(StateError):
+    """The local page store of a task is damaged, or another worker has taken it over. The changelogs have the rows."""
+
+    code = "damaged-local-store"
+
+
 class StateConnectionError(StateError):
     """Spark's state store refused a request, or did not answer."""
 

@@ -23,12 +23,14 @@ from millstream.cli.options import (
 )
 from millstream.cli.printing import print_json, print_note, print_text
 from millstream.cli.user_input import confirm, to_milliseconds, to_pairs
+from millstream.config import Mode
 from millstream.errors import UnknownTopicError
 
 EXAMPLES = {
     "run": (
         "millstream run word_count.py",
-        "millstream run shop.streams:app --until-caught-up --config num.tasks=8",
+        "millstream run word_count.py --local --until-caught-up",
+        "millstream run shop.streams:app --real-time --config num.workers=8",
     ),
     "describe": (
         "millstream describe word_count.py",
@@ -70,6 +72,13 @@ def _configuration(context: typer.Context, config: list[str] | None, data: str |
 def run(
     context: typer.Context,
     target: Target,
+    real_time: Annotated[
+        bool,
+        typer.Option("--real-time", help="Run in long-lived workers on Spark, with results after milliseconds."),
+    ] = False,
+    local: Annotated[
+        bool, typer.Option("--local", help="Run such workers in this process, without Spark and without Java.")
+    ] = False,
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Process the records that are in the topics now, then stop.")
     ] = False,
@@ -83,21 +92,27 @@ def run(
     ] = None,
     data: Data = None,
 ) -> None:
-    """Runs an application on Spark, until it is stopped or fails.
+    """Runs an application until it is stopped or fails: on Spark, unless --local is given.
 
-    After Ctrl-C or SIGTERM the application finishes its batch and stops. A batch that takes longer than ten seconds is
-    aborted, and runs again at the next start. A second Ctrl-C aborts it at once. After a restart the application
-    continues from its committed offsets.
+    Without --real-time and --local, the key execution.mode of the application decides how it runs; by default in
+    micro-batches on Spark.
+
+    After Ctrl-C or SIGTERM the application publishes what it has processed, and stops. A batch that takes longer than
+    ten seconds is aborted, and runs again at the next start. A second Ctrl-C aborts it at once. After a restart the
+    application continues from its committed offsets.
     """
     from millstream.cli.loading import load, user_lines
 
+    if real_time and local:
+        raise UsageError("only one of --real-time and --local can be given")
     settings = _configuration(context, config, data)
     if status is not None:
         settings["status"] = status
+    mode: Mode | None = "real_time" if real_time else "local" if local else None
     app = load(target, settings)
     try:
         with user_lines():
-            app.run(until_caught_up=until_caught_up)
+            app.run(mode=mode, until_caught_up=until_caught_up)
     except UnknownTopicError as error:
         hint = error.hint if error.hint and "did you mean" in error.hint else "create it: millstream topics create NAME"
         raise UnknownTopicError(error.message, hint=hint) from error
@@ -128,6 +143,7 @@ def plan_diff(
     """
     from millstream.cli.loading import load, user_lines
     from millstream.log.opening import log_location
+    from millstream.runtime.real_time.comparison import compare_workers
     from millstream.runtime.start.application_state import read_state
     from millstream.runtime.start.checkpoint import checkpoint_of
     from millstream.runtime.start.compatibility import compare_with_last
@@ -141,7 +157,10 @@ def plan_diff(
         if state.started_plan is not None:
             checkpoint = checkpoint_of(state, app.config, directory_of(log_location(app.config), app.id))
             topology = app.topology()
-            comparison = compare_with_last(topology, place(topology), state, log, checkpoint)
+            if state.mode == "real_time":
+                comparison = compare_workers(topology, app.config, state, log, checkpoint)
+            else:
+                comparison = compare_with_last(topology, place(topology), state, log, checkpoint)
     if comparison is None:
         if output == "json":
             print_json({"application": app.id, "compatible": True, "first_run": True, "stores": [], "operators": []})
@@ -243,6 +262,8 @@ def migrate(
     Use it if unnamed stores of the topology have changed, if the topology has become stateful or stateless, or if the
     checkpoint is lost. The application continues from its committed offsets; unnamed stores start empty. Without
     --execute the steps are only printed.
+
+    In real-time and local execution all stores have changelogs: only unnamed stores that have changed start empty.
     """
     from millstream.cli.loading import load
     from millstream.log import Scope

@@ -1,8 +1,9 @@
-"""Administration of an application that is not running: reset it, or migrate it to a new checkpoint."""
+"""Administration of an application that is not running: reset it, or migrate its state to another topology."""
 
 from __future__ import annotations
 
 import contextlib
+import secrets
 import shutil
 import time
 from collections.abc import Collection, Mapping
@@ -12,9 +13,11 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from millstream.config import Config
 from millstream.core.names import check_name
 from millstream.errors import AlreadyRunningError, IncompatibleTopologyError, SetupError, suggestion
 from millstream.log import Log, Offsets, Scope
+from millstream.log.api import Published
 from millstream.log.opening import LogLocation, log_location, open_location
 from millstream.plan.compare import Comparison
 from millstream.plan.side import BEGIN_AGAIN
@@ -22,11 +25,13 @@ from millstream.plan.sources import ToTable
 from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.definition import ApplicationDefinition
 from millstream.runtime.program.program import Program
+from millstream.runtime.real_time.comparison import compare_workers, worker_topology
 from millstream.runtime.start.application_state import ApplicationState, ResetPosition, read_state
 from millstream.runtime.start.checkpoint import all_checkpoints, checkpoint_of, local_path, new_checkpoint, recorded
 from millstream.runtime.start.compatibility import compare_with_last, complete_changelogs, facts_of, plain
 from millstream.runtime.start.instance_lock import directory_of, lock_application
 from millstream.runtime.start.view_rebuild import forget_rows
+from millstream.stages import Topology
 
 Position = Literal["earliest", "latest"] | int
 
@@ -111,11 +116,9 @@ def reset(
                 log.delete_topic(topic)
         steps += _forgotten(application_id, place)
         steps += [f"leave the checkpoint {location}, which should be gone" for location in elsewhere]
-        for path in checkpoints:
-            if isinstance(path, Path) and path.exists():
-                steps.append(f"delete the checkpoint {path}")
-                if not dry_run:
-                    shutil.rmtree(path)
+        local = {path: "checkpoint" for path in checkpoints if isinstance(path, Path)}
+        local[directory / "workers"] = "local stores of workers"
+        steps += _delete_local(local, dry_run=dry_run)
         begin: ResetPosition = {"offset": to_offset} if to_offset is not None else to
         where = f"offset {to_offset}" if to_offset is not None else f"the {to}" if isinstance(to, str) else f"time {to}"
         steps.append(f"begin to read at {where}")
@@ -125,6 +128,20 @@ def reset(
             epoch = log.applications.acquire(Scope(application_id))
             log.applications.set_state(Scope(application_id), ApplicationState(reset_to=begin).dump(), epoch)
     return steps if dry_run else _as_done(steps)
+
+
+def _delete_local(paths: Mapping[Path, str], *, dry_run: bool) -> list[str]:
+    """Deletes directories of this machine, if they exist; returns the steps.
+
+    Args:
+        paths: The content of each directory.
+        dry_run: Delete nothing.
+    """
+    existing = {path: content for path, content in paths.items() if path.exists()}
+    if not dry_run:
+        for path in existing:
+            shutil.rmtree(path)
+    return [f"delete the {content} {path}" for path, content in existing.items()]
 
 
 def _as_done(steps: list[str]) -> list[str]:
@@ -146,7 +163,7 @@ def _own_topics(log: Log, application: str) -> list[str]:
         for topic in log.topics()
         if topic.internal
         and topic.name.startswith(begin)
-        and topic.name.endswith(("-repartition", "-changelog"))
+        and topic.name.endswith(("-repartition", "-changelog", "-progress.tasks"))
         and not topic.name.startswith(tuple(f"{other}-" for other in others))
     ]
 
@@ -185,6 +202,10 @@ def migrate(app: ApplicationDefinition, *, keep: Collection[str] = (), dry_run: 
     have no changelog. A migration is needed if unnamed stores of the topology have changed, if it needs state for the
     first time or not any more, or if the checkpoint is lost.
 
+    An application that has run in workers (real-time or local execution) has no checkpoint, and all of its stores have
+    changelogs. Its migration discards the local stores of the workers, and those stores begin empty that the topology
+    has changed. No migration leads from one form of state to the other.
+
     Args:
         app: The application, with its new topology.
         keep: Named stores whose rows are kept unchanged although the new topology would compute others, because of
@@ -197,8 +218,9 @@ def migrate(app: ApplicationDefinition, *, keep: Collection[str] = (), dry_run: 
     Raises:
         AlreadyRunningError: An instance of the application is running.
         IncompatibleTopologyError: A named store cannot be kept.
-        SetupError: There is no such application; tasks hold records that they have not processed; or the location of
-            the checkpoint is in use and on another machine (``hdfs://…``).
+        SetupError: There is no such application; it is configured for the other form of state; tasks hold records that
+            they have not processed; or the location of the checkpoint is in use and on another machine
+            (``hdfs://…``).
     """
     topology, config = app.topology(), app.config
     application = topology.application_id
@@ -211,6 +233,7 @@ def migrate(app: ApplicationDefinition, *, keep: Collection[str] = (), dry_run: 
                 f"application {application!r} has nothing to migrate in {place}: it has published nothing yet",
                 hint="just start it; or, if its topology has changed since it was first started: millstream reset",
             )
+        _check_mode(application, config, state)
         if state.waiting:
             raise SetupError(
                 f"application {application!r} was stopped while its tasks held {state.waiting} records that wait "
@@ -218,37 +241,100 @@ def migrate(app: ApplicationDefinition, *, keep: Collection[str] = (), dry_run: 
                 hint="run the former topology until it has caught up: app.run(until_caught_up=True); or, if the "
                 f"checkpoint is lost, {BEGIN_AGAIN}",
             )
-        program = Program(topology, config, state.tasks, {}, place)
-        last = checkpoint_of(state, config, directory)
-        restores, empty, added, lost = _rebuilt(program, log, state, last, keep)
-        tables = {table.topic: table.store.name for table in topology.global_tables}
-        number = published.batch + 1
-        checkpoint = new_checkpoint(state, config, directory, number)
-        steps = [f"rebuild store {name} from {topic}" for topic, name in restores.items()]
-        steps += [f"read global table {name} again from {topic}" for topic, name in tables.items()]
-        steps += [f"begin with an empty store {name}" for name in empty]
-        steps += [f"give up store {name}, which the topology has no more" for name in lost]
-        steps.append(f"begin a new checkpoint {checkpoint}")
-        if not dry_run:
-            # Cells that tasks recorded before the application had no tasks are outdated.
-            cells = state.cells if state.stateful is not False else {}
-            beside = place.cluster is None
-            # A store that is not rebuilt begins empty, and so does its changelog.
-            facts = msgspec.structs.replace(
-                facts_of(topology, program.logged),
-                start=_restoring_start(log, state, published.offsets, sorted(restores), tables),
-                restores=restores,
-                base_batch=number,
-                checkpoint_location=recorded(checkpoint, directory, goes_along=beside),
-                former_checkpoints=[
-                    recorded(former, directory, goes_along=beside) for former in all_checkpoints(state, directory)
-                ],
-                started_plan=plain(topology),
-                restored_cells={task: cells.get(task, b"") for task in range(state.tasks)},
-            )
-            log.applications.set_state(Scope(application), facts.dump(), log.applications.acquire(Scope(application)))
-            forget_rows(program, log, [spec for spec in topology.stores if spec.name in {*empty, *added}])
+        migrates = _migrate_workers if state.mode == "real_time" else _migrate_checkpoint
+        steps = migrates(_Migrated(topology, config, place, directory, log, state, published), keep, dry_run=dry_run)
     return steps if dry_run else _as_done(steps)
+
+
+def _check_mode(application: str, config: Config, state: ApplicationState) -> None:
+    """Raises an error if an application is configured for another form of state than the one it has."""
+    wanted = config.explicit.get("execution.mode")
+    ran = state.mode or "micro_batch"
+    if wanted is not None and (wanted == "micro_batch") != (ran == "micro_batch"):
+        raise SetupError(
+            f"application {application!r} has run with execution.mode={ran}, and the state of {wanted} has another "
+            "form: it cannot be migrated",
+            hint=f"nothing was changed; to run it with execution.mode={wanted}, {BEGIN_AGAIN}",
+        )
+
+
+class _Migrated(NamedTuple):
+    """An application to migrate: its new topology, and what is recorded of it."""
+
+    topology: Topology
+    config: Config
+    place: LogLocation
+    directory: Path
+    log: Log
+    state: ApplicationState
+    published: Published
+
+    @property
+    def tasks(self) -> int:
+        """The number of tasks."""
+        assert self.state.tasks is not None
+        return self.state.tasks
+
+
+def _migrate_workers(app: _Migrated, keep: Collection[str], *, dry_run: bool) -> list[str]:
+    """Migrates an application that has run in workers; returns the steps."""
+    config, log, state = app.config, app.log, app.state
+    topology = worker_topology(app.topology, config, state, log)
+    program = Program(topology, config, app.tasks, {}, app.place, shuffle=False)
+    comparison = compare_workers(app.topology, config, state, log, checkpoint_of(state, config, app.directory))
+    restores, empty, added, lost = _rebuilt(program, log, state, _keeping(comparison, keep))
+    steps = [f"rebuild store {name} from {topic}" for topic, name in restores.items()]
+    steps += [f"begin with an empty store {name}" for name in empty]
+    steps += [f"give up store {name}, which the topology has no more" for name in lost]
+    if not dry_run:
+        application = Scope(topology.application_id)
+        facts = ApplicationState(
+            published_plan=plain(topology),
+            started_plan=plain(topology),
+            complete_changelogs=sorted(program.logged),
+            checkpoint_identity=secrets.token_hex(8),  # local stores of another identity are not used
+        )
+        log.applications.set_state(application, facts.dump(), log.applications.acquire(application))
+        forget_rows(program, log, [spec for spec in topology.stores if spec.name in {*empty, *added}])
+    return steps + _delete_local({app.directory / "workers": "local stores of workers"}, dry_run=dry_run)
+
+
+def _migrate_checkpoint(app: _Migrated, keep: Collection[str], *, dry_run: bool) -> list[str]:
+    """Migrates an application that has run in micro-batches; returns the steps."""
+    topology, config, place, directory, log, state, published = app
+    program = Program(topology, config, app.tasks, {}, place)
+    last = checkpoint_of(state, config, directory)
+    comparison = compare_with_last(topology, program.placement, state, log, last)
+    restores, empty, added, lost = _rebuilt(program, log, state, _keeping(comparison, keep))
+    tables = {table.topic: table.store.name for table in topology.global_tables}
+    number = published.batch + 1
+    checkpoint = new_checkpoint(state, config, directory, number)
+    steps = [f"rebuild store {name} from {topic}" for topic, name in restores.items()]
+    steps += [f"read global table {name} again from {topic}" for topic, name in tables.items()]
+    steps += [f"begin with an empty store {name}" for name in empty]
+    steps += [f"give up store {name}, which the topology has no more" for name in lost]
+    steps.append(f"begin a new checkpoint {checkpoint}")
+    if not dry_run:
+        # Cells that tasks recorded before the application had no tasks are outdated.
+        cells = state.cells if state.stateful is not False else {}
+        beside = place.cluster is None
+        # A store that is not rebuilt begins empty, and so does its changelog.
+        facts = msgspec.structs.replace(
+            facts_of(topology, program.logged),
+            start=_restoring_start(log, state, published.offsets, sorted(restores), tables),
+            restores=restores,
+            base_batch=number,
+            checkpoint_location=recorded(checkpoint, directory, goes_along=beside),
+            former_checkpoints=[
+                recorded(former, directory, goes_along=beside) for former in all_checkpoints(state, directory)
+            ],
+            started_plan=plain(topology),
+            restored_cells={task: cells.get(task, b"") for task in range(app.tasks)},
+        )
+        application = Scope(topology.application_id)
+        log.applications.set_state(application, facts.dump(), log.applications.acquire(application))
+        forget_rows(program, log, [spec for spec in topology.stores if spec.name in {*empty, *added}])
+    return steps
 
 
 class _Rebuilt(NamedTuple):
@@ -267,9 +353,8 @@ class _Rebuilt(NamedTuple):
     lost: list[str]
 
 
-def _rebuilt(program: Program, log: Log, state: ApplicationState, checkpoint: str, keep: Collection[str]) -> _Rebuilt:
+def _rebuilt(program: Program, log: Log, state: ApplicationState, comparison: Comparison) -> _Rebuilt:
     topology = program.topology
-    comparison = _keeping(compare_with_last(topology, program.placement, state, log, checkpoint), keep)
     specs = {spec.name: spec for node in topology.plan.nodes for spec in node.stores}
     named = [change for change in comparison.stores if change.name in specs and specs[change.name].named]
     for change in (*named, *comparison.topics):
@@ -278,7 +363,8 @@ def _rebuilt(program: Program, log: Log, state: ApplicationState, checkpoint: st
                 f"{change.name} (of {change.operator}): {'; '.join(change.reasons)}", hint=change.remedy
             )
     for table in topology.plan.of_type(ToTable):
-        if table.reuse_source and table.store.name in comparison.names("kept"):
+        is_logged = program.changelog_of(table.store) is not None
+        if table.reuse_source and not is_logged and table.store.name in comparison.names("kept"):
             raise SetupError(
                 f"store {table.store.name!r} ({table.at}) cannot be rebuilt: it has no changelog, because its topic is "
                 "one (topology.optimization)",

@@ -7,12 +7,18 @@ on Spark with a commit on the driver, in the calling process, or in workers that
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
-from millstream.errors import MillstreamError
+from millstream.errors import BrokerError, LogError, MillstreamError, QueryError
 from millstream.runtime.messages import TaskResult
+
+T = TypeVar("T")
+
+_POLL = 0.02
 
 
 class Progress(NamedTuple):
@@ -42,6 +48,18 @@ class Observer(Protocol):
 
     def published(self, progress: Progress) -> None:
         """Reports a committed publication."""
+        ...
+
+    def measured(self, sizes: TaskResult) -> None:
+        """Reports the sizes of stores, apart from a publication."""
+        ...
+
+    def printed(self, lines: Sequence[str]) -> None:
+        """Reports lines that user functions have printed in other processes, apart from those of a publication."""
+        ...
+
+    def restoring(self, progress: str) -> None:
+        """Reports how far the restoration of stores is; empty: none is restored."""
         ...
 
     def retried(self, message: str) -> None:
@@ -115,3 +133,27 @@ class Execution(Protocol):
     def explain(self, error: Exception) -> MillstreamError | None:
         """Translates an unexpected error, such as a lost process; None if there is no better explanation."""
         ...
+
+
+def unless_stopped(step: Callable[[], T], stopping: threading.Event) -> T | None:
+    """Runs a step that may take long in another thread; returns None at once if the application is to stop."""
+    future: Future[T] = Future()
+
+    def take() -> None:
+        try:
+            future.set_result(step())
+        except BaseException as error:  # noqa: BLE001  (it is raised where the result is used)
+            future.set_exception(error)
+
+    threading.Thread(target=take, name="millstream-start", daemon=True).start()
+    while not futures.wait([future], _POLL).done:
+        if stopping.is_set():
+            return None
+    return None if stopping.is_set() else future.result()
+
+
+def may_pass(error: MillstreamError) -> bool:
+    """Whether the failure may be gone after a restart. An error of the application or of its records stays."""
+    if isinstance(error, BrokerError):
+        return error.may_pass
+    return isinstance(error, QueryError) or type(error) is LogError

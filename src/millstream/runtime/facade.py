@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from millstream.config import Config
 from millstream.runtime.execution import Execution
@@ -17,13 +18,18 @@ from millstream.runtime.lifecycle import Lifecycle, Listener, State
 from millstream.runtime.observe.metrics import Metrics
 from millstream.runtime.program.modules import refuse_start_in_import
 from millstream.runtime.queries import open_store
-from millstream.runtime.spark.micro_batch import MicroBatchExecution
-from millstream.runtime.spark.session import check_startable
+from millstream.runtime.real_time.execution import RealTimeExecution
+from millstream.runtime.real_time.input_partitioning import with_repartitions
+from millstream.runtime.real_time.link import Workers
+from millstream.runtime.real_time.local_workers import LocalWorkers
+from millstream.runtime.real_time.start import PreparedRealTime
+from millstream.runtime.real_time.worker import run_worker
+from millstream.runtime.spark.session import check_startable, import_pyspark
 from millstream.runtime.start.prepared_application import PreparedApplication
 from millstream.runtime.supervisor import Supervisor
 from millstream.stages import Topology
 
-__all__ = ["Handle", "Listener", "State", "open_store", "run", "start"]
+__all__ = ["Handle", "Listener", "State", "open_store", "repartitioned", "run", "start"]
 
 
 def start(
@@ -39,14 +45,24 @@ def prepare(
     """Prepares an application, with its lock taken, and returns the handle that starts it."""
     refuse_start_in_import()
     life = Lifecycle()
-    check_startable(config)
+    if config["execution.mode"] != "local":
+        check_startable(config)
     if on_state_change is not None:
         life.listen(on_state_change)
 
-    def execute(application: PreparedApplication, metrics: Metrics) -> Execution:
+    application: PreparedApplication
+    if config["execution.mode"] == "micro_batch":
+        application = PreparedApplication(topology, config)
+    else:
+        application = PreparedRealTime(topology, config)
+
+    def execute(_application: PreparedApplication, metrics: Metrics) -> Execution:
+        if isinstance(application, PreparedRealTime):
+            return RealTimeExecution(application, partial(_workers, application), until_caught_up=until_caught_up)
+        from millstream.runtime.spark.micro_batch import MicroBatchExecution  # noqa: PLC0415  (on demand)
+
         return MicroBatchExecution(application, metrics, until_caught_up=until_caught_up)
 
-    application = PreparedApplication(topology, config)
     try:
         supervisor = application.retry_while_unavailable(
             lambda: Supervisor(application, execute, life, until_caught_up=until_caught_up)
@@ -55,6 +71,24 @@ def prepare(
         application.close()
         raise
     return Handle(supervisor)
+
+
+def _workers(application: PreparedRealTime, retried: Callable[[str], None]) -> Workers:
+    """The workers of an application, by its execution mode."""
+    program, directory = application.program, application.directory
+    if program.config["execution.mode"] == "local":
+        return LocalWorkers(program, directory / "workers")
+    import_pyspark()
+    from millstream.runtime.spark.workers import SparkWorkers  # noqa: PLC0415  (it imports PySpark)
+
+    return SparkWorkers(program, directory, retried, run_worker)
+
+
+def repartitioned(topology: Topology, config: Config) -> Topology:
+    """A topology for workers with the repartitions below sources that its configuration asks for."""
+    if config["input.partitioning"] != "repartition":
+        return topology
+    return with_repartitions(topology, "repartition", {}, None).topology
 
 
 def run(

@@ -9,6 +9,7 @@ from millstream.errors import MillstreamError
 from millstream.runtime.lifecycle import Listener, State
 from millstream.runtime.queries import open_store
 from millstream.runtime.supervisor import Supervisor
+from millstream.stages.describe import Format, describe
 from millstream.state.stores import ReadOnlyKeyValueStore
 from millstream.text.html import facts
 from millstream.text.suggestions import suggesting_attributes
@@ -43,7 +44,7 @@ class Handle:
         lag = {topic: source["lag"] for topic, source in figures["sources"].items()}
         named = [
             ("state", self.state.value),
-            ("batches", figures["batches"]),
+            ("publications", figures["batches"]),
             ("records per second", f"in {rates['in']:.0f}, out {rates['out']:.0f}"),
             ("records to be read", ", ".join(f"{topic}: {count:,}" for topic, count in lag.items())),
             ("records dropped", sum(figures["dropped"].values())),
@@ -73,7 +74,11 @@ class Handle:
     def metrics(self) -> dict[str, Any]:
         """Returns the metrics of this run of the application, by name.
 
-        - ``batches``, ``last_batch``, ``last_batch_seconds``, and ``records_per_second``, ``in`` and ``out``.
+        In real-time and local mode, a batch is a publication of one worker: there is one every ``commit.interval.ms``
+        of each worker that has something to publish.
+
+        - ``batches``, ``last_batch``, ``last_batch_seconds``, and ``records_per_second``, ``in`` and ``out``. The
+          duration of a publication contains the time spent to process its records, and the commit.
         - ``sources``: by topic, the number of records ``read``, and the number still to be read (``lag``).
         - ``sinks``: by topic, the number of records written.
         - ``operators``: by name, the number of records ``dropped``, by reason; for sources and repartitions also the
@@ -81,12 +86,15 @@ class Handle:
         - ``subtopologies``: by number, as in `App.describe`, the number of records that its sources received
           (``taken``).
         - ``stores``: by name, including unnamed ones: the approximate number of ``rows``, the bytes of ``memory`` that
-          they take, the ``stored-bytes`` in Spark's state, and, for stores that can be queried, the number of
-          ``changes`` of their views.
+          they take, the ``stored-bytes`` in Spark's state or, in real-time mode, in the local page stores. For stores
+          that can be queried, in micro-batches, also the number of ``changes`` of their views. A worker measures its
+          stores once a second.
         - ``state_size``: all stores together, with their pages and their log.
         - ``phases``: the seconds of the last batch spent in ``spark``, of these at least in ``read`` and ``engine``,
-          and in the ``commit``.
+          and in the ``commit``. In real-time mode: in ``process``, and in the ``commit``.
         - ``waiting``: the number of records that tasks hold back because earlier ones may arrive.
+        - ``restarts``: how often the application, a worker or a task was lost and started again.
+        - ``restoring``: the progress of the restoration of stores; empty if there is none.
         """
         return {"state": self.state.value, **self._supervisor.metrics.read()}
 
@@ -97,7 +105,7 @@ class Handle:
     @overload
     def store(self, name: str, *, timestamped: bool = False) -> Any: ...
     def store(self, name: str | Table[Any, Any] | GlobalTable[Any, Any], *, timestamped: bool = False) -> Any:
-        """Opens a named store for reading. It shows the state of the last committed batch.
+        """Opens a named store for reading. It shows what is committed.
 
         Args:
             name: The name of the store; or its table, from which type checkers infer the types of keys and values.
@@ -108,8 +116,19 @@ class Handle:
         program = self._supervisor.application.program
         return open_store(program.topology, program.config, name_of(name), timestamped=timestamped)
 
+    def describe(self, format: Format = "text") -> str:
+        """Describes the topology as it runs, as `App.describe` does.
+
+        In workers it may contain more repartitions than that of `App.describe`: of input topics that have another
+        number of partitions than those with which they are joined.
+
+        Args:
+            format: ``text``, ``mermaid``, ``svg`` or ``json``.
+        """
+        return describe(self._supervisor.application.program.topology, format)
+
     def pause(self) -> None:
-        """Finishes the running batch, and starts no other until `resume`."""
+        """Finishes the running batch, or commits what was processed, and processes nothing until `resume`."""
         self._supervisor.pause()
 
     def resume(self) -> None:
@@ -117,7 +136,7 @@ class Handle:
         self._supervisor.resume()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Finishes the running batch and stops; returns whether it has stopped within the timeout.
+        """Publishes what was processed and stops; returns whether it has stopped within the timeout.
 
         That takes ten seconds at most. A batch that takes longer is abandoned, and runs again at the next start.
         """

@@ -162,6 +162,8 @@ class TaskResult(Message, array_like=True, frozen=True):
         read: The number of records read by the sources of the stateless prefix, by operator name.
         stores: The sizes of the tasks' stores.
         tasks: The progress of each task.
+        changed: The number of changed rows of each store with a view, in results without *changes*: workers publish
+            the rows themselves.
     """
 
     origin: tuple[int, str, int]
@@ -177,6 +179,7 @@ class TaskResult(Message, array_like=True, frozen=True):
     read: dict[str, int] = {}
     stores: dict[str, StoreSize] = {}
     tasks: list[TaskProgress] = []
+    changed: dict[str, int] = {}
 
     @property
     def number(self) -> int | None:

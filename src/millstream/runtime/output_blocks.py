@@ -124,7 +124,13 @@ def columns_for(topic: str, records: Sequence[Any]) -> OutputColumns:
 
 def origins_for(topic: str, records: Sequence[Any]) -> list[int | None]:
     """The origins of the outputs for an internal topic: see `OutputRecord.origin`."""
-    return [record[6] for record in records if record[0] == topic]
+    origins: list[int | None] = []
+    for kind, outputs in groupby((record for record in records if record[0] == topic), type):
+        if kind is OutputBatch:
+            origins += chain.from_iterable(batch.origins for batch in outputs)
+        else:
+            origins += [record[6] for record in outputs]
+    return origins
 
 
 def _joined(columns: Iterable[Iterable[Any]]) -> list[Any]:
@@ -147,7 +153,12 @@ def _by_partition(
 ) -> Iterator[OutputBlock]:
     timestamps, keys, values, headers = columns
     batch = to_batch(timestamps, keys, values, _encoded(headers))
-    numbers = _partitions(batch.column(1), chosen, count)
+    hashed = batch.column(1)
+
+    def by_hash(mark: int | None) -> NDArray[np.int32]:
+        return partitions_for(hashed if mark is None else pc.binary_slice(hashed, 0, mark), count)
+
+    numbers = partitions_of(by_hash, chosen)
     numbers = np.where(numbers < 0, keyless % count, numbers)
     order = np.argsort(numbers, kind="stable")
     starts = np.searchsorted(numbers[order], np.arange(count + 1))
@@ -157,11 +168,18 @@ def _by_partition(
             yield _output(topic, partition, encode_batch(batch.take(from_integers(places))))
 
 
-def _partitions(keys: pa.Array, chosen: Sequence[int | None], count: int) -> NDArray[np.int32]:
-    """The partition of each record, see `OutputRecord`; -1 for records without a key that the key would route."""
+def partitions_of(
+    by_hash: Callable[[int | None], NDArray[np.int32]], chosen: Sequence[int | None]
+) -> NDArray[np.int32]:
+    """The partition of each record, see `OutputRecord`; -1 for records without a key that the key would route.
+
+    Args:
+        by_hash: Returns the partitions of all keys, up to a byte that is counted from the end; None: of whole keys.
+        chosen: The partition numbers of the records.
+    """
     marks = set(chosen)
     by_key = [mark for mark in marks if mark is None or mark < 0]
-    decided = {mark: partitions_for(keys if mark is None else pc.binary_slice(keys, 0, mark), count) for mark in by_key}
+    decided = {mark: by_hash(mark) for mark in by_key}
     if len(marks) == len(decided) == 1:
         return decided[by_key[0]]
     numbers = np.array([0 if mark is None else mark for mark in chosen], np.int32)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
-from millstream.errors import BrokerError, LogError, MillstreamError, QueryError, RunError
+from millstream.errors import MillstreamError, RunError
 from millstream.runtime.clock import SYSTEM_CLOCK, Clock
-from millstream.runtime.execution import Execution, Progress
+from millstream.runtime.execution import Execution, Progress, may_pass
 from millstream.runtime.lifecycle import Lifecycle, State
+from millstream.runtime.messages import TaskResult
 from millstream.runtime.observe.metrics import Metrics
 from millstream.runtime.observe.status import Status
 from millstream.runtime.publish.log_cleanup import LogCleaner
@@ -53,17 +54,12 @@ class Supervisor:
         self._until_caught_up = until_caught_up
         config, name = application.program.config, application.id
         self.metrics = Metrics(application, clock)
-        subscription, first = application.subscription, application.first.offsets
         self._cleaner = LogCleaner(
             application.log,
             name,
             config["log.cleanup.interval.ms"],
-            {
-                (topic, part): offset
-                for topic in subscription.topics
-                for part, offset in enumerate(first.get(topic, []))
-            },
-            subscription.internal,
+            application.positions(),
+            application.subscription.internal,
         )
         self.execution = execute(application, self.metrics)
         self._status = Status(name, config["status"], self.metrics)
@@ -114,8 +110,22 @@ class Supervisor:
         self.metrics.add(progress)
         self._status.batch(progress.results)
 
+    def measured(self, sizes: TaskResult) -> None:
+        """Notes the sizes of stores."""
+        self.metrics.measure([sizes])
+
+    def printed(self, lines: Sequence[str]) -> None:
+        """Shows what user functions have printed."""
+        self._status.printed(lines)
+
+    def restoring(self, progress: str) -> None:
+        """Shows how far the restoration of stores is."""
+        self.metrics.restoring = progress
+        self._status.restoring()
+
     def retried(self, message: str) -> None:
         """Shows which work is run again."""
+        self.metrics.restarts += 1
         self._status.retrying(message)
 
     def blocked(self, reason: str | None) -> None:
@@ -167,12 +177,13 @@ class Supervisor:
                 self._run()
                 return
             except MillstreamError as error:
-                if not _may_pass(error) or self._stopping.is_set():
+                if not may_pass(error) or self._stopping.is_set():
                     raise
                 failures = 1 if self._progressed else failures + 1
                 if failures > config["restart.max.attempts"]:
                     raise
                 pause = min(_MAX_BACKOFF, config["restart.backoff.ms"] / 1000 * 2 ** (failures - 1))
+                self.metrics.restarts += 1
                 self._status.failed(error, pause)
                 self.life.change(State.STARTING)
                 if self._stopping.wait(pause):
@@ -186,16 +197,10 @@ class Supervisor:
             self.life.change(State.RUNNING)
             while True:
                 execution.poll()
+                self._status.refresh()
                 if self._stopping.is_set() or (self._until_caught_up and execution.is_caught_up()):
                     break
             self.life.change(State.PENDING_SHUTDOWN)
             execution.drain()
         finally:
             execution.close()
-
-
-def _may_pass(error: MillstreamError) -> bool:
-    """Whether the failure may be gone after a restart. An error of the application or of its records stays."""
-    if isinstance(error, BrokerError):
-        return error.may_pass
-    return isinstance(error, QueryError) or type(error) is LogError

@@ -20,7 +20,7 @@ END = BatchEnd(
     tasks=[1, 5],
     bounds=[("b", 0, position(9, 1, 4))],
     input_topics=["b", "a"],
-    order=BatchOrder(3, [(1, LEAST)], [(0, LEAST)], [2, -1]),
+    order=BatchOrder(3, [(1, LEAST)], [(0, LEAST)], [(0, [2]), (1, [2, -1])]),
     new_topics={"a": [1]},
 )
 

@@ -13,7 +13,9 @@ from millstream import App, join_window
 from millstream.core.durations import END_OF_TIME
 from millstream.log import open_log
 from millstream.log.blocks import decode_headers, encode_headers
+from millstream.log.opening import open_location
 from millstream.runtime.batches.limits import LimitPlanner, Unread
+from millstream.runtime.batches.subscription import Subscription
 from millstream.runtime.order.batch_order import BatchOrder
 from millstream.runtime.order.origin_header import ORIGIN, attach, detach
 from millstream.runtime.order.positions import (
@@ -126,6 +128,8 @@ def test_a_foreign_key_join_is_one_component() -> None:
     graph = graph_of(foreign_key())
     inside = [topic for topic in graph.writers if graph.is_inside(topic)]
     assert len(inside) == 2  # subscriptions and responses
+    assert sorted(graph.levels.values()) == [1, 2]
+    assert [graph.last_level(component) for component in dict.fromkeys(graph.components.values())] == [2, 0]
     (behind,) = [index for index, depth in graph.depths.items() if depth]
     assert graph.depths[behind] == 3  # both topics of the join, and the repartition
     assert len(set(graph.components.values())) == 2
@@ -138,11 +142,12 @@ def test_a_foreign_key_join_is_one_component() -> None:
 def program(tmp_path: Path) -> Program:
     app = App("chain", config={"status": "none", "state.dir": str(tmp_path)})
     with open_log(tmp_path) as log:
-        log.create_topic("a", 1)
-        log.create_topic("b", 1)
+        for topic in ("a", "b", "apart"):
+            log.create_topic(topic, 1)
     first = app.stream("a", value=str).group_by_key().count().to_stream()
     second = first.select_key(lambda key, _value: key[:1], key=str)
     app.stream("b", value=str).join(second, lambda left, _right: left, join_window(5)).to("out")
+    app.stream("apart", value=str).group_by_key().count().to_stream().to("counts")
     with_topics = PreparedApplication(app.topology(), app.config)
     with_topics.close()
     return with_topics.program
@@ -162,7 +167,9 @@ def planned(
 ) -> BatchOrder:
     planner = LimitPlanner(program, InputRouting(program))
     starts = {topic: [0] * len(row) for topic, row in ends.items()}
-    return planner.next(before, Unread(starts, chosen, ends, {}), bounds or {}, held or {})
+    with open_location(program.log) as log:
+        groups = Subscription(program, log).groups
+    return planner.next(before, Unread(starts, chosen, ends, {}), bounds or {}, held or {}, groups)
 
 
 def test_a_sub_topology_waits_for_unread_records_upstream(program: Program) -> None:
@@ -186,11 +193,20 @@ def test_a_batch_that_reads_everything_releases_its_records_one_batch_later_behi
     program: Program,
 ) -> None:
     everything = {"a": [3], "b": [3]}
-    first = planned(program, BatchOrder(1, released=[-1, -1]), everything, everything)
-    assert first.released == [2, -1]
+    first = planned(program, BatchOrder(1), everything, everything)
+    assert first.released[:2] == [(0, [2]), (1, [2, -1])]
     second = planned(program, first, everything, {"a": [1], "b": [3]})
-    assert second.released == [2, 2]
+    assert second.released[:2] == [(0, [2]), (1, [2, 2])]
     internal = next(topic for topic in exchange_graph(program.placement).writers)
     unread = {**everything, internal: [5]}
     third = planned(program, second, unread, {"a": [3], "b": [3], internal: [4]})
-    assert third.released == [2, 2]
+    assert third.released[:2] == second.released[:2]
+    assert third.released_to(1) == 2
+
+
+def test_the_release_of_records_does_not_depend_on_topics_that_they_never_meet(program: Program) -> None:
+    everything = {"a": [3], "b": [3], "apart": [3]}
+    first = planned(program, BatchOrder(1), everything, {"a": [3], "b": [3], "apart": [1]})
+    assert first.released == [(0, [2]), (1, [2, -1]), (2, [-1])]
+    second = planned(program, first, everything, {"a": [1], "b": [3], "apart": [3]})
+    assert second.released == [(0, [2]), (1, [2, 2]), (2, [3])]

@@ -59,7 +59,7 @@ def test_the_order_is_that_of_the_lowest_head(queues: list[list[int]]) -> None:
     assert maxima == sorted(maxima)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(queues, st.data())
 def test_the_records_taken_do_not_depend_on_the_cuts(queues: list[list[int]], data: st.DataObject) -> None:
     columns = [positions_of(n, q) for n, q in enumerate(queues)]

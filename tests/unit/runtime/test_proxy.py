@@ -11,12 +11,12 @@ from pyspark.sql import Row
 from millstream import App
 from millstream.errors import ProcessingError, QueryError, RunError
 from millstream.log import Scope, open_log
-from millstream.runtime.host.wire import HostGone
 from millstream.runtime.publish.committer import Committer
 from millstream.runtime.read.reader import TASK_INPUT
 from millstream.runtime.spark import proxy as module
 from millstream.runtime.spark.proxy import TaskProxy
 from millstream.runtime.start.prepared_application import PreparedApplication
+from millstream.runtime.wire import PeerGone
 
 
 class _NoState:
@@ -43,7 +43,7 @@ def proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskProxy:
     """A proxy whose host has ended."""
 
     def connect(_run: str, _executor: int, _host: int) -> Any:
-        raise HostGone
+        raise PeerGone
 
     monkeypatch.setattr(module, "connect", connect)
     monkeypatch.setattr(module, "executor", lambda: 1)

@@ -44,8 +44,7 @@ def reader_of(directory: Path, *, exact: bool = True) -> MillstreamReader:
     app.stream("orders", value=str).join(clicks, lambda order, _count: order, join_window(5)).to("joined")
     application = PreparedApplication(app.topology(), app.config)
     application.close()
-    unused: Any = None
-    shipped = ShippedProgram(pack_program(application.program), unused, directory)
+    shipped = ShippedProgram(pack_program(application.program), None, directory)
     return MillstreamReader(Settings(shipped, str(directory / "control"), application.first, 2, [7], "run", 1))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -39,8 +38,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MillstreamReader:
     app = App("far", config={"state.dir": str(tmp_path)})
     app.stream("in", value=str).map_values(used.shout).to("out")
     application = PreparedApplication(app.topology(), app.config)
-    unused: Any = None
-    shipped = ShippedProgram(pack_program(application.program), unused, tmp_path)
+    shipped = ShippedProgram(pack_program(application.program), None, tmp_path)
     application.close()
     del sys.modules[NAME]
     return MillstreamReader(Settings(shipped, str(tmp_path / "control"), application.first, 2, [7], "run", 1))

@@ -131,6 +131,45 @@ def test_the_line_shows_the_metrics_of_a_running_application(
     assert status.line().startswith("shop  PENDING_SHUTDOWN  in 1.2k/s")
 
 
+def test_the_line_of_workers_shows_commits_restarts_and_restorations(
+    run: InProcessRun, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run.application, "mode", "real_time")
+    status, metrics = status_of(run)
+    status.state_changed(State.STARTING, State.CREATED)
+    status.state_changed(State.RUNNING, State.STARTING)
+    assert status.line() == "shop  RUNNING  the first commit … 0 s"
+    metrics.restoring = "restoring task 0_1: 20 of 90 records"
+    clock.now += 3
+    assert status.line() == "shop  RUNNING  restoring task 0_1: 20 of 90 records … 3 s"
+    worker = TaskResult((1, "", 0), figures={"state.stored-bytes": 1e6, "state.memory": 2e6})
+    batch(run, metrics)
+    metrics.measure([worker])
+    batch(run, metrics)
+    metrics.restarts = 2
+    monkeypatch.setattr(metrics, "rates", lambda: (10.0, 20.0))
+    assert status.line() == (
+        "shop  in 10/s  out 20/s  lag 0  commit 50 ms  state 1.9 MB  dropped 0  restarts 2"
+        "  restoring task 0_1: 20 of 90 records"
+    )
+    metrics.restoring = ""
+    assert status.line().endswith("  restarts 2")
+
+
+def test_a_long_restoration_is_printed_at_intervals(
+    run: InProcessRun, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, metrics = status_of(run, "text")
+    status.state_changed(State.RUNNING, State.STARTING)
+    capsys.readouterr()
+    for count in range(12):
+        metrics.restoring = f"restoring task 0_1: {count} of 90 records"
+        status.restoring()
+        clock.now += 1
+    lines = [line.partition("  ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert lines == ["restoring task 0_1: 5 of 90 records", "restoring task 0_1: 10 of 90 records"]
+
+
 def test_the_line_shows_the_stop_before_the_first_batch(run: InProcessRun, clock: Clock) -> None:
     status, _metrics = status_of(run)
     status.state_changed(State.STARTING, State.CREATED)
@@ -364,3 +403,18 @@ def test_a_start_shows_its_progress_in_a_few_lines_in_a_pipe(command: list[str])
     lines = [line.split("  ")[1:] for line in done.stderr.splitlines()]
     assert lines[0][0] == "STARTING"
     assert lines[1:] == [["starting Spark"], ["ERROR", "there is no cluster"]]
+
+
+def test_metrics_of_the_last_batch_before_a_quiet_time_are_printed(
+    run: InProcessRun, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, metrics = status_of(run, "json")
+    for _ in range(2):
+        batch(run, metrics)
+        status.batch(run.results)
+        status.refresh()
+    assert [json.loads(line)["sources"]["in"]["lag"] for line in capsys.readouterr().err.splitlines()] == [300]
+    clock.now += 1
+    for _ in range(2):
+        status.refresh()
+    assert [json.loads(line)["sources"]["in"]["lag"] for line in capsys.readouterr().err.splitlines()] == [0]

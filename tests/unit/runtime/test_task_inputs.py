@@ -139,10 +139,10 @@ def test_a_task_does_not_go_past_the_limit_of_its_sub_topology_unless_records_ar
     two_partitions: tuple[TaskRunner, TaskInput],
 ) -> None:
     task, task_input = two_partitions
-    held = BatchOrder(3, limits=[(0, at(20, 1, 1)), (7, at(0))], released=[2])
+    held = BatchOrder(3, limits=[(0, at(20, 1, 1)), (7, at(0))], released=[(0, [2])])
     assert take(task, msgspec.structs.replace(task_input, order=held))[-1] == b"2"
     assert {part.batch for part in task.memory().waiting} == {3}
-    released = BatchOrder(4, limits=[(0, at(0))], released=[3])
+    released = BatchOrder(4, limits=[(0, at(0))], released=[(0, [3])])
     assert take(task, msgspec.structs.replace(task_input, slices=[], order=released))[-1] == b"2,4,1,3"
 
 

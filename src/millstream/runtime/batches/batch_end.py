@@ -15,7 +15,7 @@ from millstream.plan.side import BEGIN_AGAIN
 from millstream.runtime.order.batch_order import NO_ORDER, BatchOrder
 from millstream.runtime.order.positions import Position
 
-VERSION = 2
+VERSION = 3
 """Version of the stored form. Raise it with every change of the fields of `BatchEnd`."""
 
 TopicOffsets: TypeAlias = dict[str, list[int]]

@@ -1,8 +1,9 @@
 """Limits the size of a batch, and shares it among the partitions that have records.
 
-Two rules decide how far a batch reads:
+Three rules decide how far a batch reads:
 
 - It has no more records than the runtime expects to take the target time.
+- Topics that have nothing to do with each other share it evenly, so that the backlog of one does not delay another.
 - Inputs that meet in a task advance together in time. A task cannot process a record that is later than a record that
   another input may still bring.
 """
@@ -10,6 +11,7 @@ Two rules decide how far a batch reads:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from millstream.log.api import Log
 from millstream.runtime.batches.batch_end import TopicOffsets
@@ -57,18 +59,27 @@ class BatchSize:
         if own + others <= records:
             return ends
         least = min(others, records * _LEAST * min(1.0, records / max(1, own)))
-        internal_share = min(1.0, (records - least) / max(1, own))
-        input_share = min(1.0, max(least, records - own) / max(1, others))
+        shares = self._shares(unread, internal, records - least)
+        shares |= self._shares(unread, unread.keys() - internal, max(least, records - own))
         chosen = {
             topic: [
-                begin + min(count, max(1, int(count * (internal_share if topic in internal else input_share))))
-                if count
-                else begin
+                begin + min(count, max(1, int(count * shares[topic]))) if count else begin
                 for begin, count in zip(padded(offsets.get(topic, []), len(row)), row, strict=True)
             ]
             for topic, row in unread.items()
         }
         return self._fill(offsets, chosen, ends, records)
+
+    def _shares(self, unread: TopicOffsets, topics: set[str], records: float) -> dict[str, float]:
+        """The share of its unread records that each of the topics gets of a number of records."""
+        groups = [group.topics & topics for group in self._subscription.groups]
+        groups.append(topics.difference(*groups))  # global tables, and changelogs that are restored
+        totals = [sum(sum(unread.get(topic, [])) for topic in group) for group in groups]
+        return {
+            topic: fair / max(1, count)
+            for group, count, fair in zip(groups, totals, _fair(totals, records), strict=True)
+            for topic in group
+        }
 
     def _fill(self, offsets: TopicOffsets, chosen: TopicOffsets, ends: TopicOffsets, records: int) -> TopicOffsets:
         """Keeps inputs in step. Capacity unused by inputs that are ahead goes to the inputs they wait for.
@@ -111,7 +122,7 @@ class BatchSize:
         for group in self._subscription.groups:
             together = [
                 (topic, partition, begin, stop, end)
-                for topic in sorted(group & chosen.keys())
+                for topic in sorted(group.inputs & chosen.keys())
                 for partition, (begin, stop, end) in enumerate(
                     zip(padded(offsets.get(topic, []), len(ends[topic])), chosen[topic], ends[topic], strict=True)
                 )
@@ -151,6 +162,20 @@ class BatchSize:
         if partition >= len(has_more) or not has_more[partition]:
             return None
         return self.bounds.get((topic, partition))
+
+
+def _fair(counts: Sequence[int], records: float) -> list[float]:
+    """Shares a number of records evenly: none gets more than its count, and the others share the rest.
+
+    >>> _fair([90, 10, 50], 60)
+    [25.0, 10, 25.0]
+    """
+    shares: list[float] = [0] * len(counts)
+    ascending = sorted(range(len(counts)), key=counts.__getitem__)
+    for place, number in enumerate(ascending):
+        shares[number] = min(counts[number], records / (len(counts) - place))
+        records -= shares[number]
+    return shares
 
 
 def _reduced(kept: TopicOffsets, more: TopicOffsets, ends: TopicOffsets, excess: int) -> TopicOffsets:

@@ -5,16 +5,18 @@ topic that come before it in the order. These may still be unread, or not even w
 process them in this batch or later. The planner knows the least position that each sub-topology may still process. It
 is the limit of the sub-topologies downstream.
 
-An application that keeps up makes a record wait only for records that were in the log with it: once a batch has read
-everything in the log, its records are released after as many batches as there are exchanges before them.
+An application that keeps up makes a record wait only for records that were in the log with it. Once a batch has read
+everything in the log of the topics that have to do with a record, the record is released after as many batches as there
+are exchanges before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from millstream.runtime.batches.batch_end import TopicOffsets
+from millstream.runtime.batches.subscription import TopicGroup
 from millstream.runtime.batches.topic_offsets import has_unread, padded
 from millstream.runtime.order.batch_order import BatchOrder
 from millstream.runtime.order.positions import LEAST, Position
@@ -53,6 +55,7 @@ class LimitPlanner:
     def __init__(self, program: Program, routing: InputRouting) -> None:
         self._graph = exchange_graph(program.placement)
         self._routing = routing
+        self._restores = program.restores.keys()
         self.depth = self._graph.depth
         self._is_on: bool = program.config["exact.replays"] and bool(self._graph.writers)
 
@@ -62,6 +65,7 @@ class LimitPlanner:
         unread: Unread,
         bounds: Mapping[tuple[str, int], Position],
         held: Mapping[int, Position],
+        groups: Sequence[TopicGroup],
     ) -> BatchOrder:
         """Returns the order of a batch.
 
@@ -70,6 +74,7 @@ class LimitPlanner:
             unread: The records to read.
             bounds: For each partition read so far, the least position of its unread records.
             held: The least position that the tasks of a sub-topology have read and not processed.
+            groups: The topics of the application.
         """
         sequence = before.sequence + 1
         if not self._is_on:
@@ -90,7 +95,7 @@ class LimitPlanner:
             sequence,
             limits=[(index, limits[own]) for index, own in components.items() if own in limits],
             pending=[(index, pending[own]) for index, own in components.items() if own in pending],
-            released=self._released(before, sequence, unread),
+            released=sorted(batches for group in groups for batches in self._released(before, sequence, unread, group)),
         )
 
     def _starts(
@@ -113,12 +118,16 @@ class LimitPlanner:
                     at = max(at, written)
                 yield from ((reader, at) for reader in readers)
 
-    def _released(self, before: BatchOrder, sequence: int, unread: Unread) -> list[int]:
-        """The released batch by depth; see `BatchOrder.released`."""
-        internal = {topic: row for topic, row in unread.ends.items() if topic in self._graph.writers}
-        reads_all = not has_unread(unread.chosen, unread.ends)
-        reads_internal = not has_unread(unread.chosen, internal)
-        released = [sequence if reads_all else before.released_at(0)]
-        for depth in range(1, self._graph.depth + 1):
-            released.append(before.released_at(depth - 1 if reads_internal else depth))
-        return released
+    def _released(
+        self, before: BatchOrder, sequence: int, unread: Unread, group: TopicGroup
+    ) -> Iterator[tuple[int, list[int]]]:
+        """The released batches of each sub-topology of a group; see `BatchOrder.released`."""
+        needed = group.topics | self._restores
+        ends = {topic: row for topic, row in unread.ends.items() if topic in needed}
+        reads_all = not has_unread(unread.chosen, ends)
+        reads_internal = not has_unread(unread.chosen, {t: row for t, row in ends.items() if t in group.internal})
+        for index in group.subtopologies:
+            exchanges = self._graph.depths[index]
+            last = [*before.releases(index), *[-1] * (exchanges + 1)]  # the topology may have changed
+            first = sequence if reads_all else last[0]
+            yield index, [first, *(last[:exchanges] if reads_internal else last[1 : exchanges + 1])]

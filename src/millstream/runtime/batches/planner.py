@@ -146,6 +146,7 @@ class Planner:
         read = [(topic, partition) for topic, partition, *_ in _spans(available.offsets, offsets, has_more)]
         unread = Unread(available.offsets, offsets, available.ends, start.has_more)
         others = sorted(offsets.keys() - self._subscription.internal - set(start.input_topics))
+        held, groups = dict(settings.held), self._subscription.groups
         return BatchEnd(
             offsets=offsets,
             has_more=has_more,
@@ -156,7 +157,7 @@ class Planner:
             bounds=[(*source, self._bounds[source]) for source in read if source in self._bounds],
             new_topics=available.new,
             input_topics=start.input_topics + others,
-            order=self._limits.next(start.order, unread, self._bounds, dict(settings.held)),
+            order=self._limits.next(start.order, unread, self._bounds, held, groups),
         )
 
     def ranges(self, start: BatchEnd, end: BatchEnd) -> list[Range]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from millstream.log.api import Topics
 from millstream.plan.sources import Source
@@ -13,6 +14,31 @@ from millstream.runtime.read.inputs import InputRouting
 from millstream.stages.exchange_graph import exchange_graph
 
 
+class TopicGroup(NamedTuple):
+    """Topics whose records meet in a task, behind any number of exchanges.
+
+    Attributes:
+        subtopologies: The sub-topologies that read or write the topics.
+        inputs: The input topics, which are read in step.
+        internal: The internal topics.
+    """
+
+    subtopologies: set[int]
+    inputs: set[str]
+    internal: set[str]
+
+    @property
+    def topics(self) -> set[str]:
+        """All topics."""
+        return self.inputs | self.internal
+
+    def merged(self, other: TopicGroup) -> TopicGroup:
+        """The group that this one and another are together."""
+        return TopicGroup(
+            self.subtopologies | other.subtopologies, self.inputs | other.inputs, self.internal | other.internal
+        )
+
+
 class Subscription:
     """The subscribed topics. Topics that match patterns are looked up again at intervals.
 
@@ -21,8 +47,7 @@ class Subscription:
         internal: The repartition topics among them.
         globals: The topics of global tables among them.
         restores: The changelogs among them, which are read only to rebuild stores.
-        groups: Sets of input topics whose records meet in a task, behind any number of exchanges, and which are
-            therefore read in step.
+        groups: The topics that tasks read, in groups that have nothing to do with each other.
     """
 
     def __init__(self, program: Program, log: Topics, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -59,13 +84,16 @@ class Subscription:
             self.groups = _groups(self._program, topics)
 
 
-def _groups(program: Program, topics: list[str]) -> list[set[str]]:
+def _groups(program: Program, topics: list[str]) -> list[TopicGroup]:
     routing, graph = InputRouting(program), exchange_graph(program.placement)
-    groups: list[set[str]] = []
+    groups: list[TopicGroup] = []
     for index in graph.components:
-        group = {topic for topic in topics if index in routing.subtopologies(topic)}
-        group |= {topic for topic, writer in graph.writers.items() if writer == index}
-        touching = [other for other in groups if other & group]
-        groups = [other for other in groups if not other & group]
-        groups.append(group.union(*touching))
-    return [group - graph.writers.keys() for group in groups]
+        read = {topic for topic in topics if index in routing.subtopologies(topic)}
+        written = {topic for topic, writer in graph.writers.items() if writer == index}
+        internal = written | (read & graph.writers.keys())
+        group = TopicGroup({index}, read - internal, internal)
+        for other in [other for other in groups if other.topics & group.topics]:
+            groups.remove(other)
+            group = group.merged(other)
+        groups.append(group)
+    return groups

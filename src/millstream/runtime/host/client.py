@@ -18,7 +18,7 @@ from pathlib import Path
 from millstream.errors import RunError
 from millstream.runtime.host.process_identity import is_left_behind, owner_record, process_identity
 from millstream.runtime.host.protocol import Fetch, HostMessage, NeedProgram, Stop
-from millstream.runtime.host.wire import Wire
+from millstream.runtime.host.wire import HostWire
 
 _START_SECONDS = 60.0
 _MAX_SOCKET_PATH = 103
@@ -46,7 +46,7 @@ def run_directory(run: str) -> Path:
     return base / run
 
 
-def connect(run: str, executor: int, number: int) -> Wire:
+def connect(run: str, executor: int, number: int) -> HostWire:
     """Connects to a host of an executor; starts the host if it does not run.
 
     Args:
@@ -114,11 +114,11 @@ def environment() -> dict[str, str]:
     return {"PYTHONHASHSEED": "0", **os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
 
 
-def exchange(wire: Wire, request: HostMessage, answer: Callable[[HostMessage], HostMessage]) -> HostMessage:
+def exchange(wire: HostWire, request: HostMessage, answer: Callable[[HostMessage], HostMessage]) -> HostMessage:
     """Sends a request, answers the requests that the host makes meanwhile, and returns the response.
 
     Raises:
-        HostGone: The host has ended.
+        PeerGone: The host has ended.
     """
     wire.send(request)
     while isinstance(message := wire.receive(), Fetch | NeedProgram):
@@ -162,11 +162,11 @@ def is_stopped(run: str) -> bool:
     return not directory.exists() or (directory / _STOPPED).exists()
 
 
-def _try_connect(path: Path) -> Wire | None:
+def _try_connect(path: Path) -> HostWire | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(str(path))
     except OSError:
         connection.close()
         return None
-    return Wire(connection)
+    return HostWire(connection)

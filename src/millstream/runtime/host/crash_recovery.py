@@ -20,7 +20,8 @@ from millstream.errors import ProcessingError, QueryError
 from millstream.runtime.host.client import environment, exchange
 from millstream.runtime.host.crash_trace import read_position
 from millstream.runtime.host.protocol import Done, HostMessage, ReadRanges, RowsRead, Run, RunTraced
-from millstream.runtime.host.wire import HostGone, Wire
+from millstream.runtime.host.wire import HostWire
+from millstream.runtime.wire import PeerGone
 
 _MAX_RUNS = 4
 """The number of runs that may end, each at another place than the one before."""
@@ -101,10 +102,10 @@ def _run(message: RunTraced, answer: Answer) -> Done | RowsRead | ProcessEnd:
             env=environment(),
         )
         theirs.close()
-        wire = Wire(own)
+        wire = HostWire(own)
         try:
             outcome = exchange(wire, message, answer)
-        except HostGone:
+        except PeerGone:
             return ProcessEnd(process.wait(), read_position(trace.fileno()))
         finally:
             wire.close()

@@ -17,7 +17,8 @@ import msgspec
 from millstream.engine.call_trace import CallPosition, CallTrace, install
 from millstream.runtime.host.protocol import RunTraced
 from millstream.runtime.host.server import Host
-from millstream.runtime.host.wire import HostGone, Wire
+from millstream.runtime.host.wire import HostWire
+from millstream.runtime.wire import PeerGone
 
 _LENGTH_BYTES = 4
 
@@ -37,13 +38,13 @@ def read_position(descriptor: int) -> CallPosition | None:
         return None
 
 
-def _serve(wire: Wire, descriptor: int) -> None:
+def _serve(wire: HostWire, descriptor: int) -> None:
     try:
         message = wire.receive()
         assert isinstance(message, RunTraced)
         install(CallTrace(lambda position: write_position(descriptor, position), dict(message.refused)))
         wire.send(Host().answer(message.request, wire))
-    except HostGone:
+    except PeerGone:
         pass  # the worker has ended
     os._exit(0)
 
@@ -59,6 +60,6 @@ if __name__ == "__main__":
     faulthandler.enable()
     connection = socket.socket(fileno=int(sys.argv[1]))
     # User functions do not run in the main thread, as in a task host.
-    threading.Thread(target=_serve, args=(Wire(connection), int(sys.argv[2])), daemon=True).start()
+    threading.Thread(target=_serve, args=(HostWire(connection), int(sys.argv[2])), daemon=True).start()
     _wait_for_hangup(connection)
     os._exit(1)

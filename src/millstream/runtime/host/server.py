@@ -7,7 +7,6 @@ when it is stopped, or after a long time without a request.
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import socket
 import threading
@@ -33,12 +32,13 @@ from millstream.runtime.host.protocol import (
     Run,
     Stop,
 )
-from millstream.runtime.host.wire import Wire
+from millstream.runtime.host.wire import HostWire
 from millstream.runtime.messages import TaskInput, TaskResult, failure_of, pack, unpack
 from millstream.runtime.program.program import Program, digest, unpack_program
 from millstream.runtime.read.inputs import Range
 from millstream.runtime.read.reader import Reader
 from millstream.runtime.tasks.warm import WarmTasks
+from millstream.runtime.user_code.garbage import collect_rarely
 from millstream.runtime.user_code.timeouts import stuck_error
 from millstream.runtime.user_code.user_output import capture_output, log_like
 from millstream.text.escaping import error_text
@@ -47,9 +47,6 @@ BEFORE_RUN = declare("host.batch.before-run")
 AFTER_RUN = declare("host.batch.after-run")
 
 _IDLE_SECONDS = 600.0
-_GC_THRESHOLDS = (100_000, 20, 10)
-"""The collector runs rarely: a batch makes many objects, of which nearly all live on or have no cycles. With the
-default thresholds it would take up to a third of the time of a batch."""
 
 
 class Host:
@@ -61,7 +58,7 @@ class Host:
         self._warm = WarmTasks()
         self.last_used = time.monotonic()
 
-    def serve(self, wire: Wire) -> bool:
+    def serve(self, wire: HostWire) -> bool:
         """Serves one connection; returns False if it requested the end of the host."""
         message = wire.receive()
         if isinstance(message, Stop):
@@ -76,11 +73,11 @@ class Host:
                 self.last_used = time.monotonic()
         return True
 
-    def answer(self, request: Run | ReadRanges, wire: Wire) -> Done | RowsRead:
+    def answer(self, request: Run | ReadRanges, wire: HostWire) -> Done | RowsRead:
         """Runs a request."""
         return self._run(request, wire) if isinstance(request, Run) else self._read(request, wire)
 
-    def _read(self, request: ReadRanges, wire: Wire) -> RowsRead:
+    def _read(self, request: ReadRanges, wire: HostWire) -> RowsRead:
         """Runs a read stage, for a worker whose predecessor ended in it."""
         program = self._load(request.program, wire)
         reader = Reader(program, open_location(program.log, create=False))
@@ -90,7 +87,7 @@ class Host:
         )
         return RowsRead([(row.task, row.kind, row.payload) for row in rows])
 
-    def _run(self, run: Run, wire: Wire) -> Done:
+    def _run(self, run: Run, wire: HostWire) -> Done:
         def fetch(keys: list[bytes]) -> list[bytes | None]:
             wire.send(Fetch(keys))
             answer = wire.receive()
@@ -117,7 +114,7 @@ class Host:
         commit = self._warm.settle(run.task, group, commit, now)
         return Done(commit.puts, commit.deletes, commit.results)
 
-    def _load(self, name: bytes, wire: Wire) -> Program:
+    def _load(self, name: bytes, wire: HostWire) -> Program:
         """The program with a digest, which the worker sends if this host has another one."""
         if self._program is None or self._program[0] != name:
             wire.send(NeedProgram())
@@ -150,7 +147,7 @@ class _BatchWatchdog:
     A thread that is stuck in a function cannot be ended otherwise.
     """
 
-    def __init__(self, timeout_ms: int, wire: Wire, task: int, printed: list[str]) -> None:
+    def __init__(self, timeout_ms: int, wire: HostWire, task: int, printed: list[str]) -> None:
         self._wire = wire
         self._task = task
         self._printed = printed
@@ -180,7 +177,7 @@ def serve(path: str, parent: int, identity: str) -> None:
         parent: The process that the host ends with.
         identity: The `process_identity` of the parent at the start of the host; the parent may have ended since.
     """
-    gc.set_threshold(*_GC_THRESHOLDS)
+    collect_rarely()
     host = Host()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     part = f"{path}.{os.getpid()}"
@@ -191,7 +188,7 @@ def serve(path: str, parent: int, identity: str) -> None:
     stopped = threading.Event()
 
     def handle(connection: socket.socket) -> None:
-        wire = Wire(connection)
+        wire = HostWire(connection)
         try:
             if not host.serve(wire):
                 stopped.set()

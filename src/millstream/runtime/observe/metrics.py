@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from millstream.errors import LogError
-from millstream.log.api import Scope
 from millstream.runtime.clock import SYSTEM_CLOCK, Clock
 from millstream.runtime.execution import Progress
 from millstream.runtime.messages import TaskResult
@@ -48,11 +47,16 @@ class Metrics:
         self.last_bytes = 0
         self._last_end = self._clock.monotonic()
         self.last_records = 0
-        self.waiting = 0
-        published = application.log.applications.published(Scope(application.id))
+        self._waiting: dict[int, int] = {}
+        self.unit = "batch" if application.mode == "micro_batch" else "commit"
+        """The name of a publication: workers publish at intervals, not in batches."""
+        self.restarts = 0
+        """How often a part of the application, or all of it, was lost and started again."""
+        self.restoring = ""
+        """The progress of workers that restore their stores; empty if none does."""
         first = application.first.offsets
         positions = {(topic, part): offset for topic, row in first.items() for part, offset in enumerate(row)}
-        positions |= {} if published is None else dict(published.offsets)
+        positions.update(application.committed_offsets())
         # Topics that are not read any more, and changelogs, which are read once, have no lag.
         topics = set(application.subscription.topics) - self._restores
         self._positions = {place: offset for place, offset in positions.items() if place[0] in topics}
@@ -64,6 +68,8 @@ class Metrics:
     def add(self, progress: Progress) -> None:
         """Counts a publication."""
         batch, results, seconds, commit, cores = progress
+        if self.unit == "batch":
+            self.measure(results)
         with self._lock:
             self.batches += 1
             self.last_batch = batch
@@ -81,14 +87,15 @@ class Metrics:
                     self._dropped[drop.operator, drop.reason] += drop.count
                 for change in result.changes:
                     self._changed[change.store] += len(change.keys)
+                self._changed.update(result.changed)
                 self._taken.update(result.taken)
             tasks = {result.number: result for result in results if result.number is not None}
-            self.waiting = sum(result.waiting for result in tasks.values())
             self.last_records = read
-            self._tasks.update({number: (_state(result), result.stores) for number, result in tasks.items()})
             reading = _spread([result.figures.get("read", 0.0) for result in results], cores)
             engine = _spread([result.figures.get("engine", 0.0) for result in tasks.values()], cores)
             self._phases = {"spark": seconds, "read": reading, "engine": engine, "commit": commit}
+            if self.unit == "commit":
+                self._phases = {"process": seconds, "commit": commit}
             now = self._clock.monotonic()
             planned = max((r.figures["planned"] for r in results if "planned" in r.figures), default=math.inf)
             # A replayed batch was planned long ago.
@@ -99,6 +106,28 @@ class Metrics:
             self._recent.append((now, read, written))
             while self._recent and self._recent[0][0] < now - _WINDOW:
                 self._recent.popleft()
+
+    def measure(self, results: Iterable[TaskResult]) -> None:
+        """Notes the sizes of stores, and the numbers of waiting records.
+
+        Results of batches contain them. Workers report them apart from publications.
+        """
+        with self._lock:
+            for result in results:
+                if result.number is not None:
+                    self._waiting[result.number] = result.waiting
+                    self._tasks[result.number] = (_state(result), result.stores)
+
+    @property
+    def waiting(self) -> int:
+        """The number of records that tasks hold back."""
+        with self._lock:
+            return sum(self._waiting.values())
+
+    @property
+    def unit_seconds(self) -> float:
+        """Duration of the last batch; in real-time execution, of the last commit."""
+        return self.last_seconds if self.unit == "batch" else self._phases.get("commit", 0.0)
 
     def rates(self) -> tuple[float, float]:
         """Records per second, read and written, over the last seconds."""
@@ -129,7 +158,10 @@ class Metrics:
         """Size of the state."""
         with self._lock:
             state = _sum(state for state, _stores in self._tasks.values())
-        return state.get("state.stored-bytes", 0.0) + state.get("state.log-weight", 0.0)
+        stored = state.get("state.stored-bytes", 0.0) + state.get("state.log-weight", 0.0)
+        if self.unit == "batch":
+            return stored
+        return max(stored, state.get("state.memory", 0.0))  # workers write pages seconds later
 
     @property
     def dropped(self) -> int:
@@ -161,7 +193,9 @@ class Metrics:
                 },
                 "state_size": {name.removeprefix("state."): value for name, value in state.items()},
                 "phases": dict(self._phases),
-                "waiting": self.waiting,
+                "waiting": sum(self._waiting.values()),
+                "restarts": self.restarts,
+                "restoring": self.restoring,
             }
 
     def _by_subtopology(self) -> dict[str, dict[str, int]]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _JSON_EVERY = 1.0
 _TEXT_EVERY = 30.0
+_RESTORING_EVERY = 5.0
 _CHOOSE = f"(figures every {_TEXT_EVERY:g} s at most; status=json has them each second, status=none not at all)"
 _PROBLEMS_ONLY = {"line", "plain"}
 """The forms that print problems as plain text, without states and metrics."""
@@ -37,6 +38,7 @@ class Status:
         self._metrics = metrics
         self._form = _automatic() if form == "auto" else form
         self._printed = -math.inf
+        self._has_news = False
         self._state = State.CREATED
         self._since = time.monotonic()
         self._waiting: tuple[str, float] | None = None
@@ -73,7 +75,8 @@ class Status:
         figures = self._metrics.read()
         read = sum(source["read"] for source in figures["sources"].values())
         written = sum(figures["sinks"].values())
-        return f"  batches {figures['batches']}  read {read}  written {written}  dropped {self._metrics.dropped}"
+        counts = f"{_plural(self._metrics.unit)} {figures['batches']}  read {read}  written {written}"
+        return f"  {counts}  dropped {self._metrics.dropped}{self._restarts()}"
 
     def failed(self, error: MillstreamError, pause: float) -> None:
         """Prints why the application restarts."""
@@ -130,18 +133,40 @@ class Status:
 
     def batch(self, results: Sequence[TaskResult]) -> None:
         """Prints the user output of a batch, and at intervals the metrics."""
-        for line in (line for result in results for line in result.printed):
+        self.printed([line for result in results for line in result.printed])
+        self._has_news = True
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Prints the metrics if they have changed and it is time: also those of the last batch before a quiet time."""
+        now, every = time.monotonic(), {"json": _JSON_EVERY, "text": _TEXT_EVERY}.get(self._form)
+        if every is None or not self._has_news or now - self._printed < every:
+            return
+        self._has_news = False
+        self._printed = now
+        if self._form == "json":
+            self._json({"state": self._state.value, **self._metrics.read()})
+        else:
+            self._text(self._figures())
+
+    def restoring(self) -> None:
+        """Prints at intervals how far the restoration of stores is, if it takes long."""
+        now = time.monotonic()
+        every = {"json": _JSON_EVERY, "text": _RESTORING_EVERY}.get(self._form, math.inf)
+        if self._metrics.restoring and now - max(self._printed, self._since) >= every:
+            self._printed = now
+            if self._form == "json":
+                self._json({"state": self._state.value, "restoring": self._metrics.restoring})
+            else:
+                self._text(self._metrics.restoring)
+
+    def printed(self, lines: Sequence[str]) -> None:
+        """Prints the output of user code."""
+        for line in lines:
             if self._form == "line":
                 _board.print(line)
             else:
                 print(line, flush=True)  # noqa: T201  (the output of user code)
-        now = time.monotonic()
-        if self._form == "json" and now - self._printed >= _JSON_EVERY:
-            self._printed = now
-            self._json({"state": self._state.value, **self._metrics.read()})
-        elif self._form == "text" and now - self._printed >= _TEXT_EVERY:
-            self._printed = now
-            self._text(self._figures())
 
     def line(self) -> str:
         """The live line."""
@@ -153,9 +178,11 @@ class Status:
         if self._trouble is not None:
             return f"{self.name}  {printable(self._trouble)} … {time.monotonic() - self._since:.0f} s"
         if not self._metrics.batches:
-            return f"{self.name}  {self._state.value}  the first batch … {time.monotonic() - self._since:.0f} s"
+            step = self._metrics.restoring or f"the first {self._metrics.unit}"
+            return f"{self.name}  {self._state.value}  {step} … {time.monotonic() - self._since:.0f} s"
         state = "" if self._state is State.RUNNING else f"{self._state.value}  "
-        return f"{self.name}  {state}{self._figures()}"
+        restoring = f"  {self._metrics.restoring}" if self._metrics.restoring else ""
+        return f"{self.name}  {state}{self._figures()}{restoring}"
 
     def _figures(self) -> str:
         rate_in, rate_out = self._metrics.rates()
@@ -165,9 +192,12 @@ class Status:
             lag = 0
         return (
             f"in {_short(rate_in)}/s  out {_short(rate_out)}/s  lag {_short(lag)}  "
-            f"batch {self._metrics.last_seconds * 1000:.0f} ms  state {show_bytes(self._metrics.state_bytes)}  "
-            f"dropped {_short(self._metrics.dropped)}"
+            f"{self._metrics.unit} {self._metrics.unit_seconds * 1000:.0f} ms  "
+            f"state {show_bytes(self._metrics.state_bytes)}  dropped {_short(self._metrics.dropped)}{self._restarts()}"
         )
+
+    def _restarts(self) -> str:
+        return f"  restarts {self._metrics.restarts}" if self._metrics.restarts else ""
 
     def _text(self, text: str) -> None:
         moment = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -234,6 +264,10 @@ class _Board:
 
 
 _board = _Board()
+
+
+def _plural(unit: str) -> str:
+    return "batches" if unit == "batch" else f"{unit}s"
 
 
 def _short(number: float) -> str:

@@ -16,14 +16,14 @@ class BatchOrder(msgspec.Struct, frozen=True, array_like=True):
             entry has no limit.
         pending: (sub-topology, position): the least position that its tasks may process in this batch or later. A
             sub-topology without an entry has nothing to process.
-        released: For each number of exchanges behind the sources, a batch: a sub-topology at that depth takes the
-            records of that batch, and of earlier ones, whatever its limit is.
+        released: (sub-topology, batches): its tasks take the records of the last of these batches, and of earlier
+            ones, whatever its limit is. The others are released next: one number for each exchange before it.
     """
 
     sequence: int = 0
     limits: list[tuple[int, Position]] = []
     pending: list[tuple[int, Position]] = []
-    released: list[int] = []
+    released: list[tuple[int, list[int]]] = []
 
     def limit(self, subtopology: int) -> Position | None:
         """The limit of a sub-topology; None if it has none."""
@@ -33,13 +33,17 @@ class BatchOrder(msgspec.Struct, frozen=True, array_like=True):
         """The least position that a sub-topology may process in this batch or later."""
         return next((least for index, least in self.pending if index == subtopology), None)
 
-    def released_at(self, depth: int) -> int:
-        """The last batch whose records a sub-topology at a depth takes in any case; -1 if there is none."""
-        return self.released[depth] if depth < len(self.released) else -1
+    def releases(self, subtopology: int) -> list[int]:
+        """The batches whose records a sub-topology takes in any case, now or later; see `released`."""
+        return next((batches for index, batches in self.released if index == subtopology), [])
 
-    def is_caught_up(self, depth: int) -> bool:
-        """Whether a sub-topology at a depth has got all records that were in the log some batches ago."""
-        return self.released_at(depth) >= self.sequence - depth
+    def released_to(self, subtopology: int) -> int:
+        """The last batch whose records a sub-topology takes in any case; -1 if there is none."""
+        return next(reversed(self.releases(subtopology)), -1)
+
+    def is_caught_up(self, subtopology: int) -> bool:
+        """Whether a sub-topology has got all records that were in the log as many batches ago as it has exchanges."""
+        return self.released_to(subtopology) >= self.sequence - max(0, len(self.releases(subtopology)) - 1)
 
 
 NO_ORDER = BatchOrder()

@@ -57,7 +57,9 @@ class Program:
         return place(self.topology, shuffle=self.shuffle)
 
     def changelog_of(self, spec: StoreSpec) -> str | None:
-        """The changelog topic of a store, None if it has none."""
+        """The changelog topic of a store, None if it has none. Workers have one for every store."""
+        if not self.shuffle and spec.name not in {table.store.name for table in self.topology.global_tables}:
+            return changelog_topic(self.topology.application_id, spec)
         if not (spec.named and spec.logged and self.config["store.changelogs"]) or spec.kind == "buffer":
             return None
         if any(table.reuse_source and table.store.name == spec.name for table in self.topology.plan.of_type(ToTable)):

@@ -14,7 +14,7 @@ from millstream.core.failpoints import declare, reach
 from millstream.engine import OutputRecord
 from millstream.errors import MillstreamError, NonDeterministicError, RunError
 from millstream.log.api import Append, Log, Publication, Scope
-from millstream.log.blocks import Block, decode, decode_headers
+from millstream.log.blocks import Block, as_block, decode, decode_headers
 from millstream.log.replays import FORM
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.messages import Failure, OutputBlock, StoreChange, TaskResult, unpack
@@ -143,7 +143,7 @@ class Committer:
         internal: dict[tuple[str, int], list[Block]] = {}
         for append in appends:
             if append.topic in self._internal:
-                internal.setdefault((append.topic, append.partition), []).append(append.block)
+                internal.setdefault((append.topic, append.partition), []).append(as_block(append.block))
             else:
                 outputs.append(append)
         for (topic, partition), blocks in internal.items():
@@ -168,9 +168,10 @@ class Committer:
         digests: dict[str, tuple[int, Any]] = {}
         for append in appends:
             count, digest = digests.get(append.topic) or (0, hashlib.blake2b(digest_size=16))
-            digest.update(append.partition.to_bytes(4, "big") + len(append.block.data).to_bytes(8, "big"))
-            digest.update(append.block.data)
-            digests[append.topic] = (count + append.block.count, digest)
+            block = as_block(append.block)
+            digest.update(append.partition.to_bytes(4, "big") + len(block.data).to_bytes(8, "big"))
+            digest.update(block.data)
+            digests[append.topic] = (count + block.count, digest)
         for change in (change for result in results for change in result.changes if change.keys):
             name = f"view {change.store}"
             count, digest = digests.get(name) or (0, hashlib.blake2b(digest_size=16))

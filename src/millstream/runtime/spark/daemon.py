@@ -15,7 +15,14 @@ from millstream.runtime.spark.worker import be_daemon
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["pyspark.worker"]:
-        for name in ("pandas", "pyarrow", "millstream.runtime.spark.proxy", "millstream.runtime.spark.source"):
+        for name in (
+            "pandas",
+            "pyarrow",
+            "millstream.runtime.spark.proxy",
+            "millstream.runtime.spark.source",
+            "millstream.runtime.spark.worker_process",
+            "millstream.runtime.real_time.worker",
+        ):
             importlib.import_module(name)
         be_daemon()
         gc.collect()

@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
-from concurrent import futures
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -18,7 +15,7 @@ from millstream.runtime.batches.control import Control, PlannerSettings
 from millstream.runtime.batches.pacing import Pacing
 from millstream.runtime.batches.task_schedule import TaskSchedule
 from millstream.runtime.clock import SYSTEM_CLOCK, Clock
-from millstream.runtime.execution import Observer, Progress
+from millstream.runtime.execution import Observer, Progress, unless_stopped
 from millstream.runtime.observe.metrics import Metrics
 from millstream.runtime.publish.committer import Committer, error_of
 from millstream.runtime.spark.java import has_ended
@@ -115,7 +112,7 @@ class MicroBatchExecution:
         was_lost, self._query_was_lost = self._query_was_lost, False
         self.control.clear()
         with observer.preparing("starting Spark"):
-            session = self._unless_stopped(self._open_session)
+            session = unless_stopped(self._open_session, stopping)
         if session is None:
             return False
         self._where_to_look = where_to_look(session)
@@ -260,22 +257,6 @@ class MicroBatchExecution:
         session, _started = open_session(application.program.config, application.directory, application.checkpoint)
         check_reachable(session, application.program.log)
         return session
-
-    def _unless_stopped(self, step: Callable[[], T]) -> T | None:
-        """Runs a step that may take long in another thread; returns None at once if the application is to stop."""
-        future: Future[T] = Future()
-
-        def take() -> None:
-            try:
-                future.set_result(step())
-            except BaseException as error:  # noqa: BLE001  (it is raised where the result is used)
-                future.set_exception(error)
-
-        threading.Thread(target=take, name=f"millstream-{self._application.id}-start", daemon=True).start()
-        while not futures.wait([future], _POLL).done:
-            if self._stopping.is_set():
-                return None
-        return None if self._stopping.is_set() else future.result()
 
     def _report_retries(self, query: Query, observer: Observer, *, now: bool = False) -> None:
         for line in self.control.read_retries():

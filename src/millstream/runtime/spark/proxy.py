@@ -16,13 +16,13 @@ from millstream.runtime.batches.control import Control
 from millstream.runtime.host.client import connect, exchange, is_stopped
 from millstream.runtime.host.crash_recovery import run_traced
 from millstream.runtime.host.protocol import Done, Fetch, Fetched, HostMessage, ProgramData, Run
-from millstream.runtime.host.wire import HostGone
 from millstream.runtime.messages import TaskResult, failure_of, pack
 from millstream.runtime.read.reader import RESULT
 from millstream.runtime.spark.shipped_program import ShippedProgram
 from millstream.runtime.spark.state_map import StateMap
 from millstream.runtime.spark.worker import begin_task, executor
 from millstream.runtime.tasks.warm import TOKEN_KEY
+from millstream.runtime.wire import PeerGone
 
 OUTPUT = "payload binary"
 
@@ -80,7 +80,7 @@ class TaskProxy(StatefulProcessor):
         try:
             with contextlib.closing(connect(self._run, executor(), task % self._hosts)) as wire:
                 outcome = exchange(wire, request, self._answer)
-        except HostGone:
+        except PeerGone:
             if is_stopped(self._run):
                 raise  # the query is stopping
             self._control.report_retry(f"{what}: its process ended; running the batch again")

@@ -23,11 +23,11 @@ class ShippedProgram:
 
     Args:
         data: The program.
-        session: The session of the query.
+        session: The session of the query; None if only this process opens the program.
         directory: Directory for the file, on the driver.
     """
 
-    def __init__(self, data: bytes, session: SparkSession, directory: Path) -> None:
+    def __init__(self, data: bytes, session: SparkSession | None, directory: Path) -> None:
         self.digest = digest(data)
         self._data = data if len(data) <= _SMALL else None
         self._path = directory / f"program-{self.digest.hex()}"
@@ -36,7 +36,8 @@ class ShippedProgram:
         if self._data is None:
             self._path.touch(mode=0o600)  # it may have passwords
             self._path.write_bytes(data)
-            session.sparkContext.addFile(str(self._path))
+            if session is not None:
+                session.sparkContext.addFile(str(self._path))
 
     def open(self) -> bytes:
         """Returns the program."""

@@ -17,7 +17,7 @@ from millstream.log.api import Log, Scope
 from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.order.positions import Position
 
-FORMAT = 4
+FORMAT = 5
 """Version of the entries. Raise it with every change of the fields of `ApplicationState`."""
 
 ResetPosition: TypeAlias = str | int | dict[str, int]
@@ -31,12 +31,14 @@ class ApplicationState(msgspec.Struct, frozen=True, kw_only=True):
     """Recorded facts of an application. None, or an empty dict of cells, means that the entry is not recorded.
 
     Attributes:
+        mode: Form of the state: ``micro_batch``, or ``real_time`` for executions with workers.
         tasks: Number of tasks, decided at the first start.
         started_plan: Topology that was last started.
         published_plan: Topology that published the last batch, and so made the state that exists.
         stateful: Whether that topology has tasks.
         complete_changelogs: Stores whose changelog contains all of their rows.
         queryable_stores: Stores of the started topology that have a view.
+        input_topics: Input topics of real-time execution, in the order in which the application began to read them.
         start: Start positions, recorded before the first record is read.
         reset_to: Position at which a reset application starts to read.
         base_batch: Number of batches published before the checkpoint was made.
@@ -51,12 +53,14 @@ class ApplicationState(msgspec.Struct, frozen=True, kw_only=True):
         restored_cells: Cells with which tasks start after a migration, by task.
     """
 
+    mode: str | None = None
     tasks: int | None = None
     started_plan: dict[str, Any] | None = None
     published_plan: dict[str, Any] | None = None
     stateful: bool | None = None
     complete_changelogs: list[str] | None = None
     queryable_stores: list[str] | None = None
+    input_topics: list[str] | None = None
     start: BatchEnd | None = None
     reset_to: ResetPosition | None = None
     base_batch: int | None = None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from millstream.log.api import Log, Published, Scope
+from millstream.log.api import Log, Offsets, Published, Scope
 from millstream.plan.compare import Change, Comparison, compare
 from millstream.plan.fingerprint import PlainPlan, essence, to_dict
 from millstream.plan.side import BEGIN_AGAIN
@@ -26,7 +26,12 @@ _READ_ON = "start the former topology once more, with run(until_caught_up=True),
 
 
 def compare_with_last(
-    topology: Topology, placement: Placement, state: ApplicationState, log: Log, checkpoint: str
+    topology: Topology,
+    placement: Placement,
+    state: ApplicationState,
+    log: Log,
+    checkpoint: str,
+    read: Offsets | None = None,
 ) -> Comparison:
     """Compares a topology with the one that last ran.
 
@@ -36,12 +41,15 @@ def compare_with_last(
         state: The recorded state of the application.
         log: The log.
         checkpoint: Path or URL of the checkpoint.
+        read: The offsets up to which topics were read, if others than those of the last batch.
     """
     published = log.applications.published(Scope(topology.application_id))
     old = state.published_plan
     comparison = compare(topology.plan if old is None else old, topology.plan)
     if old is not None and published is not None:
-        topics = tuple(_with_unread(comparison.topics, topology, placement, old, published, log))
+        topics = tuple(
+            _with_unread(comparison.topics, topology, placement, old, published.offsets if read is None else read, log)
+        )
         comparison = replace(comparison, topics=topics)
     if not _has_begun(checkpoint, state, published):
         return comparison
@@ -96,7 +104,7 @@ def _has_begun(checkpoint: str, state: ApplicationState, published: Published | 
 
 
 def _with_unread(
-    topics: Iterable[Change], topology: Topology, placement: Placement, old: PlainPlan, published: Published, log: Log
+    topics: Iterable[Change], topology: Topology, placement: Placement, old: PlainPlan, read_to: Offsets, log: Log
 ) -> Iterator[Change]:
     """Marks repartitions that are removed, or need no topic any more, and whose topic contains unread records.
 
@@ -110,7 +118,7 @@ def _with_unread(
         name = f"{topology.application_id}-{change.name}-repartition"
         reader = _reader_of(change.name, old, new) if name in unused else None
         ends = enumerate(log.ends([name])[name] if reader is not None else [])
-        unread = sum(max(0, end - published.offsets.get((name, partition), 0)) for partition, end in ends)
+        unread = sum(max(0, end - read_to.get((name, partition), 0)) for partition, end in ends)
         if reader is None or not unread:
             yield change
             continue

@@ -11,7 +11,7 @@ from typing import TypeVar
 from millstream.config import Config
 from millstream.core.failpoints import declare, reach
 from millstream.errors import BrokerError, IncompatibleTopologyError, SetupError
-from millstream.log.api import Log, Scope
+from millstream.log.api import Log, Offsets, Scope
 from millstream.log.opening import log_location, open_location
 from millstream.plan.side import BEGIN_AGAIN
 from millstream.runtime.batches.batch_end import BatchEnd
@@ -70,6 +70,9 @@ class PreparedApplication:
         SetupError: The checkpoint and the log do not belong together, or a topic is missing.
     """
 
+    mode = "micro_batch"
+    """The form of the state of the application."""
+
     def __init__(self, topology: Topology, config: Config, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.id = topology.application_id
         self.place = log_location(config)
@@ -88,7 +91,7 @@ class PreparedApplication:
         """Runs an idempotent step of the start once the broker answers, and again if the broker fails meanwhile."""
         failed: float | None = None
         while True:
-            self.log.connect(self.place.patience, _tell)
+            self.log.connect(self.place.patience, tell)
             try:
                 return step()
             except BrokerError as error:
@@ -96,13 +99,23 @@ class PreparedApplication:
                 failed = failed or now
                 if not error.may_pass or now - failed > self.place.patience:
                     raise
-                _tell(f"{error.message}: trying again")
+                tell(f"{error.message}: trying again")
                 self._clock.sleep(_PAUSE)
+
+    def committed_offsets(self) -> Offsets:
+        """The offsets from which on the application reads its topics, as the last publication has them."""
+        published = self.log.applications.published(Scope(self.id))
+        return {} if published is None else published.offsets
 
     def close(self) -> None:
         """Closes the log and releases the lock."""
         self.log.close()
         self._lock.close()
+
+    def positions(self) -> Offsets:
+        """The offsets at which the application starts to read partitions that it has never read."""
+        first = self.first.offsets
+        return {(t, part): offset for t in self.subscription.topics for part, offset in enumerate(first.get(t, []))}
 
     @property
     def local_checkpoint(self) -> Path:
@@ -121,9 +134,7 @@ class PreparedApplication:
         return BatchEnd.from_json((offsets / str(number)).read_text(encoding="utf-8").splitlines()[-1])
 
     def _prepare(self, topology: Topology, config: Config) -> None:
-        if not topology.plan.nodes:
-            raise SetupError(f"application {self.id!r} reads no topic", hint="begin with app.stream(…) or app.table(…)")
-        state = read_state(self.log, self.id)
+        state = self._read_state(topology)
         self.checkpoint: str = checkpoint_of(state, config, self.directory)
         if config["processing.guarantee"] == "at_most_once" and local_path(self.checkpoint) is None:
             raise SetupError(
@@ -153,7 +164,7 @@ class PreparedApplication:
             forget_rows(self.program, self.log, [spec for spec in topology.stores if spec.name not in before])
         create_topics(self.program, self.log)
         reach(CREATED)
-        rebuild_views(self.program, self.log, _tell, again=self._is_run_again())
+        rebuild_views(self.program, self.log, tell, again=self._is_run_again())
         self.subscription = Subscription(self.program, self.log, self._clock)
         self.first = StartPositions(self.program, self.log, self.subscription, self.epoch, self._clock).find(state)
         has_published = published is not None and published.batch >= self.base
@@ -165,9 +176,28 @@ class PreparedApplication:
             stateful=None if has_published else is_stateful(topology),
             checkpoint_identity=identity,
             checkpoint_location=recorded(self.checkpoint, self.directory, goes_along=self.place.cluster is None),
+            mode=self.mode,
         )
         self.log.applications.set_state(Scope(self.id), started.dump(), self.epoch)
         reach(RECORDED)
+
+    def _read_state(self, topology: Topology) -> ApplicationState:
+        """The recorded state of the application.
+
+        Raises:
+            SetupError: The topology reads nothing, or the application has run in another mode.
+        """
+        if not topology.plan.nodes:
+            raise SetupError(f"application {self.id!r} reads no topic", hint="begin with app.stream(…) or app.table(…)")
+        state = read_state(self.log, self.id)
+        if state.mode is not None and state.mode != self.mode:
+            again = "real_time or local" if state.mode == "real_time" else state.mode  # one form of state
+            raise SetupError(
+                f"application {self.id!r} has run with execution.mode={state.mode}, and the state of "
+                f"{self.mode} has another form",
+                hint=f"start it with execution.mode={again}; or {BEGIN_AGAIN}",
+            )
+        return state
 
     def _tasks(self, state: ApplicationState, config: Config, counts: dict[str, int]) -> int:
         """The number of tasks: as recorded, else as configured, else the largest partition count of the inputs."""
@@ -189,6 +219,10 @@ class PreparedApplication:
             return False
         return published.batch > last_batch(local / "commits") + self.base
 
+    def _read_offsets(self) -> Offsets | None:
+        """The offsets up to which topics were read, if others than those of the last batch."""
+        return None
+
     def _check_plan(self, state: ApplicationState, config: Config) -> list[str]:
         """Checks that the topology can continue; returns the stores that it does not have any more."""
         if state.started_plan is None:
@@ -203,14 +237,16 @@ class PreparedApplication:
                 f"then this one; or {BEGIN_AGAIN}",
             )
         program = self.program
-        comparison = compare_with_last(program.topology, program.placement, state, self.log, self.checkpoint)
+        comparison = compare_with_last(
+            program.topology, program.placement, state, self.log, self.checkpoint, self._read_offsets()
+        )
         if not comparison.compatible:
             raise IncompatibleTopologyError(
                 f"application {self.id!r} cannot use its existing state.\n{comparison}",
                 hint="nothing was changed; run the former topology to continue",
             )
         if comparison.changed_functions is not None:
-            _tell(comparison.changed_functions)
+            tell(comparison.changed_functions)
         return comparison.names("lost")
 
 
@@ -220,5 +256,6 @@ def _restorable(topology: Topology, state: ApplicationState) -> dict[str, str]:
     return {topic: name for topic, name in (state.restores or {}).items() if name in names}
 
 
-def _tell(what: str) -> None:
+def tell(what: str) -> None:
+    """Prints a message about the start."""
     print(f"millstream: {what}", file=sys.stderr, flush=True)  # noqa: T201

@@ -9,6 +9,10 @@ from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.program.program import Program
 from millstream.stages import Topology
+from millstream.state.spec import StoreSpec
+
+REPARTITION = {"cleanup.policy": "delete", "retention.ms": "-1"}
+"""The configuration of repartition topics. The runtime deletes the records that were read."""
 
 _DAY_MS = 24 * 60 * 60 * 1000
 
@@ -39,19 +43,29 @@ def create_topics(program: Program, log: Log) -> None:
         SetupError: An internal topic exists with other partitions or another cleanup policy than it needs.
     """
     topology, direct = program.topology, program.placement.direct
-    for node in topology.plan.nodes:
-        if isinstance(node, Repartition) and node not in direct:
-            config = {"cleanup.policy": "delete", "retention.ms": "-1"}  # the runtime deletes records that were read
-            _create_internal(program, log, topology.topic_of(node), node.partitions or program.tasks, config)
-        elif isinstance(node, Sink) and isinstance(node.topic, str):
-            _create(program, log, node.topic, program.tasks)
+    for node in topology.plan.of_type(Repartition):
+        if node not in direct:
+            create_internal(program, log, topology.topic_of(node), node.partitions or program.tasks, REPARTITION)
     for spec in topology.stores:
         topic = program.changelog_of(spec)
         if topic is not None:
-            config = {"cleanup.policy": "compact"}
-            if spec.kind == "versioned" and spec.retention_ms is not None:  # a row has more than one value
-                config["min.compaction.lag.ms"] = str(later(spec.retention_ms, _DAY_MS))
-            _create_internal(program, log, topic, program.tasks, config)
+            create_internal(program, log, topic, program.tasks, changelog_config(spec))
+    create_outputs(program, log)
+
+
+def changelog_config(spec: StoreSpec) -> dict[str, str]:
+    """The configuration of the changelog of a store."""
+    config = {"cleanup.policy": "compact"}
+    if spec.kind == "versioned" and spec.retention_ms is not None:  # a row has more than one value
+        config["min.compaction.lag.ms"] = str(later(spec.retention_ms, _DAY_MS))
+    return config
+
+
+def create_outputs(program: Program, log: Log) -> None:
+    """Creates the topics of sinks, and that of dead letters, unless they exist."""
+    for node in program.topology.plan.of_type(Sink):
+        if isinstance(node.topic, str):
+            _create(program, log, node.topic, program.tasks)
     dead_letters = program.config["errors.dead.letter.queue.topic.name"]
     if dead_letters is not None:
         _create(program, log, dead_letters, 1)
@@ -62,7 +76,12 @@ def _create(program: Program, log: Log, name: str, partitions: int) -> None:
     program.counts[name] = topic.partitions
 
 
-def _create_internal(program: Program, log: Log, name: str, partitions: int, config: dict[str, str]) -> None:
+def create_internal(program: Program, log: Log, name: str, partitions: int, config: dict[str, str]) -> None:
+    """Creates an internal topic, unless it exists.
+
+    Raises:
+        SetupError: It exists with other partitions or another cleanup policy.
+    """
     topic = log.create_topic(name, partitions, config, internal=True, exist_ok=True)
     _check_internal(topic, partitions, config["cleanup.policy"])
     program.counts[name] = topic.partitions
@@ -70,7 +89,7 @@ def _create_internal(program: Program, log: Log, name: str, partitions: int, con
 
 def _check_internal(topic: Topic, partitions: int, policy: str) -> None:
     existing = topic.config.get("cleanup.policy", "delete")
-    if topic.partitions == partitions and policy in existing.split(","):
+    if topic.partitions == partitions and set(policy.split(",")) <= set(existing.split(",")):
         return
     what = f"{topic.partitions} partitions" if topic.partitions != partitions else f"cleanup.policy {existing}"
     needed = f"{partitions}" if topic.partitions != partitions else policy

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from millstream.log.api import Log, Records
 from millstream.runtime.program.program import Program
-from millstream.serde.key_layouts import split_session_key, split_store_window_key
+from millstream.state.paged.history import versions_put
 from millstream.state.spec import NO_TIMESTAMP, ChangelogRecord, StoreSpec
-from millstream.views.changes import ViewChange, change_of
+from millstream.views.changes import ViewChange, change_of, row_time
 
 _AT_ONCE = 8 << 20
 _NO_TIME = -1
@@ -33,7 +33,7 @@ def rebuild_views(program: Program, log: Log, tell: Callable[[str], None], *, ag
     def changes(damaged: Collection[str] | None) -> Iterator[ViewChange]:
         if damaged is None:
             tell(f"the views of application {application!r} are not on this machine: making them from its changelogs")
-            return _changes(log, changelogs)
+            return _changes(log, program, changelogs)
         rebuildable = [(spec, topic) for spec, topic in changelogs if spec.name in damaged]
         rebuilt = [spec.name for spec, _topic in rebuildable]
         if rebuilt:
@@ -41,7 +41,7 @@ def rebuild_views(program: Program, log: Log, tell: Callable[[str], None], *, ag
         lost = sorted(set(damaged).difference(rebuilt))
         if lost:
             tell(f"damaged views without a whole changelog begin empty, rows come as they change: {', '.join(lost)}")
-        return _changes(log, rebuildable)
+        return _changes(log, program, rebuildable)
 
     if viewed:
         log.views.repair(application, changes, again=again)
@@ -60,12 +60,15 @@ def forget_rows(program: Program, log: Log, stores: Iterable[StoreSpec]) -> None
     log.views.drop(program.topology.application_id, [spec.name for spec in stores])
 
 
-def _changes(log: Records, stores: list[tuple[StoreSpec, str]]) -> Iterator[ViewChange]:
+def _changes(log: Records, program: Program, stores: list[tuple[StoreSpec, str]]) -> Iterator[ViewChange]:
     topics = [topic for _, topic in stores]
     starts, ends = log.starts(topics), log.ends(topics)
     for spec, topic in stores:
         for partition, (start, end) in enumerate(zip(starts[topic], ends[topic], strict=False)):
-            yield from _of_partition(log, spec, topic, partition, start, end)
+            for change in _of_partition(log, spec, topic, partition, start, end):
+                # In changelogs of workers, the version is a part of the key.
+                has_versions = spec.kind == "versioned" and not program.shuffle
+                yield change._replace(records=list(versions_put(change.records))) if has_versions else change
 
 
 def _of_partition(
@@ -80,12 +83,6 @@ def _of_partition(
         times = stamps if timed else [NO_TIMESTAMP] * len(stamps)
         records = list(map(ChangelogRecord, keys, values, times))
         if time is not None:
-            time = max([time, *(_time_of(spec, record) for record in records)])
+            time = max([time, *(row_time(spec, record) for record in records)])
         yield change_of(spec, partition, records, time)
         start = table["offset"][-1].as_py() + 1 if len(table) else end
-
-
-def _time_of(spec: StoreSpec, record: ChangelogRecord) -> int:
-    if spec.kind == "window":
-        return split_store_window_key(record.key)[1]
-    return split_session_key(record.key)[2] if spec.kind == "session" else record.timestamp

@@ -121,7 +121,12 @@ def cells_of(cells: Cells, topology: Topology, topologies: Sequence[Topology]) -
 
 
 def task_name(topology: Topology) -> str:
-    """A name for the tasks of a sub-topology that does not depend on its number: that of its first operator."""
+    """A name for the tasks of a sub-topology that does not depend on its number: that of its first operator.
+
+    A part that was split off has its first operator in common with the part that is left. Its exchanges are its own.
+    """
+    if topology.parts and topology.parts[0].is_split_off:
+        return f"{topology.parts[0].repartitions[0].name}-writer"
     return next((node.name for node in topology.plan.nodes if not isinstance(node, GlobalTable)), "")
 
 

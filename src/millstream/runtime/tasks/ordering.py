@@ -26,12 +26,14 @@ class Input(NamedTuple):
         released: The number of records that the task takes whatever the limit is.
         timestamps: The timestamps of the records, if other inputs may have records of the same origins.
         ordinal: The ordinal of the partition of all origins; None if they are of several partitions.
+        limit: The position below which records of this input are taken, also released ones; None: there is none.
     """
 
     positions: Any
     released: int = 0
     timestamps: Any = None
     ordinal: int | None = None
+    limit: Position | None = None
 
 
 class Merged(NamedTuple):
@@ -73,10 +75,7 @@ def merge(inputs: Sequence[Input], limit: Position | None) -> Merged:
     >>> merge([Input(one, released=3), Input(other)], position(2, 0, 0)).counts
     [3, 0]
     """
-    counts = [len(each.positions) for each in inputs]
-    if limit is not None:
-        below = [int(np.searchsorted(each.positions, limit)) for each in inputs]
-        counts = [max(count, each.released) for count, each in zip(below, inputs, strict=True)]
+    counts = [_count(each, limit) for each in inputs]
     used = [number for number, count in enumerate(counts) if count]
     columns = [inputs[number].positions[: counts[number]] for number in used]
     last: Position | None = max((column[-1].item() for column in columns), default=None)
@@ -103,6 +102,14 @@ def merge(inputs: Sequence[Input], limit: Position | None) -> Merged:
         ]
         _by_timestamp(whole[places], np.concatenate(timestamps)[places], numbers)
     return Merged(counts, numbers.tolist(), last, whole, places)
+
+
+def _count(records: Input, limit: Position | None) -> int:
+    """The number of records of an input that a task takes."""
+    count = len(records.positions)
+    if limit is not None:
+        count = max(int(np.searchsorted(records.positions, limit)), records.released)
+    return count if records.limit is None else min(count, int(np.searchsorted(records.positions, records.limit)))
 
 
 _EARLIEST = np.iinfo(np.int64).min

@@ -62,12 +62,12 @@ class TaskRunner:
         self.task.context.largest = program.log.largest
         self.offsets: dict[InputKey, int] = {}
         self._name = task_name(topology)
-        self._depth = graph.depths.get(id.subtopology, 0)
         exchanges = {topology.topic_of(node): rank for rank, node in enumerate(topology.plan.of_type(Repartition), 1)}
         self._ranks = exchanges
         self._internal = graph.readers.keys()
         self._inside = {topic for topic in exchanges if graph.is_inside(topic)}
         self._exchanges = {topic for topic, writer in graph.writers.items() if writer == id.subtopology}
+        self._inside_limits: dict[str, Position] = {}
         self._waiting: dict[InputKey, list[tuple[int, pa.RecordBatch]]] = {}
         self._positions: Any = NONE
         self._last: Position = LEAST
@@ -123,13 +123,17 @@ class TaskRunner:
             now: The time of the batch.
         """
         upstream = self._order.limit(self.id.subtopology)
-        limits = [
-            bound.bound or LEAST for bound in bounds if self.reads(bound.topic) and bound.topic not in self._inside
-        ]
-        is_quiet = not limits and (upstream is None or self._order.is_caught_up(self._depth))
+        unread = [bound for bound in bounds if self.reads(bound.topic)]
+        limits = [bound.bound or LEAST for bound in unread if bound.topic not in self._inside]
+        # Tasks of a cycle wait for no topic inside of it, but they keep the order of the topic itself.
+        self._inside_limits = {
+            topic: min(bound.bound or LEAST for bound in unread if bound.topic == topic)
+            for topic in {bound.topic for bound in unread} & self._inside
+        }
+        is_quiet = not limits and (upstream is None or self._order.is_caught_up(self.id.subtopology))
         if upstream is not None:
             limits.append(upstream)
-        self._take(min(limits, default=None), self._order.released_at(self._depth))
+        self._take(min(limits, default=None), self._order.released_to(self.id.subtopology))
         self.task.advance_wall_clock(now, is_quiet=is_quiet and not self._waiting)
 
     def _take(self, limit: Position | None, released: int) -> None:
@@ -173,6 +177,7 @@ class TaskRunner:
             sum(len(part) for batch, part in parts if batch <= released),
             to_numbers(records.column(1)) if len(exchanges) > 1 and key[0] in exchanges else None,
             None if key[0] in self._internal else ordinal_of(positions[0].item()),
+            self._inside_limits.get(key[0]),
         )
 
     def take_outputs(self) -> tuple[list[Any], Origins]:

@@ -1,3 +1,3 @@
-"""The environment of user functions: their time limit, and their output."""
+"""The environment of user functions: their time limit, their output, and garbage collection."""
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class _Lines(io.TextIOBase):
             if len(self._lines) < _MAX_LINES:
                 self._lines.append(line)
             elif len(self._lines) == _MAX_LINES:
-                self._lines.append("… (further output of this batch is omitted)")
+                self._lines.append("… (further output is omitted)")
         return len(text)
 
     def fileno(self) -> int:
@@ -50,6 +50,25 @@ def capture_output(lines: list[str]) -> Iterator[None]:
     finally:
         sys.stdout, sys.stderr = original
         capture.finish()
+
+
+class OutputBuffer:
+    """Collects the lines that user functions print, until they are taken. For a process that runs for long."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    @contextlib.contextmanager
+    def capture(self) -> Iterator[None]:
+        """Collects the lines printed to stdout and stderr, logging included, while the block runs."""
+        with capture_output(self._lines):
+            yield
+
+    def take(self) -> list[str]:
+        """Returns the lines since the last call. Of very many lines, it returns the first ones."""
+        lines = self._lines[:]
+        del self._lines[: len(lines)]
+        return lines
 
 
 class Output(NamedTuple):
