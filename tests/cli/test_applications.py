@@ -127,6 +127,22 @@ def test_an_application_runs_until_it_has_caught_up(process: Run, folder: Path, 
     assert process("stores", "get", "word-count", "counts", "be", "-o", "json").lines[0]["value"] == 2
 
 
+def test_an_application_runs_locally_until_it_has_caught_up(process: Run, folder: Path, data: Path) -> None:
+    with open_log(data) as log:
+        log.create_topic("lines", 2)
+        log.produce("lines", [ProducerRecord(None, b"to be or not to be")])
+    ran = process("run", "words.py", "--local", "--until-caught-up", "--status", "json", cwd=folder)
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.err.splitlines()[-1])["state"] == "NOT_RUNNING"
+    assert process("stores", "get", "word-count", "counts", "be", "-o", "json").lines[0]["value"] == 2
+
+
+def test_an_application_runs_in_one_mode(process: Run, folder: Path) -> None:
+    both = process("run", "words.py", "--local", "--real-time", cwd=folder)
+    assert (both.code, both.out) == (2, "")
+    assert both.err.startswith("error: only one of --real-time and --local can be given")
+
+
 # ----- applications that have run --------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ from typing import Any, Literal, Protocol, cast
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can be loaded from any directory
 
 from millstream import App, MillstreamError, Record
-from millstream.log import Scope, open_log
+from millstream.log import open_log
 from millstream.log.api import Append, Log
 from millstream.log.blocks import Block, decode_headers, encode
 from millstream.log.opening import log_location
@@ -40,6 +40,7 @@ from tests.conformance.shapes import dump_stores, show_record
 
 Vector = dict[str, Any]
 Backend = Literal["spark", "local"]
+Mode = Literal["micro_batch", "real_time"]
 _Serdes = tuple[Serde[Any], Serde[Any]]
 """The serdes of keys and values."""
 _Steps = list[list[dict[str, Any]]]
@@ -54,9 +55,13 @@ def run_vectors(
     vectors: list[Vector],
     backend: Backend = "spark",
     *,
+    mode: Mode = "micro_batch",
+    workers: int | None = None,
     at_once: bool = False,
     cold: bool = False,
     seed: int | None = None,
+    restart_every: int | None = None,
+    lose_state: bool = False,
 ) -> list[dict[str, Any]]:
     """Runs vectors on the runtime, all vectors of one configuration in one application.
 
@@ -65,9 +70,13 @@ def run_vectors(
     Args:
         vectors: The vectors, without expected results.
         backend: Spark, or the execution in this process.
+        mode: Micro-batches, or workers that read and publish by themselves.
+        workers: The number of workers.
         at_once: Put all inputs into the log before the start; each vector then has one step with all outputs.
         cold: Locally: load all tasks for each batch from their stored state.
         seed: Locally: of the random size of batches, a few records of each topic.
+        restart_every: In real-time mode: the number of steps after which the application stops and starts again.
+        lose_state: Delete the local page stores whenever it is stopped.
 
     Returns:
         For each vector, a result as that of `run_vector`.
@@ -75,11 +84,17 @@ def run_vectors(
     results: list[dict[str, Any]] = [{} for _ in vectors]
 
     def start(app: App) -> Host:
-        return _SparkHost(app) if backend == "spark" else _LocalHost(app, cold=cold, seed=seed)
+        if mode == "real_time" or backend == "spark":
+            return _RunningHost(app, restart_every=restart_every, lose_state=lose_state)
+        return _LocalHost(app, cold=cold, seed=seed)
 
     for numbers in _groups(vectors, _SIZES[backend]):
         directory = tempfile.mkdtemp(dir=_base())
-        group = _Group([vectors[number] for number in numbers], directory)
+        options: dict[str, Any] = {}
+        if mode == "real_time":
+            options = {"execution.mode": "real_time" if backend == "spark" else "local", "num.workers": workers}
+            options["commit.interval.ms"] = 5
+        group = _Group([vectors[number] for number in numbers], directory, options)
         for number, result in zip(numbers, group.run(start, at_once=at_once), strict=True):
             results[number] = result
         if backend == "local":
@@ -149,9 +164,8 @@ def _topics(node: dict[str, Any]) -> list[str]:
 class Host(Protocol):
     """Runs an application."""
 
-    @property
-    def dropped(self) -> Counter[tuple[str, str]]:
-        """The number of dropped records, by operator and reason."""
+    dropped: Counter[tuple[str, str]]
+    """The number of dropped records, by operator and reason. It is complete when the host is closed."""
 
     def settle(self) -> None:
         """Returns when all records are processed; raises the error of the application if it fails."""
@@ -166,8 +180,8 @@ class Host(Protocol):
 class _Group:
     """Vectors that run in one application."""
 
-    def __init__(self, vectors: list[Vector], directory: str) -> None:
-        options = {"state.dir": directory, "status": "none", **options_of(vectors[0])}
+    def __init__(self, vectors: list[Vector], directory: str, execution: dict[str, Any]) -> None:
+        options = {"state.dir": directory, "status": "none", **execution, **options_of(vectors[0])}
         self._app = App("oracle", config=options)
         self._directory = directory
         self._vectors = vectors
@@ -189,8 +203,8 @@ class _Group:
                         _feed(log, members, [] if at_once else [step])
                         host.settle()
                         _take(log, members, step)
-                    dropped = host.dropped
-                    return [member.result(host, dropped) for member in members]
+                    stores = [member.dump(host) for member in members]
+                return [member.result(own, host.dropped) for member, own in zip(members, stores, strict=True)]
         except MillstreamError as error:
             return [{"error": {"step": step, "message": str(error)}, "outputs": outputs} for outputs in steps]
 
@@ -282,16 +296,19 @@ class _Member:
             shown["value"] = shown["value"].replace(self._prefix, "")
         return shown
 
-    def result(self, host: Host, counted: Counter[tuple[str, str]]) -> dict[str, Any]:
-        """The result of the vector. Of the records dropped in the application, it counts those of the vector."""
+    def dump(self, host: Host) -> dict[str, Any]:
+        """The rows of the stores of the vector."""
         stores = dump_stores(cast("Any", host), self._stores, self._vector["inputs"], self.steps)
+        return {name.removeprefix(self._prefix): rows for name, rows in stores.items()}
+
+    def result(self, stores: dict[str, Any], counted: Counter[tuple[str, str]]) -> dict[str, Any]:
+        """The result of the vector. Of the records dropped in the application, it counts those of the vector."""
         dropped = sum(
             count
             for (operator, reason), count in counted.items()
             if operator.startswith(self._prefix) and reason not in UNCOUNTED
         )
-        named = {name.removeprefix(self._prefix): rows for name, rows in stores.items()}
-        return {"outputs": self.steps, "stores": named, "dropped": dropped}
+        return {"outputs": self.steps, "stores": stores, "dropped": dropped}
 
 
 def _prefixed(node: dict[str, Any], prefix: str) -> dict[str, Any]:
@@ -319,8 +336,7 @@ def _unread(log: Log, application: str, topics: list[str]) -> dict[str, int]:
 
     The outputs and the offsets of a batch become visible together, so without unread records there is no more output.
     """
-    published = log.applications.published(Scope(application))
-    read = {} if published is None else published.offsets
+    read = log.committed(application)
     lags = {topic: end - read.get((topic, 0), 0) for topic, (end,) in log.ends(topics).items()}
     return {topic: lag for topic, lag in lags.items() if lag > 0}
 
@@ -357,34 +373,50 @@ class _LocalHost:
         self._run.close()
 
 
-class _SparkHost:
-    """Runs an application on Spark."""
+class _RunningHost:
+    """Starts an application: on Spark, or in workers of this process."""
 
-    def __init__(self, app: App) -> None:
-        from pyspark import cloudpickle
+    def __init__(self, app: App, *, restart_every: int | None, lose_state: bool) -> None:
+        if app.config["execution.mode"] != "local":
+            from pyspark import cloudpickle
 
-        for module in (expressions, interpreter, processors):  # Spark's workers cannot import them
-            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-        self._id = app.id
+            for module in (expressions, interpreter, processors):  # Spark's workers cannot import them
+                cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        self._app = app
+        self._restart_every = restart_every
+        self._settled = 0
+        self._lose_state = lose_state
+        self.dropped: Counter[tuple[str, str]] = Counter()
         self._handle = app.start()
         self._log = open_log(app.config["state.dir"])
         self._topics = sorted(self._handle.metrics()["sources"])
 
     def settle(self) -> None:
-        """Waits until all records are read."""
+        """Waits until all records are read. Starts the application again afterwards, if it is due."""
         begun = looked = time.monotonic()
-        while _unread(self._log, self._id, self._topics):
+        while _unread(self._log, self._app.id, self._topics):
             now = time.monotonic()
             if self._handle.wait(max(_POLL, 4 * (now - looked))):  # the checks must not take most of the time
                 raise AssertionError("the application has stopped")
             looked = time.monotonic()
             assert looked - begun < _LONGEST_WAIT, f"records are unread after {_LONGEST_WAIT} seconds"
+        self._settled += 1
+        if self._restart_every is not None and self._settled % self._restart_every == 0:
+            self._restart()
 
-    @property
-    def dropped(self) -> Counter[tuple[str, str]]:
-        """The number of dropped records, by operator and reason."""
-        operators = self._handle.metrics()["operators"]
-        return Counter({(name, why): n for name, figures in operators.items() for why, n in figures["dropped"].items()})
+    def _restart(self) -> None:
+        """Stops the application, and starts it again, without its local page stores if they are to be lost."""
+        self._stop()
+        if self._lose_state:
+            for stores in Path(self._app.config["state.dir"]).rglob("workers"):
+                shutil.rmtree(stores)
+        self._handle = self._app.start()
+
+    def _stop(self) -> None:
+        """Stops the application. Its metrics are complete afterwards."""
+        self._handle.stop()
+        for name, figures in self._handle.metrics()["operators"].items():
+            self.dropped.update({(name, why): count for why, count in figures["dropped"].items()})
 
     def store(self, name: str, *, timestamped: bool = False) -> Any:
         """Opens a store."""
@@ -392,5 +424,5 @@ class _SparkHost:
 
     def close(self) -> None:
         """Stops the application."""
-        self._handle.stop()
+        self._stop()
         self._log.close()

@@ -82,6 +82,12 @@ def run_without_spark(example: str) -> Open:
     return app_of(example).store
 
 
+def run_in_workers(example: str) -> Open:
+    app = app_of(example)
+    app.run(mode="local", until_caught_up=True)
+    return app_of(example).store
+
+
 def run_on_spark(example: str) -> Open:
     handle = app_of(example).start(until_caught_up=True)
     handle.wait()
@@ -91,6 +97,11 @@ def run_on_spark(example: str) -> Open:
 @examples
 def test_results_without_spark_match_the_test_driver(example: str) -> None:
     check(example, run_without_spark)
+
+
+@examples
+def test_results_in_local_mode_match_the_test_driver(example: str) -> None:
+    check(example, run_in_workers)
 
 
 @pytest.mark.spark

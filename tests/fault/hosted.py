@@ -18,11 +18,12 @@ from millstream import App
 from millstream.runtime.host.client import connect, exchange, stop_all
 from millstream.runtime.host.crash_recovery import run_traced
 from millstream.runtime.host.protocol import Done, Fetch, Fetched, HostMessage, ProgramData, Run
-from millstream.runtime.host.wire import HostGone, Wire
+from millstream.runtime.host.wire import HostWire
 from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.messages import TaskInput, TaskResult, pack, unpack
 from millstream.runtime.program.program import digest, pack_program
 from millstream.runtime.tasks.warm import TOKEN_KEY
+from millstream.runtime.wire import PeerGone
 
 cloudpickle: Any = untyped_cloudpickle
 State = dict[bytes, bytes]
@@ -80,7 +81,7 @@ class HostedRun(InProcessRun):
         self.executor.stdin.close()
         super().close()
 
-    def connect(self, task: int = 0) -> Wire:
+    def connect(self, task: int = 0) -> HostWire:
         return connect(self.name, self.executor.pid, self.hosts[task])
 
     def _run_task(self, task: int, inputs: list[TaskInput], state: State, now: int) -> bytes:
@@ -113,7 +114,7 @@ class HostedRun(InProcessRun):
         try:
             with contextlib.closing(self.connect(task)) as wire:
                 outcome = exchange(wire, request, answer)
-        except HostGone:
+        except PeerGone:
             self.failures += 1
             outcome = run_traced(f"task {task}", request, answer, self.reported.append)
         assert isinstance(outcome, Done)
@@ -140,7 +141,7 @@ def comparable(done: Done) -> Any:
     return topics, stores, result.offsets, result.due, result.waiting
 
 
-def process_of(wire: Wire) -> int:
+def process_of(wire: HostWire) -> int:
     """The process at the other end."""
     size = struct.calcsize("3i")
     pid: int = struct.unpack("3i", wire._connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))[0]

@@ -27,7 +27,25 @@ LOG = sorted(point for point in FAILPOINTS if point.startswith(_LOG_ALONE))
 """Not reached by a run of an application. The tests of the log reach all failpoints that begin with ``log.``."""
 
 KAFKA = sorted(point for point in FAILPOINTS if point.startswith("kafka."))
-"""Reached only on a cluster: `tests.kafka.test_faults`."""
+"""Reached only on a cluster: `tests.kafka.test_kafka_faults`."""
 
-LOCAL = sorted(FAILPOINTS.difference(SPARK, HOST, LOG, KAFKA))
-"""All others: a run without Spark must reach them."""
+WORKER = sorted(point for point in FAILPOINTS if point.startswith(("worker.", "local-store.")))
+"""Reached in workers of real-time execution: `test_real_time`."""
+
+LOCAL = sorted(FAILPOINTS.difference(SPARK, HOST, LOG, KAFKA, WORKER))
+"""All others: batches without Spark must reach them."""
+
+WITHOUT_TRANSACTIONS = {"worker.sent", "worker.flushed"}
+"""Reached only with at_least_once: `tests.runtime.real_time.test_guarantees`, on a cluster
+`tests.kafka.test_kafka_real_time_faults`, which alone reaches ``worker.flushed``."""
+
+_BATCHES_ALONE = ("in-process.", "driver.batch.", "reader.")
+REAL_TIME = sorted(
+    {*WORKER, *(point for point in LOCAL if not point.startswith(_BATCHES_ALONE))} - WITHOUT_TRANSACTIONS
+)
+"""Reached by real-time execution, exactly once, on the embedded log: `test_real_time`."""
+
+REAL_TIME_ON_KAFKA = sorted(
+    {*WORKER, *KAFKA, *(point for point in LOCAL if point.startswith("start."))} - WITHOUT_TRANSACTIONS
+)
+"""The same on a cluster: `tests.kafka.test_kafka_real_time_faults`."""

@@ -121,12 +121,15 @@ def small() -> list[Given]:
     return [Given(f"v{number}", 100 + number, BASE) for number in range(7)]
 
 
-def fill(directory: Path, seed: int, per_key: int = PER_KEY, *, distinct: bool = False) -> None:
-    """Writes the input."""
+def fill(
+    directory: Path, seed: int, per_key: int = PER_KEY, *, distinct: bool = False, at_once: int | None = None
+) -> None:
+    """Writes the input; *at_once*: the number of records of an append, by default all of a topic."""
     with open_log(directory) as log:
         for topic, records in {**inputs(seed, per_key, distinct=distinct), GLOBAL: small()}.items():
             log.create_topic(topic, PARTITIONS)
-            log.produce(topic, [_produced(record) for record in records])
+            for start in range(0, len(records), at_once or len(records)):
+                log.produce(topic, [_produced(record) for record in records[start : start + (at_once or len(records))]])
 
 
 def _produced(record: Given) -> ProducerRecord:

@@ -23,7 +23,7 @@ from millstream.log import ProducerRecord, open_log
 from millstream.runtime.host.client import is_stopped
 from millstream.runtime.host.crash_recovery import run_traced
 from millstream.runtime.host.protocol import NeedProgram, ProgramData, ReadRanges, RowsRead, RunTraced
-from millstream.runtime.host.wire import Wire
+from millstream.runtime.host.wire import HostWire
 from millstream.runtime.messages import TaskResult, unpack
 from millstream.runtime.order.batch_order import NO_ORDER
 from millstream.runtime.program.program import digest
@@ -243,7 +243,7 @@ def test_the_process_that_runs_a_batch_again_ends_with_its_worker(tmp_path: Path
             [sys.executable, "-m", "millstream.runtime.host.crash_trace", *map(str, descriptors)], pass_fds=descriptors
         )
         theirs.close()
-        wire = Wire(own)
+        wire = HostWire(own)
         wire.send(
             RunTraced(ReadRanges(digest(program), 0, [(*Range("in", 0, 0, 1, more=False),)], None, None, NO_ORDER), [])
         )

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 from tests.unit.log.helpers import in_child
 
 from millstream import App
@@ -63,7 +62,7 @@ class SkippingRun(InProcessRun):
         super().__init__(app, records=records)
         application = self.application
         settings = Settings(
-            ShippedProgram(pack_program(application.program), cast(SparkSession, None), application.directory),
+            ShippedProgram(pack_program(application.program), None, application.directory),
             str(application.directory / "control.json"),
             application.first,
             readers=2,

@@ -62,3 +62,24 @@ def test_an_inner_foreign_key_join_has_no_stale_row_if_a_left_row_changes_before
                 segments=(Segment((size,), False, None),),
             )
         )
+
+
+def test_a_cycle_keeps_the_order_of_the_topics_inside_it() -> None:
+    """The merge makes a cycle of the exchange. A task took its records beyond those that another had not read yet."""
+    inputs = (
+        Input("in0", 1, "g0", "h4", 1),
+        Input("in0", 1, "g0", "b5", 2),
+        Input("in0", 0, "k5", "e1", 4),
+        Input("in0", 2, "g1", "h8", 6),
+        Input("in0", 0, "k3", "d9", 9),
+    )
+    steps = (
+        ("stream", "in0"),
+        ("process", 0, "chain"),
+        ("select_key", 1, 2, False),
+        ("process", 2, "chain"),
+        ("select_key", 3, 3, False),
+        ("to_table", 4),
+        ("merge", 4, 2),
+    )
+    check(Case((Member(steps, {"in0": 4}, inputs),), 2, (Segment((1,), False, None),)))

@@ -73,7 +73,7 @@ PARTS = 10
 """Parts of the cases, which can run in parallel."""
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", [pytest.param(n, marks=pytest.mark.slow) if n % 2 else n for n in range(PARTS)])
 @pytest.mark.timeout(300 + 3 * CASES)
 def test_results_in_process_do_not_depend_on_cuts_and_restarts(part: int) -> None:
     for seed in range(FIRST + part, FIRST + CASES, PARTS):

@@ -105,7 +105,24 @@ def filtered_by_invalid_result(app: App) -> None:
     app.stream("in", value=int).filter(lambda value: Unsure() if value % 50 == 0 else value % 2).to("out")
 
 
+def rekeyed(app: App) -> None:
+    stream = app.stream("in", value=int).select_key(lambda key, value: f"{key}{100 // (value % 9)}", key=str)
+    stream.repartition(name="again").to("out")
+
+
+def regrouped(app: App) -> None:
+    """Some records have no group: they are dropped before the exchange."""
+    groups = app.stream("in", value=int).group_by(lambda value: f"g{value % 5}" if value % 7 else None, key=str)
+    groups.count(store="counts").to_stream().to("out")
+
+
+def behind_two_exchanges(app: App) -> None:
+    counted = app.stream("in", value=int).group_by(lambda value: f"g{value % 50}", key=str).count(store="counts")
+    counted.to_stream().group_by(lambda count: f"c{count % 3}", key=str).count(store="again").to_stream().to("out")
+
+
 SHAPES = [
+    rekeyed, regrouped, behind_two_exchanges,
     counts, windows, unlogged_windows, long_retention, mapped, mapped_with_key, filtered, filtered_not,
     filtered_by_invalid_result, filtered_counts, retimed, retimed_windows, copied, two_functions,
 ]  # fmt: skip
