@@ -12,12 +12,12 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.exchange_cases import exchanges
+from bench.exchange_cases import exchange_latency, exchanges
 from bench.latency_cases import produce_to_visible, small_batch
 from bench.measuring import Figure, machine, show
 from bench.partition_cases import partitions
@@ -27,12 +27,13 @@ from bench.throughput_cases import keyed_count, stream_table_join, table_table_j
 
 from millstream.runtime.spark.session import cores_of
 
-CASES: dict[str, Callable[[Bench], list[Figure]]] = {
+CASES: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "keyed-count": keyed_count,
     "windowed-count": windowed_count,
     "stream-table-join": stream_table_join,
     "table-table-join": table_table_join,
     "exchanges": exchanges,
+    "exchange-latency": exchange_latency,
     "small-batch": small_batch,
     "partitions": partitions,
     "produce-to-visible": produce_to_visible,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Iterator
 
 from bench.inputs import Records, each_once, preload, uniform
 from bench.latency_cases import DelayReader, SteadyProducer
@@ -14,21 +15,26 @@ from millstream import App, join_window
 _KEYS = 100_000
 _BUCKETS = 1_000
 _RATE = 1_000
-_BATCH = 50_000
+_BATCH = 20_000
 """The number of records per batch, so that the runs of two commits do the same work."""
 
 
-def exchanges(bench: Bench) -> list[Figure]:
+def exchanges(bench: Bench) -> Iterator[Figure]:
     """Counts behind one exchange, which needs no topic, and behind two; joins by foreign key and beside an exchange."""
-    records = uniform(bench.size(2_000_000, 300_000), _KEYS)
+    records = uniform(bench.size(2_000_000, 150_000), _KEYS)
     cases: dict[str, tuple[Callable[[App], None], dict[str, Records]]] = {
+        "keyed count: no exchange": (_none, {"in": records}),
         "word count: one exchange": (_one, {"in": records}),
         "two exchanges": (_two, {"in": records}),
         "foreign-key join": (_foreign_key, {"in": records}),
         "join of a topic and a stream behind two exchanges": (_join, {"in": records, "other": records}),
     }
-    figures = [_figure(name, _run(bench, inputs, topology)) for name, (topology, inputs) in cases.items()]
-    return figures + _latency(bench)
+    for name, (topology, inputs) in cases.items():
+        yield _figure(name, _run(bench, inputs, topology))
+
+
+def _none(app: App) -> None:
+    app.stream("in", value=int).group_by_key().count().to_stream().to("out")
 
 
 def _one(app: App) -> None:
@@ -43,7 +49,11 @@ def _two(app: App) -> None:
 
 def _foreign_key(app: App) -> None:
     left, right = app.table("in", value=int), app.table("right", value=int)
-    left.join(right, lambda one, other: one + other, on=lambda n: str(n % _BUCKETS)).to_stream().to("out")
+    left.join(right, lambda one, other: one + other, on=_bucket).to_stream().to("out")
+
+
+def _bucket(number: int) -> str:
+    return f"key-{number % _BUCKETS:08d}"
 
 
 def _join(app: App) -> None:
@@ -65,9 +75,8 @@ def _run(bench: Bench, inputs: dict[str, Records], topology: Callable[[App], Non
             return Watch(handle, log, inputs).until(sum(len(records.keys) for records in inputs.values()))
 
 
-def _latency(bench: Bench) -> list[Figure]:
+def exchange_latency(bench: Bench) -> Iterator[Figure]:
     """The latency of an input topic that is read beside an internal topic, with and without waiting."""
-    figures = []
     for exact in (True, False, True, False):
         with bench.data("latency") as (directory, log):
             for topic in ("in", "other", "out"):
@@ -81,10 +90,10 @@ def _latency(bench: Bench) -> list[Figure]:
                 seen.take_for(bench.size(60, 10))
         name = f"latency beside an exchange, {'exact' if exact else 'exact.replays=false'}"
         notes = {"p99, ms": quantile(seen.delays, 0.99), "records": len(seen.delays)}
-        figures.append(Figure("exchanges", name, quantile(seen.delays, 0.5), "ms", notes=notes))
-    return figures
+        yield Figure("exchange-latency", name, quantile(seen.delays, 0.5), "ms", notes=notes)
 
 
 def _figure(what: str, progress: Progress) -> Figure:
-    notes = {"processor µs a record": progress.effort(), "phases, ms": phases(progress)}
+    batch = statistics.median(progress.intervals(2))
+    notes = {"processor µs a record": progress.effort(), "batch, ms": batch, "phases, ms": phases(progress)}
     return Figure("exchanges", what, progress.rate(), "records/s", notes=notes)

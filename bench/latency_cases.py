@@ -18,6 +18,9 @@ from millstream.log import Log, ProducerRecord
 
 _SMALL = 500
 _WARM = 15
+_CATCH_UP = 60.0
+"""Seconds in which an application must catch up after its start."""
+
 _BYTES = 40
 """The bytes of a record in a task input: key, value, and three numbers."""
 
@@ -70,7 +73,7 @@ def produce_to_visible(bench: Bench) -> list[Figure]:
     """Measures the latency from producing a record to reading its result, at a steady rate."""
     figures = []
     for rate in (1_000, 10_000):
-        delays, batch = _at_rate(bench, rate, seconds=bench.size(60, 10))
+        delays, batch = at_rate(bench, rate, seconds=bench.size(60, 10))
         for name, part in (("p50", 0.5), ("p99", 0.99)):
             what = f"{name} at {rate:,} records/s"
             figures.append(Figure("produce-to-visible", what, quantile(delays, part), "ms"))
@@ -78,11 +81,12 @@ def produce_to_visible(bench: Bench) -> list[Figure]:
     return figures
 
 
-def _at_rate(bench: Bench, rate: int, seconds: int) -> tuple[list[float], dict[str, float]]:
+def at_rate(bench: Bench, rate: int, seconds: int, **config: Any) -> tuple[list[float], dict[str, float]]:
+    """Returns the ages of results in milliseconds at a steady rate, and the phases of the last batch."""
     with bench.data("latency") as (directory, log):
         log.create_topic("in", bench.tasks)
         log.create_topic("out", bench.tasks)
-        app = bench.app(directory)
+        app = bench.app(directory, **config)
         app.stream("in", value=int).group_by_key().reduce(_latest).to_stream().to("out")
         with app.start() as handle, SteadyProducer(log, rate) as producer:
             seen = DelayReader(log)
@@ -141,9 +145,15 @@ class DelayReader:
         self.delays: list[float] = []
 
     def take_for(self, seconds: float) -> None:
-        """Warms up, waits until the backlog of the start is processed, and reads for a time."""
+        """Warms up, waits until the backlog of the start is processed, and reads for a time.
+
+        An application that does not catch up is too slow for the rate: its latency grows with the time of the run.
+        """
         self.take_until(time.monotonic() + seconds / 2)
+        deadline = time.monotonic() + _CATCH_UP
         while self.behind_ms() > 5_000:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"the application is {self.behind_ms():,.0f} ms behind: the machine is too slow")
             self.take_until(time.monotonic() + 0.2)
         self.delays.clear()
         self.take_until(time.monotonic() + seconds)

@@ -9,12 +9,17 @@ import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.WindowedSerdes;
 
 /** The same work by Kafka Streams: Streams SERVERS APPLICATION CASE INPUT STATE_DIRECTORY [key=value ...]. */
 public class Streams {
+    private static final Grouped<String, String> STRINGS = Grouped.with(Serdes.String(), Serdes.String());
+
     public static void main(String[] given) throws Exception {
         Properties settings = new Properties();
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, given[0]);
@@ -33,6 +38,17 @@ public class Streams {
         switch (given[2]) {
             case "count" -> in.groupByKey().count().toStream().to(out, Produced.with(Serdes.String(), Serdes.Long()));
             case "map" -> write(in.mapValues(value -> value.toUpperCase()), out);
+            case "windows" -> in.groupByKey()
+                .windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMinutes(1), Duration.ofSeconds(10)))
+                .count()
+                .toStream()
+                .to(out, Produced.with(WindowedSerdes.timeWindowedSerdeFrom(String.class, 60_000L), Serdes.Long()));
+            case "stream-table" -> write(in.join(table(builder), (value, row) -> row + value), out);
+            case "table-table" -> write(in.toTable().join(table(builder), (value, row) -> row + value).toStream(), out);
+            case "rekeyed" -> in.groupBy((key, value) -> value.substring(2, 8), STRINGS)
+                .count()
+                .toStream()
+                .to(out, Produced.with(Serdes.String(), Serdes.Long()));
             case "one-exchange" -> write(withPayment(builder, byField(1, latest(in))), out);
             case "two-exchanges" -> write(withPayment(builder, byField(1, latest(byField(2, latest(in))))), out);
             default -> throw new IllegalArgumentException(given[2]);
@@ -42,6 +58,10 @@ public class Streams {
         Runtime.getRuntime().addShutdownHook(new Thread(() -> { streams.close(); ended.countDown(); }));
         streams.start();
         ended.await();
+    }
+
+    private static KTable<String, String> table(StreamsBuilder builder) {
+        return builder.table("table", Consumed.with(Serdes.String(), Serdes.String()));
     }
 
     private static void write(KStream<String, String> results, String topic) {

@@ -2,10 +2,11 @@
 
     python bench/kafka/compare.py [--scale 0.1] [--only millstream,streams] [--json FILE]
 
-Scale 1 has 3 million records of 100 bytes in 4 partitions, of 100,000 keys. Rates are those of committed input offsets
-between 15 % and 95 % of the input, as a client that belongs to none of them reads them. Latency is how old a record is
-when a client reads what came of it, at a steady rate. All share the machine with the broker. Kafka Streams comes by
-Maven, Quix into an environment of its own; both are kept in the cache directory.
+The cases are `count`, `map`, `windows`, `stream-table`, `table-table`, `rekeyed`, `latency-RATE` and
+`latency-rekeyed-RATE`. Scale 1 has 3 million records of 100 bytes in 4 partitions, of 100,000 keys. Rates are those of
+committed input offsets between 15 % and 95 % of the input, as a client that belongs to none of them reads them. Latency
+is how old a record is when a client reads what came of it, at a steady rate. All share the machine with the broker.
+Kafka Streams comes by Maven, Quix into an environment of its own; both are kept in the cache directory.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ BROKER_PROPERTIES = {  # Kafka's defaults instead of the short times for tests
 }
 CONTENDERS = {
     "millstream": [],
+    "millstream real-time": ["execution.mode=real_time"],
+    "millstream real-time commit 1 s": ["execution.mode=real_time", "commit.interval.ms=1000"],
+    "millstream real-time commit 20 ms": ["execution.mode=real_time", "commit.interval.ms=20"],
+    "millstream real-time at least once": ["execution.mode=real_time", "processing.guarantee=at_least_once"],
     "streams": ["statestore.cache.max.bytes=0"],
     "streams default": [],
     "streams commit 1 s": ["commit.interval.ms=1000"],
@@ -73,7 +78,8 @@ def main() -> int:
         broker = Broker(Path(folder) / "broker", properties=BROKER_PROPERTIES, java_options=BROKER_OPTIONS)
         broker.start()
         try:
-            total = preload(broker.bootstrap_servers, int(RECORDS * given.scale))
+            total = preload(broker.bootstrap_servers, "in", int(RECORDS * given.scale))
+            preload(broker.bootstrap_servers, "table", KEYS)
             for case, name in itertools.product(given.cases.split(","), given.only.split(",")):
                 for figure in measure(broker.bootstrap_servers, name, case, total, Path(folder)):
                     print(figure, flush=True)
@@ -86,16 +92,15 @@ def main() -> int:
     return 0
 
 
-def preload(servers: str, count: int) -> int:
-    """Writes the input; returns the number of its offsets."""
-    admin = AdminClient({"bootstrap.servers": servers, **QUIET})
-    admin.create_topics([NewTopic("in", PARTITIONS, 1)])["in"].result(30)
+def preload(servers: str, topic: str, count: int) -> int:
+    """Writes an input; returns the number of its offsets."""
+    create(servers, topic)
     producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 50, **QUIET})
     filler = "x" * (SIZE - 8)
     for number in range(count):
         while True:
             try:
-                producer.produce("in", f"{number:08}{filler}", f"k{number % KEYS}")
+                producer.produce(topic, f"{number:08}{filler}", f"k{number % KEYS}")
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -108,7 +113,8 @@ def measure(servers: str, name: str, case: str, total: int, folder: Path) -> lis
     application = f"{name.replace(' ', '-')}-{case}"
     create(servers, f"{application}-out")
     if case.startswith("latency-"):
-        return latency(servers, name, application, int(case.removeprefix("latency-")), folder)
+        work, _dash, each_second = case.removeprefix("latency-").rpartition("-")
+        return latency(servers, name, application, work or "count", int(each_second), folder)
     return [rate(servers, name, application, case, total, folder)]
 
 
@@ -117,16 +123,16 @@ def create(servers: str, topic: str) -> None:
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
 
 
-def latency(servers: str, name: str, application: str, each_second: int, folder: Path) -> list[Figure]:
+def latency(servers: str, name: str, application: str, work: str, each_second: int, folder: Path) -> list[Figure]:
     """Runs a contender while records arrive, and returns the age of its results."""
     given = f"{application}-in"
     create(servers, given)
-    arguments = command(name, servers, application, "count", given, folder / application)
+    arguments = command(name, servers, application, work, given, folder / application)
     with running(arguments, folder / f"{application}.log"), Steady(servers, given, each_second):
         ages = delays(servers, f"{application}-out", PARTITIONS, warm=WARM, seconds=SECONDS, patience=LATENCY_TIMEOUT)
     if not ages:
         raise SystemExit((folder / f"{application}.log").read_text()[-2000:] or "there was no output")
-    what = f"{each_second:,} records/s"
+    what = f"{each_second:,} records/s" + ("" if work == "count" else f", {work}")
     half, most = middle_and_worst(ages)
     notes = {"records": len(ages)}
     return [
@@ -157,14 +163,18 @@ def rate(servers: str, name: str, application: str, case: str, total: int, folde
     begin = next(sample for sample in samples if sample[1] >= BEGIN * total)
     end = next(sample for sample in samples if sample[1] >= END * total)
     speed = (end[1] - begin[1]) / max(1e-9, end[0] - begin[0])
-    notes = {"seconds in all": samples[-1][0] - samples[0][0], "processor, s": usage.by_kind()}
+    notes = {
+        "seconds in all": samples[-1][0] - samples[0][0],
+        "processor, s": usage.by_kind(),
+        "memory, MB": usage.memory,
+    }
     return Figure(f"kafka {case}", name, speed, "records/s", notes=notes)
 
 
 def command(name: str, servers: str, application: str, case: str, given: str, state: Path) -> list[str]:
     """Returns the command of a contender."""
     arguments = [servers, application, case, given, str(state), *CONTENDERS[name]]
-    if name == "millstream":
+    if name.startswith("millstream"):
         return [sys.executable, str(HERE / "millstream_app.py"), *arguments]
     if name == "quix":
         return [str(quix()), str(HERE / "quix_app.py"), *arguments]

@@ -56,8 +56,10 @@ def delays(servers: str, topic: str, partitions: int, *, warm: float, seconds: f
     ages: list[float] = []
     deadline, warm_at, behind = time.monotonic() + patience, None, _BEHIND * 1000
     while time.monotonic() < deadline:
-        messages = [message for message in consumer.consume(10_000, 0.01) if message.error() is None]
+        received = consumer.consume(1, 0.01)  # a call for many messages waits until there are that many
         now = time.time() * 1000
+        received += consumer.consume(10_000, 0)
+        messages = [message for message in received if message.error() is None]
         if messages:
             warm_at = warm_at or time.monotonic() + warm
             behind = now - messages[-1].timestamp()[1]

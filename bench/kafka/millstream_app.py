@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from millstream import App, Stream, join_window
+from millstream import App, Stream, Table, join_window, tumbling
 
 Strings = Stream[str, str]
 
@@ -20,6 +20,15 @@ def main() -> None:
             records.group_by_key().count().to_stream().to(out)
         case "map":
             records.map_values(str.upper, value=str).to(out)
+        case "windows":
+            windows = records.group_by_key().windowed_by(tumbling("1m", grace="10s"))
+            windows.count().to_stream().to(out)
+        case "stream-table":
+            records.join(rows(app), lambda value, row: row + value, value=str).to(out)
+        case "table-table":
+            records.to_table().join(rows(app), lambda value, row: row + value, value=str).to_stream().to(out)
+        case "rekeyed":
+            records.group_by(lambda value: value[2:8], key=str).count().to_stream().to(out)
         case "one-exchange":
             with_payment(app, by_field(1, latest(records))).to(out)
         case "two-exchanges":
@@ -27,6 +36,11 @@ def main() -> None:
         case _:
             raise SystemExit(f"there is no case {case!r}")
     app.run()
+
+
+def rows(app: App) -> Table[str, str]:
+    """A table with a row for each key of the input."""
+    return app.table("table", key=str, value=str)
 
 
 def latest(payments: Strings) -> Strings:

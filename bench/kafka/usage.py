@@ -1,4 +1,4 @@
-"""Processor time of a process with its descendants, and of the broker."""
+"""Processor time and memory of a process with its descendants, and of the broker."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class Usage(Background):
         super().__init__()
         self._process = process
         self._seconds: dict[int, tuple[str, float, float]] = {}
+        self.memory = 0.0
+        """The most memory in MB that the process and its descendants had at once, without the broker."""
         self._sample(begun=True)
 
     def by_kind(self) -> dict[str, float]:
@@ -41,8 +43,9 @@ class Usage(Background):
     def _sample(self, *, begun: bool = False) -> None:
         """A session contains all descendants of a process, except those with a session of their own.
 
-        Time that processes used before the block is not counted.
+        Time that processes used before the block is not counted. Pages that processes share count for each in parts.
         """
+        memory = 0
         for folder in Path("/proc").iterdir():
             if not folder.name.isdigit():
                 continue
@@ -58,3 +61,15 @@ class Usage(Background):
             seconds = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
             _, first, _ = self._seconds.get(number, ("", seconds if begun else 0.0, 0.0))
             self._seconds[number] = (kind or "application", first, seconds)
+            if kind != "broker":
+                memory += _memory(folder)
+        self.memory = max(self.memory, memory / 1024)
+
+
+def _memory(folder: Path) -> int:
+    """The memory of a process in kB."""
+    try:
+        lines = (folder / "smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
