@@ -37,8 +37,9 @@ from millstream.text.escaping import error_text
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOCAL_SLOT_SECONDS = 15.0
-"""Time to wait for free slots: short jobs of the session end soon, such as the one that starts Spark's Python."""
+_LOCAL_SLOT_SECONDS = 60.0
+"""Time to wait for free slots: short jobs of the session end soon, such as the one that starts Spark's Python, which
+takes half a minute on a busy machine."""
 
 _CLUSTER_SLOT_SECONDS = 30.0
 """The same on a cluster, whose executors may be about to start."""
