@@ -26,6 +26,11 @@ class LiveOffsets:
         self._published: deque[Mapping[str, tuple[int, int]]] = deque()
         self._samples: dict[str, deque[tuple[int, int]]] = {topic: deque() for topic in topics}
 
+    @property
+    def are_needed(self) -> bool:
+        """Whether there are changelogs whose rows expire."""
+        return bool(self._samples)
+
     def publish(self, times: Mapping[str, tuple[int, int]]) -> None:
         """Takes note of a publication that is handed over: by changelog, the time of its store, and its floor."""
         if self._samples:

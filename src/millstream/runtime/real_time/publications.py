@@ -18,8 +18,8 @@ from millstream.log.api import Publication
 from millstream.runtime.real_time.global_tables import GlobalTables
 from millstream.runtime.real_time.hosted_task import HostedTask
 from millstream.runtime.real_time.messages import Sent, TaskReport
-from millstream.runtime.real_time.publisher import Publisher
 from millstream.runtime.real_time.publishing import Collected, Collector, measure
+from millstream.runtime.real_time.serial_thread import SerialThread
 from millstream.runtime.real_time.task import InputKey, RealTimeTask
 from millstream.runtime.real_time.task_record import topic_of
 from millstream.runtime.real_time.task_state import Snapshot
@@ -43,6 +43,9 @@ _WEIGHT = 0.2
 
 _MOST_LEAD = 0.25
 """The part of the commit interval by which a publication begins earlier at most."""
+
+_MOST_UNSTORED = 20
+"""The number of publications that may wait for their local page stores: the disk may be slow for a moment."""
 
 _GROUP_OFFSETS_EVERY = 1.0
 _SIZES_EVERY = 1.0
@@ -96,7 +99,8 @@ class Publications:
         self._claimed: dict[HostedTask, dict[InputKey, int]] = {}
         self.taken = 0
         self.seconds = 0.0
-        self._publisher = Publisher(f"{self._scope}: publisher")
+        self._publisher = SerialThread(f"{self._scope}: publisher")
+        self._storer = SerialThread(f"{self._scope}: local stores", _MOST_UNSTORED)
 
     def begin(self) -> None:
         """Fences earlier instances of the worker, before anything is read."""
@@ -116,8 +120,9 @@ class Publications:
         return not self._sends_at_once
 
     def check(self) -> None:
-        """Raises the error of a publication that has failed."""
+        """Raises the error of a publication that has failed, or of a local page store."""
         self._publisher.check()
+        self._storer.check()
 
     @property
     def seconds_left(self) -> float:
@@ -235,7 +240,7 @@ class Publications:
         reports: _Reports,
         seconds: float,
     ) -> None:
-        """Publishes, reports, and writes local page stores; in the thread of the publisher."""
+        """Publishes, reports, and has local page stores written; in the thread of the publisher."""
         started = self._clock.monotonic()
         if self._sends_at_once and not self._is_embedded:
             self._write(publication, collected)
@@ -256,8 +261,11 @@ class Publications:
             seconds=seconds,
             commit_seconds=committed - started,
         )
-        self._store(dirty, snapshots)
-        reach(STORED)
+        # Before the next publication, so that the ends are those of this one.
+        unstored = [(task, snapshots.get(task), self._ends_after(task, snapshots.get(task))) for task in dirty]
+        if self._is_deletion_due:
+            self._last_deletion = self._clock.monotonic()
+        self._storer.submit(partial(self._store, unstored))
 
     def _write(self, publication: Publication, collected: Collected) -> None:
         """Writes changelogs and task records without a transaction: the records once everything before is written."""
@@ -268,21 +276,25 @@ class Publications:
         applications.send(self._scope, self._epoch, collected.records)
         applications.flush(self._scope, self._epoch, publication.offsets)
 
-    def _store(self, tasks: list[HostedTask], snapshots: dict[HostedTask, Snapshot]) -> None:
-        """Writes local page stores, and deletes records of changelogs whose rows have expired."""
-        now = self._clock.monotonic()
-        is_due = now >= self._last_deletion + _DELETE_EVERY
-        for task in tasks:
-            snapshot = snapshots.get(task)
-            ends: dict[str, int] = {}
-            if task.specs and (is_due or snapshot is not None):
-                ends = self._changelog_ends(task)
+    @property
+    def _is_deletion_due(self) -> bool:
+        return self._clock.monotonic() >= self._last_deletion + _DELETE_EVERY
+
+    def _ends_after(self, task: HostedTask, snapshot: Snapshot | None) -> dict[str, int]:
+        """Returns the ends of the changelogs of a task if they are needed: they are a request to the broker."""
+        if (snapshot is not None and snapshot.is_advance) or (self._is_deletion_due and task.state.has_expiry):
+            return self._changelog_ends(task)
+        return {}
+
+    def _store(self, unstored: list[tuple[HostedTask, Snapshot | None, dict[str, int]]]) -> None:
+        """Writes local page stores, and deletes records of changelogs whose rows have expired; in their own thread."""
+        for task, snapshot, ends in unstored:
             unneeded = task.state.committed(ends)
             if snapshot is not None:
                 task.state.write(snapshot, ends)
             if unneeded:
-                self._last_deletion = now
                 self._log.delete_records({(topic, task.id.partition): end for topic, end in unneeded.items()})
+        reach(STORED)
 
     def _changelog_ends(self, task: HostedTask) -> dict[str, int]:
         rows = self._log.ends([task.state.changelog_of(spec) for spec in task.specs.values()], committed=False)
@@ -313,6 +325,7 @@ class Publications:
         if self._is_dirty:
             self._hand_over(is_last=True)
         self._publisher.wait()
+        self._storer.wait()
         self._log.applications.wait_until_visible(self._scope, self._epoch)
         for task in self._rounds.tasks:
             snapshot = task.state.snapshot(self._clock.monotonic(), force=True)
@@ -321,5 +334,6 @@ class Publications:
         self._report_sizes(is_last=True)
 
     def close(self) -> None:
-        """Ends the thread, after the publication in progress."""
+        """Ends the threads, after the publication in progress."""
         self._publisher.close()
+        self._storer.close()

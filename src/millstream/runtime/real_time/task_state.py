@@ -276,6 +276,11 @@ class TaskState:
         """
         return self._live.committed(ends)
 
+    @property
+    def has_expiry(self) -> bool:
+        """Whether old records of a changelog become unneeded, because the rows of its store expire."""
+        return self._live.are_needed
+
     def snapshot(self, now: float, *, force: bool = False) -> Snapshot | None:
         """Returns pages to write to the local store; None if it is not due. Call it right after ``changes``.
 
@@ -320,7 +325,7 @@ class TaskState:
 
         Args:
             snapshot: The snapshot; every one must be written, in their order.
-            tags: The end offset of each changelog after the publication.
+            tags: The end offset of each changelog after the publication; used if the snapshot is that of an advance.
 
         Raises:
             DamagedLocalStoreError: The local store is damaged, or another worker has taken it over.
