@@ -21,6 +21,7 @@ from millstream.errors import IncompatibleTopologyError, OffsetOutOfRangeError, 
 from millstream.log import ProducerRecord
 from millstream.log.kafka import KafkaLog
 from millstream.runtime.admin import migrate
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.real_time import publications
 from millstream.runtime.real_time.publications import Publications
 from millstream.runtime.real_time.task_record import read_offsets
@@ -194,6 +195,31 @@ def test_a_migration_rebuilds_stores_from_changelogs(log: KafkaLog, make: Make, 
     assert app.store("counts").get("w3") == 2 * WORDS.count("w3")
     in_windows = [message.value() for message in independent.messages(broker.bootstrap_servers, "windows")]
     assert max(int.from_bytes(value, "big") for value in in_windows if isinstance(value, bytes)) == WORDS.count("w0")
+
+
+def test_migrations_between_the_modes_lose_and_double_nothing(log: KafkaLog, make: Make, broker: Broker) -> None:
+    def topology(mode: str) -> App:
+        app = count_words(make(**{"execution.mode": mode}))
+        lines = app.stream("lines", value=str, name="again")
+        lines.group_by(lambda word: word).windowed_by(tumbling("1h")).count(store="hours")
+        lines.map_values(str.upper).to("copies")
+        return app
+
+    log.create_topic("lines", 2)
+    for part, mode in enumerate(("local", "micro_batch", "local", "micro_batch")):
+        app = topology(mode)
+        if part:
+            migrate(app)
+        produce(log, WORDS, 1000 * (part + 1))
+        if mode == "local":
+            app.run(until_caught_up=True)
+        else:
+            with InProcessRun(app) as batches:
+                batches.run()
+        assert last_counts(broker) == Counter(WORDS * (part + 1))
+        assert len(independent.messages(broker.bootstrap_servers, "copies")) == len(WORDS) * (part + 1)
+        assert topology(mode).store("counts").get("w3") == WORDS.count("w3") * (part + 1)
+        assert topology(mode).store("hours").fetch("w3", 0) == WORDS.count("w3") * (part + 1)
 
 
 def test_records_of_expired_windows_are_deleted_from_changelogs(

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from millstream.config import Config
 from millstream.errors import IncompatibleTopologyError, SetupError, suggestion
 from millstream.log import Log, Offsets
@@ -18,8 +20,10 @@ from millstream.plan.sources import ToTable
 from millstream.runtime.batches.batch_end import BatchEnd
 from millstream.runtime.program.program import Program
 from millstream.runtime.start.application_state import ApplicationState
-from millstream.runtime.start.compatibility import complete_changelogs
+from millstream.runtime.start.checkpoint import all_checkpoints, new_checkpoint, recorded
+from millstream.runtime.start.compatibility import complete_changelogs, facts_of, plain
 from millstream.stages import Topology
+from millstream.state.spec import StoreSpec
 
 
 class Migrated(NamedTuple):
@@ -54,6 +58,17 @@ class Rebuilt(NamedTuple):
     empty: list[str]
     added: list[str]
     lost: list[str]
+
+    @property
+    def steps(self) -> list[str]:
+        """The steps of the next start."""
+        steps = [f"rebuild store {name} from {topic}" for topic, name in self.restores.items()]
+        steps += [f"begin with an empty store {name}" for name in self.empty]
+        return steps + [f"give up store {name}, which the topology has no more" for name in self.lost]
+
+    def without_rows(self, topology: Topology) -> list[StoreSpec]:
+        """The stores of a topology that begin empty, and so do their changelogs."""
+        return [spec for spec in topology.stores if spec.name in {*self.empty, *self.added}]
 
 
 def rebuilt(program: Program, log: Log, state: ApplicationState, comparison: Comparison) -> Rebuilt:
@@ -111,7 +126,61 @@ def keeping(comparison: Comparison, keep: Collection[str]) -> Comparison:
     return replace(comparison, stores=tuple(stores.values()))
 
 
-def restoring_start(
+class NewCheckpoint:
+    """A checkpoint with which an application begins again in micro-batches: stores are rebuilt first.
+
+    Args:
+        app: The application.
+        program: Its program, in micro-batches.
+        stores: The stores that are rebuilt.
+
+    Raises:
+        SetupError: The location is in use and on another machine.
+    """
+
+    def __init__(self, app: Migrated, program: Program, stores: Rebuilt) -> None:
+        self._app = app
+        self._program = program
+        self._stores = stores
+        self._tables = {table.topic: table.store.name for table in app.topology.global_tables}
+        self._number = app.published.batch + 1
+        self._location = new_checkpoint(app.state, app.config, app.directory, self._number)
+
+    @property
+    def steps(self) -> list[str]:
+        """The steps of the next start."""
+        steps = [f"read global table {name} again from {topic}" for topic, name in self._tables.items()]
+        return [*self._stores.steps, *steps, f"begin a new checkpoint {self._location}"]
+
+    def facts(self, read: Offsets, cells: dict[int, bytes]) -> ApplicationState:
+        """The facts to record.
+
+        Args:
+            read: The offsets up to which topics were read.
+            cells: The cells of the operators, by task.
+        """
+        app, restores = self._app, self._stores.restores
+        beside = app.place.cluster is None
+        # A store that is not rebuilt begins empty, and so does its changelog.
+        return msgspec.structs.replace(
+            facts_of(app.topology, self._program.logged),
+            start=_restoring_start(app.log, app.state, read, sorted(restores), self._tables),
+            restores=restores,
+            base_batch=self._number,
+            checkpoint_location=recorded(self._location, app.directory, goes_along=beside),
+            former_checkpoints=former_checkpoints(app),
+            started_plan=plain(app.topology),
+            restored_cells=cells,
+        )
+
+
+def former_checkpoints(app: Migrated) -> list[str]:
+    """All checkpoints of an application so far, as they are recorded."""
+    beside = app.place.cluster is None
+    return [recorded(each, app.directory, goes_along=beside) for each in all_checkpoints(app.state, app.directory)]
+
+
+def _restoring_start(
     log: Log, state: ApplicationState, read: Offsets, changelogs: list[str], unread: Collection[str]
 ) -> BatchEnd:
     """Start positions of an application that first rebuilds its stores, then continues at its committed offsets.

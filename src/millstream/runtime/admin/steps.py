@@ -13,6 +13,7 @@ _AS_DONE = {
     "leave ": "left ",
     "shut out ": "shut out ",
     "give up ": "gave up ",
+    "continue ": "the next start continues ",
     "begin to read ": "the next start begins to read ",
     "begin with ": "the next start begins with ",
     "begin a new checkpoint ": "the next start begins a new checkpoint ",
