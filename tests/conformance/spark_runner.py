@@ -331,13 +331,15 @@ def _serdes(node: dict[str, Any]) -> _Serdes:
 # ----- executions ----------------------------------------------------------------------------------------------------
 
 
-def _unread(log: Log, application: str, topics: list[str]) -> dict[str, int]:
+def _unread(log: Log, application: str, topics: list[str], *, committed: bool = True) -> dict[str, int]:
     """The number of records that the application has not read, by topic; topics without any are left out.
 
     The outputs and the offsets of a batch become visible together, so without unread records there is no more output.
+    Of a transaction of a worker, offsets may be visible before the internal records, so that those count that are not
+    yet committed.
     """
     read = log.committed(application)
-    lags = {topic: end - read.get((topic, 0), 0) for topic, (end,) in log.ends(topics).items()}
+    lags = {topic: end - read.get((topic, 0), 0) for topic, (end,) in log.ends(topics, committed=committed).items()}
     return {topic: lag for topic, lag in lags.items() if lag > 0}
 
 
@@ -394,15 +396,22 @@ class _RunningHost:
     def settle(self) -> None:
         """Waits until all records are read. Starts the application again afterwards, if it is due."""
         begun = looked = time.monotonic()
-        while _unread(self._log, self._app.id, self._topics):
+        while _unread(self._log, self._app.id, self._topics, committed=False):
             now = time.monotonic()
             if self._handle.wait(max(_POLL, 4 * (now - looked))):  # the checks must not take most of the time
                 raise AssertionError("the application has stopped")
             looked = time.monotonic()
             assert looked - begun < _LONGEST_WAIT, f"records are unread after {_LONGEST_WAIT} seconds"
+        self._wait_until_visible()
         self._settled += 1
         if self._restart_every is not None and self._settled % self._restart_every == 0:
             self._restart()
+
+    def _wait_until_visible(self) -> None:
+        """Waits for the ends of transactions that contain outputs: on a cluster, offsets may be visible before them."""
+        topics = [topic.name for topic in self._log.topics() if not topic.internal]
+        while self._log.ends(topics) != self._log.ends(topics, committed=False):
+            time.sleep(_POLL / 10)
 
     def _restart(self) -> None:
         """Stops the application, and starts it again, without its local page stores if they are to be lost."""

@@ -6,7 +6,9 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -19,7 +21,10 @@ from millstream.errors import IncompatibleTopologyError, OffsetOutOfRangeError, 
 from millstream.log import ProducerRecord
 from millstream.log.kafka import KafkaLog
 from millstream.runtime.admin import migrate
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.real_time import publications
+from millstream.runtime.real_time.publications import Publications
+from millstream.runtime.real_time.task_record import read_offsets
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
@@ -192,6 +197,31 @@ def test_a_migration_rebuilds_stores_from_changelogs(log: KafkaLog, make: Make, 
     assert max(int.from_bytes(value, "big") for value in in_windows if isinstance(value, bytes)) == WORDS.count("w0")
 
 
+def test_migrations_between_the_modes_lose_and_double_nothing(log: KafkaLog, make: Make, broker: Broker) -> None:
+    def topology(mode: str) -> App:
+        app = count_words(make(**{"execution.mode": mode}))
+        lines = app.stream("lines", value=str, name="again")
+        lines.group_by(lambda word: word).windowed_by(tumbling("1h")).count(store="hours")
+        lines.map_values(str.upper).to("copies")
+        return app
+
+    log.create_topic("lines", 2)
+    for part, mode in enumerate(("local", "micro_batch", "local", "micro_batch")):
+        app = topology(mode)
+        if part:
+            migrate(app)
+        produce(log, WORDS, 1000 * (part + 1))
+        if mode == "local":
+            app.run(until_caught_up=True)
+        else:
+            with InProcessRun(app) as batches:
+                batches.run()
+        assert last_counts(broker) == Counter(WORDS * (part + 1))
+        assert len(independent.messages(broker.bootstrap_servers, "copies")) == len(WORDS) * (part + 1)
+        assert topology(mode).store("counts").get("w3") == WORDS.count("w3") * (part + 1)
+        assert topology(mode).store("hours").fetch("w3", 0) == WORDS.count("w3") * (part + 1)
+
+
 def test_records_of_expired_windows_are_deleted_from_changelogs(
     log: KafkaLog, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,3 +272,87 @@ def test_the_offsets_of_the_group_reach_the_end_of_an_idle_topic(log: KafkaLog, 
             produce(log, WORDS, first)
             ends = {("lines", number): end for number, end in enumerate(log.ends(["lines"])["lines"])}
             wait(lambda: log.committed("shop").items() >= ends.items())  # noqa: B023  (called in this iteration)
+
+
+def copy_lines(app: App) -> App:
+    """A topology without exchanges and without state."""
+    app.stream("lines", value=str).map_values(str.upper).to("copies")
+    return app
+
+
+def ends_of(log: KafkaLog, topic: str) -> dict[tuple[str, int], int]:
+    return {(topic, number): end for number, end in enumerate(log.ends([topic], committed=False)[topic])}
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "topology"),
+    [
+        ("exactly_once", copy_lines),
+        ("exactly_once", count_words),
+        ("at_least_once", copy_lines),
+        ("at_most_once", count_words),
+    ],
+)
+def test_nothing_lags_behind_the_control_records_of_transactions(
+    log: KafkaLog,
+    make: Make,
+    broker: Broker,
+    guarantee: str,
+    topology: Callable[[App], App],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither of committed transactions nor of aborted ones; the task records and the metrics have the same offsets."""
+    monkeypatch.setattr(publications, "_GROUP_OFFSETS_EVERY", 0.1)
+    log.create_topic("lines", 2)
+    options = {"processing.guarantee": guarantee}
+    with topology(make(**options)).start() as handle:
+        for first in (0, 1000):
+            produce(log, WORDS, first)
+            abort(broker, "lines")
+            wait(lambda: log.committed("shop").items() >= ends_of(log, "lines").items())
+        wait(lambda: not any(source["lag"] for source in handle.metrics()["sources"].values()))
+    assert read_offsets(log, "shop").items() >= ends_of(log, "lines").items()
+    produce(log, WORDS, 2000)
+    abort(broker, "lines")
+    topology(make(**options)).run(until_caught_up=True)
+    assert log.committed("shop").items() >= ends_of(log, "lines").items()
+    topic = "copies" if topology is copy_lines else "word-counts"
+    assert len(independent.messages(broker.bootstrap_servers, topic)) == 3 * len(WORDS)
+
+
+def abort(broker: Broker, topic: str) -> None:
+    """Writes a transaction to the first partition that is aborted."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "aborts"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, value=b"never", partition=0)
+    producer.flush(30)
+    producer.abort_transaction(30)
+
+
+def test_no_offset_passes_records_that_are_read_and_not_taken(
+    log: KafkaLog, make: Make, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The position is behind the control records meanwhile."""
+    log.create_topic("lines", 2)
+    produce(log, WORDS)
+    ends = ends_of(log, "lines")
+    held, released = Event(), Event()
+    may_take = Publications.may_take
+    steps = count()
+
+    def hold(publications: Publications) -> bool:
+        positions = [(key, task.next_offset(key)) for task in publications._rounds.running() for key in task.direct]
+        if all(ends[key] == offset for key, offset in positions) and next(steps) == 20:  # group offsets are due in each
+            held.set()
+        return released.is_set() and may_take(publications)
+
+    monkeypatch.setattr(Publications, "may_take", hold)
+    monkeypatch.setattr(publications, "_GROUP_OFFSETS_EVERY", 0.0)
+    with copy_lines(make(**{"num.workers": 1, "commit.interval.ms": 5})).start():
+        assert held.wait(60)
+        for offsets in (log.committed("shop"), read_offsets(log, "shop")):
+            assert {offset for (topic, _), offset in offsets.items() if topic == "lines"} <= {0}
+        released.set()
+        wait(lambda: log.committed("shop").items() >= ends.items())
+    assert len(independent.messages(broker.bootstrap_servers, "copies")) == len(WORDS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -114,3 +116,33 @@ def test_what_functions_print_is_shown(tmp_path: Path, log: Log, capfd: pytest.C
     produce(log, 1, b"this")
     counting(tmp_path, speak).run(until_caught_up=True)
     assert capfd.readouterr().out == "heard this\n"
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        [
+            "stop:keep_quiet",
+            "stop:_settled_slots",
+            "stop-context:_slots",
+            "stop:check_settings",
+            "stop-context:ShippedProgram",
+            "stop:poll",
+            "kill:check_reachable",
+        ],
+        ["kill:_settled_slots"],
+    ],
+    ids=["stopped", "killed"],
+)
+def test_one_line_says_that_spark_has_ended_during_the_start(tmp_path: Path, cases: list[str]) -> None:
+    """Each start after a stop has a new context. The cases: how Spark ends, and before which function is called."""
+    script = Path(__file__).parent / "stopped_spark.py"
+    done = subprocess.run([sys.executable, script, tmp_path, *cases], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    errors = dict(line.split(" ", 1) for line in lines[::2])
+    stopped = "RunError: the application stopped: Spark was stopped, and its workers with it"
+    ended = "RunError: the application stopped: Spark's Java process has ended"
+    assert errors == {case: ended if case.startswith("kill") else stopped for case in cases}
+    assert all("look at " in hint for hint in lines[1::2])
+    assert "Traceback" not in done.stderr
+    assert "py4j" not in done.stderr

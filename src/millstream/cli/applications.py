@@ -264,6 +264,9 @@ def migrate(
     --execute the steps are only printed.
 
     In real-time and local execution all stores have changelogs: only unnamed stores that have changed start empty.
+
+    With --config execution.mode=…, an application that has run in micro-batches is migrated to workers (real_time,
+    local), or back: it continues from its offsets, with its named stores.
     """
     from millstream.cli.loading import load
     from millstream.log import Scope

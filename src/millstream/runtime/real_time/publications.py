@@ -168,10 +168,7 @@ class Publications:
         if self.taken > _LARGE or sum(task.produced for task in self._rounds.running()) > _LARGE:
             self._hand_over()
         elif not self._publisher.is_busy and self._seconds_left() <= 0:
-            lacks_offsets = self._lacks_group_offsets
-            task = next(self._rounds.running(), None)  # there is none while all are restored
-            if lacks_offsets and task is not None:
-                task.is_dirty = True  # its task record is the marker of the publication
+            lacks_offsets = self._are_group_offsets_due and self._lacks_group_offsets()
             if lacks_offsets or self._is_dirty:
                 self._hand_over()
             else:
@@ -184,10 +181,27 @@ class Publications:
         return self._reports_globals or any(map(self._is_changed, self._rounds.tasks))
 
     @property
+    def _are_group_offsets_due(self) -> bool:
+        return self._clock.monotonic() >= self._last_group_offsets + _GROUP_OFFSETS_EVERY
+
     def _lacks_group_offsets(self) -> bool:
-        """Whether the offsets of the consumer group are behind, and nothing else is going to be published."""
-        is_due = self._clock.monotonic() >= self._last_group_offsets + _GROUP_OFFSETS_EVERY
-        return is_due and not self._is_embedded and self._group_offsets != self._collector.offsets
+        """Whether the offsets of the consumer group are behind; what their publication needs is marked as changed."""
+        self._mark_passed()
+        lacks = not self._is_embedded and self._group_offsets != self._collector.offsets
+        task = next(self._rounds.running(), None)  # there is none while all are restored
+        if lacks and task is not None:
+            task.is_dirty = True  # its task record is the marker of the publication
+        return lacks
+
+    def _mark_passed(self) -> None:
+        """Marks tasks as changed that have passed control records at the ends of partitions.
+
+        So the group, the task records and the deletion of internal records have the same offsets. The embedded log has
+        no control records.
+        """
+        for task in () if self._is_embedded else self._rounds.running():
+            if self._collector.is_behind(task):
+                task.is_dirty = True
 
     def _is_changed(self, task: HostedTask) -> bool:
         """Whether a task needs a new task record."""
@@ -204,6 +218,9 @@ class Publications:
         self._publisher.wait()
         now = self._clock.monotonic()
         claims = self._claims and not is_last
+        has_offsets = is_last or self._is_embedded or self._are_group_offsets_due
+        if has_offsets:
+            self._mark_passed()
         dirty = [task for task in self._rounds.tasks if self._is_changed(task)]
         number = (self._epoch, self._batch)
         collected = self._collector.collect(dirty, self._clock.time_ms(), number, claims=claims)
@@ -213,7 +230,7 @@ class Publications:
             self._collector.add_globals(self._globals, self._tables, collected)
         snapshots = {task: snapshot for task in dirty if (snapshot := task.state.snapshot(now)) is not None}
         offsets: dict[InputKey, int] = {}
-        if is_last or self._is_embedded or now >= self._last_group_offsets + _GROUP_OFFSETS_EVERY:
+        if has_offsets:
             offsets, self._last_group_offsets = self._collector.offsets, now
             self._group_offsets = offsets
         publication = Publication(
@@ -322,7 +339,7 @@ class Publications:
     def publish_all(self) -> None:
         """Publishes what is left, before the worker ends."""
         self._claimed.clear()  # the last task records have the offsets of what was taken
-        if self._is_dirty:
+        if self._lacks_group_offsets() or self._is_dirty:
             self._hand_over(is_last=True)
         self._publisher.wait()
         self._storer.wait()

@@ -169,6 +169,10 @@ class Collector:
         for key in task.inputs:
             self._offsets.setdefault(key, {})[task.id] = task.taken(key)
 
+    def is_behind(self, task: RealTimeTask) -> bool:
+        """Whether a task has passed offsets since its last task record, be they those of control records."""
+        return any(task.taken(key) > self._offsets[key][task.id] for key in task.inputs)
+
     def _move(self, place: tuple[str, int], reader: TaskId | None, offset: int, result: TaskResult) -> None:
         """Moves the offset of a reader. The least one of all readers is that of the application."""
         readers = self._offsets[place]

@@ -151,7 +151,7 @@ class PreparedRealTime(PreparedApplication):
         for part in self._parts():
             for spec in specs_of(part):
                 topic = changelog_topic(self.id, spec)
-                create_internal(program, log, topic, tasks[part.parts[0].index], _changelog_config(spec))
+                create_internal(program, log, topic, tasks[part.parts[0].index], changelog_config(spec))
         create_outputs(program, log)
         ids = [TaskId(index, number) for index, count in sorted(tasks.items()) for number in range(count)]
         self.slots = [TaskSlot(task, slot) for slot, task in enumerate(ids)]
@@ -273,7 +273,7 @@ def groups_of(inputs: Mapping[int, Iterable[str]]) -> dict[int, int]:
     return {index: min(members) for members, _topics in groups for index in members}
 
 
-def _changelog_config(spec: StoreSpec) -> dict[str, str]:
+def changelog_config(spec: StoreSpec) -> dict[str, str]:
     """The configuration of a changelog. Workers delete records whose rows have expired; age alone deletes none.
 
     Brokers refuse to delete records of topics that are only compacted.

@@ -165,8 +165,7 @@ class Worker:
         self._started = started = self._clock.monotonic()
         reach(POLLED)
         self._globals.poll()
-        if rounds.is_needed:
-            reading.note_ends(rounds.requests + 1)
+        reading.note_ends(rounds.requests + 1)
         rounds.apply(orders)
         is_paused = self._context.link.orders().is_paused  # it may have been ordered while records were awaited
         may_take = not is_paused and self._publications.may_take()

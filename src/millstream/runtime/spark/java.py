@@ -136,6 +136,17 @@ def has_ended() -> bool:
     return True
 
 
+def is_stopped(context: Any) -> bool:
+    """Whether a context of Spark was stopped, by the program or by Spark itself. Call it after an error."""
+    java = getattr(context, "_jsc", None)
+    if java is None:  # as `stop` leaves it
+        return True
+    try:
+        return bool(java.sc().isStopped())
+    except Exception:  # noqa: BLE001  (Py4J raises many kinds; if Java does not answer, `has_ended` tells)
+        return getattr(context, "_jsc", None) is None
+
+
 def keep_quiet(session: SparkSession) -> None:
     """Suppresses tracebacks of PySpark when Java ends or a batch fails: the handle reports the cause."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)

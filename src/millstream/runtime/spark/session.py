@@ -22,7 +22,7 @@ from millstream.log.opening import LogLocation
 from millstream.runtime.host.process_identity import is_left_behind, owner_record
 from millstream.runtime.spark.archive import java_options
 from millstream.runtime.spark.interpreter import check_interpreter, check_interpreter_of
-from millstream.runtime.spark.java import check_java, keep_quiet, launch_java
+from millstream.runtime.spark.java import check_java, is_stopped, keep_quiet, launch_java
 from millstream.runtime.start.checkpoint import local_path
 
 if TYPE_CHECKING:
@@ -111,6 +111,13 @@ def check_startable(config: Mapping[str, Any]) -> None:
         check_interpreter_of(active)
 
 
+def known_context() -> Any:
+    """The active context of Spark, else the last one that was started here; None without any."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    active = getattr(context, "_active_spark_context", None)
+    return active if active is not None or _started is None else _started[0]
+
+
 def import_pyspark() -> None:
     """Imports PySpark and the modules that use it.
 
@@ -142,9 +149,13 @@ def open_session(
     configured = {key: str(value) for key, value in config.items() if key.startswith("spark.")}
     with _starting:
         try:
-            session, started = SparkSession.active().newSession(), False
+            active: SparkSession | None = SparkSession.active()
         except PySparkRuntimeError:
+            active = None
+        if active is None or is_stopped(active.sparkContext):  # a context can be stopped without its session
             session, started = _start(configured, directory), True
+        else:
+            session, started = active.newSession(), False
     keep_quiet(session)
     refuse_speculation(dict(session.sparkContext.getConf().getAll()), "the active Spark session")
     cores = cores_of(session)

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 from pyspark.sql import is_remote
 
 from millstream.errors import ConfigError, MillstreamError, RunError, SetupError
@@ -28,8 +29,8 @@ from millstream.runtime.real_time.link import ReportReceiver
 from millstream.runtime.real_time.messages import Assignment
 from millstream.runtime.real_time.pool import WorkerPool
 from millstream.runtime.spark.failures import cause_of
-from millstream.runtime.spark.java import has_ended
-from millstream.runtime.spark.session import check_reachable, open_session, where_to_look
+from millstream.runtime.spark.java import has_ended, is_stopped
+from millstream.runtime.spark.session import check_reachable, known_context, open_session, where_to_look
 from millstream.runtime.spark.shipped_program import ShippedProgram
 from millstream.runtime.spark.worker_process import Work, WorkerProcess
 from millstream.text.escaping import error_text
@@ -75,6 +76,7 @@ class SparkWorkers:
         self._numbers = itertools.count()
         self._groups: dict[int, str] = {}
         self._session: SparkSession | None = None
+        self._former_context: Any = None
         self._pool: WorkerPool | None = None
         self._shipped: ShippedProgram | None = None
         self._address: ChannelAddress | None = None
@@ -95,6 +97,7 @@ class SparkWorkers:
                 "real-time execution needs a session of Spark in this process, and the active one is of Spark Connect",
                 hint="run the application with spark-submit, or without an active session",
             )
+        self._former_context = None if SparkContext._active_spark_context else known_context()
         self._session, _started = open_session(self._config, self._directory)
         self._where_to_look = where_to_look(self._session)
         return _settled_slots(self._session)
@@ -155,16 +158,27 @@ class SparkWorkers:
             pool.close(_CLOSE_SECONDS)
 
     def explain(self, error: Exception) -> MillstreamError | None:
-        """Recognises that Spark's Java process has ended."""
-        if isinstance(error, ConnectionError) or has_ended():
-            return self._java_has_ended()
+        """Recognises that Spark was stopped, or that its Java process has ended. Traces of Java are left out."""
+        if self._is_stopped():
+            return RunError(
+                "the application stopped: Spark was stopped, and its workers with it",
+                hint="stop the application before the session of Spark (spark.stop()), and start it again; if the "
+                "program has not stopped Spark, " + self._where_to_look,
+            )
+        if isinstance(error, ConnectionError | Py4JNetworkError) or has_ended():
+            return RunError(
+                "the application stopped: Spark's Java process has ended",
+                hint="if it ran out of memory, see spark.driver.memory; " + self._where_to_look,
+            )
+        if isinstance(error, Py4JError):
+            cause = cause_of(str(error)) or type(error).__name__
+            return RunError(f"the application stopped: Spark has failed: {cause}", hint=self._where_to_look)
         return None
 
-    def _java_has_ended(self) -> RunError:
-        return RunError(
-            "the application stopped: Spark's Java process has ended",
-            hint="if it ran out of memory, see spark.driver.memory; " + self._where_to_look,
-        )
+    def _is_stopped(self) -> bool:
+        """Whether Spark was stopped since it was opened for these workers."""
+        context = known_context() if self._session is None else self._session.sparkContext
+        return context is not None and context is not self._former_context and is_stopped(context)
 
     # ----- Jobs ------------------------------------------------------------------------------------------------
 
@@ -214,8 +228,11 @@ class SparkWorkers:
             context.setJobGroup(group, f"worker {worker} of {self._program.topology.application_id}")
             results = context.parallelize([worker], 1).mapPartitionsWithIndex(process).collect()
         except Exception as error:  # noqa: BLE001  (Spark raises many kinds)
-            if isinstance(error, OSError | Py4JNetworkError) and has_ended():
-                pool.failed(self._java_has_ended())
+            # A connection is also lost with the process of a worker, which starts again.
+            if self._is_stopped() or (isinstance(error, OSError | Py4JNetworkError) and has_ended()):
+                explained = self.explain(error)
+                if explained is not None:
+                    pool.failed(explained)
             pool.job_ended(worker, None, cause_of(str(error)) or error_text(error))
         else:
             failed = [unpack(result, tuple[int, Failure]) for result in results]

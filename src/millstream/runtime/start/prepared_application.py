@@ -195,7 +195,8 @@ class PreparedApplication:
             raise SetupError(
                 f"application {self.id!r} has run with execution.mode={state.mode}, and the state of "
                 f"{self.mode} has another form",
-                hint=f"start it with execution.mode={again}; or {BEGIN_AGAIN}",
+                hint=f"start it with execution.mode={again}; or carry its named stores over: millstream migrate, with "
+                f"the new execution.mode in the configuration; or {BEGIN_AGAIN}",
             )
         return state
 

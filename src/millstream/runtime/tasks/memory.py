@@ -120,6 +120,30 @@ def cells_of(cells: Cells, topology: Topology, topologies: Sequence[Topology]) -
     return taken
 
 
+def with_stream_times(cells: Cells, former: Sequence[Topology], current: Sequence[Topology]) -> Cells:
+    """Stored cells with the stream times of tasks of another placement: each has that of the task with its operators.
+
+    Args:
+        cells: The stored cells of all tasks of a number.
+        former: The sub-topologies of the tasks that stored them.
+        current: The sub-topologies of the tasks that will use them.
+    """
+    times = {f"{_STREAM_TIME}.{task_name(topology)}": topology for topology in former}
+    found = {name: value for name, value in cells.items() if not name.startswith(f"{_STREAM_TIME}.")}
+    for topology in current:
+        own = _main_operators(topology)
+        same = [cells.get(name, -1) for name, other in times.items() if own & _main_operators(other)]
+        found[f"{_STREAM_TIME}.{task_name(topology)}"] = max(same, default=-1)
+    return found
+
+
+def _main_operators(topology: Topology) -> set[str]:
+    """The operators that only one task of a number has: those with stores, if there are any."""
+    nodes = [node for node in topology.plan.nodes if not isinstance(node, GlobalTable)]
+    stateful = {node.name for node in nodes if topology.facts.stores_of(node)}
+    return stateful or {node.name for node in nodes}
+
+
 def task_name(topology: Topology) -> str:
     """A name for the tasks of a sub-topology that does not depend on its number: that of its first operator.
 
