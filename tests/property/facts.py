@@ -12,6 +12,9 @@
   took different ways, at least one of them through an exchange.
 - *cyclic*: behind a foreign-key join, or where an internal topic inside a cycle and another input decide a result
   together. The order inside a cycle of internal topics is not promised.
+- *repeated*: a table is joined with one that has the same origin. Each change reaches the join on two ways, and the
+  updates that it emits depend on which way is first. The last row is the same, but an aggregation that adds new values
+  and subtracts old ones keeps what was added twice, as in Kafka Streams.
 - *settled*: the rows are, in the end, the same for any order of the records of one position: a count, a sum, or a join
   of tables.
 """
@@ -43,6 +46,7 @@ class Facts:
     shuffled: bool = False
     disordered: bool = False
     cyclic: bool = False
+    repeated: bool = False
     settled: bool = True
 
     def but(self, **changes: Any) -> Facts:

@@ -158,7 +158,10 @@ class Builder:
     def _together(self, left: Facts, right: Facts) -> Facts:
         """Returns the facts of the records of two nodes in one operator."""
         pairs = [(a, b) for a in left.inputs for b in right.inputs if self._roots[a] & self._roots[b]]
-        flags = ("rekeyed", "moved", "merged", "timed", "punctuated", "scattered", "shuffled", "disordered", "cyclic")
+        flags = (
+            *("rekeyed", "moved", "merged", "timed", "punctuated", "scattered", "shuffled", "disordered", "cyclic"),
+            "repeated",
+        )
         facts = Facts(
             left.inputs | right.inputs,
             settled=left.settled and right.settled,
@@ -309,14 +312,19 @@ class Builder:
     def _table_join(self, left: int, right: int, how: str) -> Node:
         a, b = self._of(left), self._of(right)
         facts = self._together(a.facts, b.facts).stateful()
+        facts = facts.but(repeated=facts.repeated or self._share_origin(a.facts, b.facts))
         return Node("table", getattr(a.dsl, how)(b.dsl, joined, value=str, store=self._store(facts)), facts)
+
+    def _share_origin(self, left: Facts, right: Facts) -> bool:
+        return any(self._roots[a] & self._roots[b] for a in left.inputs for b in right.inputs)
 
     def _foreign_key(self, left: int, right: int, how: str, groups: int) -> Node:
         a, b = self._of(left), self._of(right)
         subscriptions = self._exchange(a.facts)
         answers = self._exchange(self._together(subscriptions, b.facts))
         self._join_parts(answers.inputs | a.facts.inputs)
-        facts = answers.stateful().but(cyclic=True, scattered=True, shuffled=True)
+        repeated = answers.repeated or self._share_origin(a.facts, b.facts)
+        facts = answers.stateful().but(cyclic=True, scattered=True, shuffled=True, repeated=repeated)
         table = getattr(a.dsl, how)(
             b.dsl, joined, on=lambda value: f"g{code(value) % groups}", value=str, store=self._store(facts)
         )
@@ -325,6 +333,8 @@ class Builder:
     def _regroup(self, source: int, groups: int) -> Node:
         node, group = self._of(source), grouping(groups, False)
         facts = self._exchange(node.facts.but(moved=True, scattered=True)).stateful()
+        if facts.repeated:
+            facts = facts.in_order()
         grouped = node.dsl.group_by(lambda value: (group(value), value), key=str, value=str)
         table = grouped.aggregate(lambda: NOTHING, total, rest, value=str, store=self._store(facts))
         return Node("table", table, facts)
