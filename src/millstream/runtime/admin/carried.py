@@ -10,6 +10,7 @@ from millstream.log import Log, Offsets
 from millstream.log.arrays import partitions_of_keys
 from millstream.plan.side import BEGIN_AGAIN
 from millstream.runtime.order.positions import Position, ordinal, position, time_of
+from millstream.runtime.real_time.task_inputs import UNREAD
 from millstream.runtime.real_time.task_record import TaskRecord
 from millstream.serde.windowed import window_bytes
 from millstream.state.spec import StoreKind, StoreSpec
@@ -18,8 +19,6 @@ _AT_ONCE = 8 << 20
 _SUFFIXES: dict[StoreKind, int] = {"key-value": 0, "window": 12, "session": 16}
 """The bytes behind the key of a row in a changelog, by kind of store, where both modes have the same form."""
 
-_UNREAD = -(1 << 63)
-"""The time of an input of which nothing was read."""
 
 _CATCH_UP = "nothing was changed; run it once more in its former mode, with run(until_caught_up=True), and migrate then"
 
@@ -121,7 +120,7 @@ def bounds_of(records: Iterable[TaskRecord], offsets: Offsets) -> dict[str, dict
     topics = sorted({topic for topic, _partition in offsets})
     bounds: dict[str, dict[int, Position]] = {}
     for (topic, partition), time in times.items():
-        if time > _UNREAD and (topic, partition) in offsets:
+        if time > UNREAD and (topic, partition) in offsets:
             number = ordinal(topics.index(topic), partition)
             bounds.setdefault(topic, {})[partition] = position(time, number, offsets[topic, partition])
     return bounds

@@ -20,7 +20,8 @@ from millstream.runtime.real_time.hosted_task import HostedTask
 from millstream.runtime.real_time.messages import Sent, TaskReport
 from millstream.runtime.real_time.publishing import Collected, Collector, measure
 from millstream.runtime.real_time.serial_thread import SerialThread
-from millstream.runtime.real_time.task import InputKey, RealTimeTask
+from millstream.runtime.real_time.task import RealTimeTask
+from millstream.runtime.real_time.task_inputs import InputKey
 from millstream.runtime.real_time.task_record import topic_of
 from millstream.runtime.real_time.task_state import Snapshot
 from millstream.runtime.real_time.worker_context import WorkerContext

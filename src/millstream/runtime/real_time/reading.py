@@ -14,7 +14,8 @@ from millstream.errors import OffsetOutOfRangeError
 from millstream.log.api import Fetched, Log
 from millstream.runtime.real_time.buffers import sliced
 from millstream.runtime.real_time.input_partitioning import PartitioningCheck
-from millstream.runtime.real_time.task import NO_RECORDS, InputKey, RealTimeTask
+from millstream.runtime.real_time.task import NO_RECORDS, RealTimeTask
+from millstream.runtime.real_time.task_inputs import InputKey
 from millstream.stages.task_id import TaskId
 
 _MOST_BUFFERED = 50_000

@@ -15,7 +15,8 @@ from itertools import chain
 
 from millstream.runtime.order.positions import LEAST
 from millstream.runtime.real_time.messages import Limit, Orders
-from millstream.runtime.real_time.task import InputKey, RealTimeTask
+from millstream.runtime.real_time.task import RealTimeTask
+from millstream.runtime.real_time.task_inputs import InputKey
 
 _MOST_ROUNDS = 64
 """The number of rounds above which a task forgets some through which it has not caught up."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import repeat
@@ -13,16 +12,16 @@ import numpy as np
 from millstream.engine import Task
 from millstream.engine.context import OutputBatch
 from millstream.engine.queues import Columns, Queue
-from millstream.engine.record_times import RecordTime, record_time
+from millstream.engine.record_times import record_time
 from millstream.plan.stateless import Repartition
 from millstream.runtime.messages import Drop
-from millstream.runtime.order.positions import LEAST, NONE, Position, ascending, ordinal, position, positions, time_of
+from millstream.runtime.order.positions import LEAST, NONE, Position, ordinal, time_of
 from millstream.runtime.output_blocks import Origins
 from millstream.runtime.program.program import Program
 from millstream.runtime.read.columns import finder
 from millstream.runtime.read.range_reader import LOST
-from millstream.runtime.real_time.buffers import Buffer, joined, reordered
-from millstream.runtime.real_time.envelope import unwrap
+from millstream.runtime.real_time.buffers import Buffer
+from millstream.runtime.real_time.task_inputs import UNREAD, DirectInput, InputKey, InternalInput, merged_senders
 from millstream.runtime.real_time.task_record import TaskRecord
 from millstream.runtime.tasks.memory import cells_of, saved_cells, task_name
 from millstream.runtime.tasks.ordering import Input, merge
@@ -31,16 +30,10 @@ from millstream.stages.exchange_graph import ExchangeGraph
 from millstream.stages.task_id import TaskId
 from millstream.state.spec import StoreSpec
 
-InputKey = tuple[str, int]
-"""An input of a task: topic and partition."""
-
 NO_RECORDS = Columns([], [], [], [], repeat(()))
 
 _MOST_WAITING = 100_000
 """The number of buffered records of internal topics above which their writers wait for the task."""
-
-_UNREAD = -(1 << 63)
-"""The time of an input of which nothing was read."""
 
 
 class TaskOutputs(NamedTuple):
@@ -69,76 +62,6 @@ class Layout(NamedTuple):
     program: Program
     graph: ExchangeGraph
     topics: list[str]
-
-
-class _DirectInput:
-    """A partition of an input topic."""
-
-    __slots__ = ("buffer", "next", "number", "taken", "taken_time", "time", "time_of")
-
-    def __init__(self, number: int, start: int, time: int, time_of_record: RecordTime | None) -> None:
-        self.buffer = Buffer()
-        self.number = number
-        self.next = self.taken = start
-        self.time = self.taken_time = time
-        self.time_of = time_of_record
-
-    @property
-    def bound(self) -> Position:
-        """The least order position that a record that was not read yet can have."""
-        return position(self.time, self.number, self.next)
-
-    def receive(self, columns: Columns, request: int) -> None:
-        """Buffers records, with their order positions."""
-        offsets, timestamps, keys, values, _headers = columns
-        times: Any
-        if self.time_of is None:
-            times = np.array(timestamps, np.int64)
-        else:
-            times = np.fromiter(map(self.time_of, timestamps, keys, values), np.int64, len(timestamps))
-        times = np.maximum.accumulate(times).clip(min=self.time)
-        self.time = int(times[-1])
-        self.buffer.add(columns, positions(times, self.number, np.array(offsets, np.int64)), request)
-
-
-class _InternalInput:
-    """A partition of an internal topic. The records of each of its senders are in order."""
-
-    __slots__ = ("next", "senders", "skipped", "taken")
-
-    def __init__(self, start: int, taken: Mapping[int, int]) -> None:
-        self.next = start
-        self.senders: dict[int, Buffer] = {}
-        self.taken = dict(taken)
-        self.skipped = dict(taken)
-
-    @property
-    def first_untaken(self) -> int:
-        """All records before this offset were taken."""
-        firsts = (first for buffer in self.senders.values() if (first := buffer.first_offset) is not None)
-        return min(firsts, default=self.next)
-
-    def receive(self, columns: Columns, request: int) -> None:
-        """Buffers records by sender."""
-        values, origins, senders = unwrap(columns.values)
-        columns = columns._replace(values=values)
-        for sender in np.unique(senders).tolist():
-            places = np.flatnonzero(senders == sender)
-            own, own_origins = columns, origins
-            if len(places) < len(origins):
-                own, own_origins = reordered(columns, places.tolist()), origins[places]
-            skipped = bisect_left(own.offsets, self.skipped.get(sender, 0))
-            if skipped:
-                places = np.arange(skipped, len(own_origins))
-                own, own_origins = reordered(own, places.tolist()), own_origins[places]
-            if len(own_origins):
-                buffer = self.senders.setdefault(sender, Buffer())
-                buffer.add(own, ascending(own_origins, buffer.tail), request)
-
-    def offsets(self) -> Iterator[tuple[int, int]]:
-        """(sender, offset) of the senders of which records behind the first untaken one were taken."""
-        first = self.first_untaken
-        return ((sender, offset) for sender, offset in sorted(self.taken.items()) if offset > first)
 
 
 class RealTimeTask:
@@ -177,8 +100,8 @@ class RealTimeTask:
         self._graph = graph
         self._ranks = {topology.topic_of(node): rank for rank, node in enumerate(topology.plan.of_type(Repartition), 1)}
         self._exchanges = {topic for topic, writer in graph.writers.items() if writer == id.subtopology}
-        self._direct: dict[InputKey, _DirectInput] = {}
-        self._internal: dict[InputKey, _InternalInput] = {}
+        self._direct: dict[InputKey, DirectInput] = {}
+        self._internal: dict[InputKey, InternalInput] = {}
         self._record = record
         for topic, partition, offset in record.offsets:
             self.follow(topic, partition, offset)
@@ -210,11 +133,11 @@ class RealTimeTask:
             return
         if topic in self._graph.readers:
             taken = {sender: end for name, number, sender, end in self._record.taken if (name, number) == key}
-            self._internal[key] = _InternalInput(offset, taken)
+            self._internal[key] = InternalInput(offset, taken)
             return
         times = {(name, number): time for name, number, time in self._record.times}
         number = ordinal(self._topics.index(topic), partition)
-        self._direct[key] = _DirectInput(number, offset, times.get(key, _UNREAD), record_time(queue.node))
+        self._direct[key] = DirectInput(number, offset, times.get(key, UNREAD), record_time(queue.node))
 
     @property
     def is_ordered(self) -> bool:
@@ -416,7 +339,7 @@ class RealTimeTask:
                     internal.taken[sender] = columns.offsets[-1] + 1
                     parts.append((columns, at))
             if parts:
-                taken.append((key, *_merged_senders(parts)))
+                taken.append((key, *merged_senders(parts)))
         if not taken:
             return 0
         taken.sort(key=lambda each: (self._ranks.get(each[0][0], 0), each[0]))
@@ -524,15 +447,6 @@ def _covered(buffers: Iterable[Buffer], limit: Position | None, released: int) -
     if limit is None or not released:
         return None
     return max((last for buffer in buffers if (last := buffer.last_covered(released)) is not None), default=None)
-
-
-def _merged_senders(parts: list[tuple[Columns, Any]]) -> tuple[Columns, Any]:
-    """The records of several senders of a partition as one input: by position, then by sender."""
-    if len(parts) == 1:
-        return parts[0]
-    whole = np.concatenate([at for _columns, at in parts])
-    places = np.argsort(whole, kind="stable")
-    return reordered(joined([columns for columns, _at in parts]), places.tolist()), whole[places]
 
 
 def specs_of(topology: Topology) -> list[StoreSpec]:

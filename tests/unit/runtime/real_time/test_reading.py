@@ -12,7 +12,8 @@ from millstream.engine.queues import Columns
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.runtime.real_time import reading
 from millstream.runtime.real_time.reading import Reading
-from millstream.runtime.real_time.task import InputKey, RealTimeTask
+from millstream.runtime.real_time.task import RealTimeTask
+from millstream.runtime.real_time.task_inputs import InputKey
 from millstream.stages.task_id import TaskId
 
 PLACE = ("in", 0)
