@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import random
 import signal
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from tests.fault import slow_daemon, smoke
 from tests.fault.killing import Instance, Tally, send
 from tests.fault.points import KAFKA, WITHOUT_TRANSACTIONS, WORKER
+from tests.kafka import independent
 from tests.processes import running
 
-from millstream.errors import BrokerError
 from millstream.log import open_log
 
 SLOTS = 4
@@ -55,9 +56,14 @@ class RealTimeInstance(Instance):
 
     def __init__(self, directory: Path, *options: str, point: str | None = None) -> None:
         with ExitStack() as opened:
-            self._log = opened.enter_context(open_log(directory))
-            self._ends = self._log.ends(smoke.INPUTS)
-            self._last_offsets: dict[tuple[str, int], int] = {}
+            log = opened.enter_context(open_log(directory))
+            self._ends = {
+                (topic, number): end for topic, row in log.ends(smoke.INPUTS).items() for number, end in enumerate(row)
+            }
+            self._offsets: independent.Offsets = partial(log.committed, smoke.APPLICATION)
+            if servers := os.environ.get("MILLSTREAM_BOOTSTRAP_SERVERS"):
+                offsets = independent.committed_offsets(servers, smoke.APPLICATION, smoke.INPUTS, smoke.PARTITIONS)
+                self._offsets = opened.enter_context(offsets)
             super().__init__(directory, *options, point=point)
             self._opened = opened.pop_all()
 
@@ -122,23 +128,17 @@ class RealTimeInstance(Instance):
 
     # ----- observation -----------------------------------------------------------------------------------------
 
-    def offsets(self) -> dict[tuple[str, int], int]:
-        """The committed offsets of the application, or the last ones that are known if the broker is away."""
-        with contextlib.suppress(BrokerError):
-            self._last_offsets = self._log.committed(smoke.APPLICATION)
-        return self._last_offsets
-
     @property
     def committed(self) -> int:
-        """The number of records of inputs and internal topics that were taken."""
-        return sum(self.offsets().values())
+        """The number of records of the input that were taken, according to the last commit of offsets."""
+        offsets = self._offsets()
+        return sum(offsets.get(key, 0) for key in self._ends)
 
     @property
     def in_batch(self) -> bool:
         """Whether it has committed something itself, and has not taken all input."""
-        offsets = self.offsets()
-        ends = {(topic, number): end for topic in smoke.INPUTS for number, end in enumerate(self._ends[topic])}
-        return self.done > 0 and any(offsets.get(key, 0) < end for key, end in ends.items())
+        offsets = self._offsets()
+        return self.done > 0 and any(offsets.get(key, 0) < end for key, end in self._ends.items())
 
     def wait_for_batches(self, count: int) -> None:
         """Waits for so many commits that take records."""
