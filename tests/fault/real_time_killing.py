@@ -15,7 +15,7 @@ from tests.fault import slow_daemon, smoke
 from tests.fault.killing import Instance, Tally, send
 from tests.fault.points import KAFKA, WITHOUT_TRANSACTIONS, WORKER
 from tests.kafka import independent
-from tests.processes import running
+from tests.processes import open_files, running
 
 from millstream.log import open_log
 
@@ -33,7 +33,8 @@ _OPTIONS = {
     "execution.mode": "real_time",
     "commit.interval.ms": 20,
     "session.timeout.ms": SESSION_SECONDS * 1000,
-    "status": "json",
+    "consumer.fetch.message.max.bytes": 1000,  # so that few records at once are of all partitions
+    "status": "text",
 }
 _LOST = "was lost and starts again"
 
@@ -149,13 +150,7 @@ class RealTimeInstance(Instance):
         """The processes of workers: those that Spark's daemon has forked and that use the data directory."""
         marked = set(self.processes("daemon", "pyspark.worker"))
         forked = [pid for pid, process in running().items() if pid in marked and process.parent in marked]
-        return sorted(pid for pid in forked if self._uses_data(pid))
-
-    def _uses_data(self, pid: int) -> bool:
-        try:
-            return any(self.directory in file.readlink().parents for file in Path("/proc", str(pid), "fd").iterdir())
-        except OSError:  # it has ended, or has closed a file
-            return False
+        return sorted(pid for pid in forked if any(self.directory in file.parents for file in open_files(pid)))
 
     def losses(self) -> int:
         """The number of workers that the driver has started again."""

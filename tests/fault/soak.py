@@ -38,6 +38,8 @@ POINTS = 0.2
 """The share of instances whose workers or hosts crash at a failpoint before the kill."""
 
 LEAST_SHARE = 0.8
+MOST_ERRORS = 5
+"""The number of rounds with errors after which it ends: an application that cannot start is never killed."""
 
 
 def main() -> int:
@@ -51,7 +53,7 @@ def main() -> int:
     base = Path(tempfile.mkdtemp(prefix="millstream-soak-")) if options.keep is None else options.keep
     base.mkdir(parents=True, exist_ok=True)
     tally, started, seed = Tally(), time.monotonic(), options.seed
-    while tally.kills < options.kills:
+    while tally.kills < options.kills and len(tally.findings) < MOST_ERRORS:
         directory = base / f"seed-{seed}"
         errors = len(tally.findings)
         kills = options.kills - tally.kills
