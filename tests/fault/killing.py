@@ -37,6 +37,10 @@ LAST = ("--batch", "6000")
 _LONG = 2400.0
 
 
+class InputEndedError(AssertionError):
+    """The application has processed all input before it was killed."""
+
+
 class Instance:
     """One start of the application. All its processes have a mark in their environment.
 
@@ -147,9 +151,16 @@ class Instance:
         """Waits until a condition holds; fails if the application ends before."""
         deadline = time.monotonic() + patience
         while not condition():
-            assert self.process.poll() is None, f"it ended ({self.process.returncode}) before {what}: {self.output()}"
+            self.check_running(what)
             assert time.monotonic() < deadline, f"timed out waiting for {what}: {self.output()}"
             time.sleep(0.02)
+
+    def check_running(self, what: str) -> None:
+        """Fails if the application has ended before something happened."""
+        status = self.process.poll()
+        if status == 0:
+            raise InputEndedError(f"it has processed all input before {what}")
+        assert status is None, f"it ended ({status}) before {what}: {self.output()}"
 
     def wait_for_batches(self, count: int) -> None:
         """Waits until it has committed so many more batches."""
@@ -227,6 +238,7 @@ class Tally:
     stopped: int = 0
     points: int = 0
     starts: int = 0
+    ended: int = 0
     until_gone: list[float] = field(default_factory=list)
     until_first_commit: list[float] = field(default_factory=list)
     until_worker_runs: list[float] = field(default_factory=list)
@@ -247,6 +259,7 @@ class Tally:
             "of them stopped until the session timeout": self.stopped,
             "instances with a crash at a failpoint": self.points,
             "starts": self.starts,
+            "rounds whose input ended before the last kill": self.ended,
             "seconds until no process was left, at most": round(max(self.until_gone, default=0.0), 1),
             "seconds from start to first commit, median": round(_median(self.until_first_commit), 1),
             "seconds from start to first commit, at most": round(max(self.until_first_commit, default=0.0), 1),
@@ -295,7 +308,11 @@ def kill_and_restart(
                 assert instance.wait() == EXIT_STATUS, f"{point}: {instance.output()}"
                 tally.points += 1
             else:
-                _kill(instance, dice, tally, early=point is None and dice.random() < early)
+                try:
+                    _kill(instance, dice, tally, early=point is None and dice.random() < early)
+                except InputEndedError:
+                    tally.ended += 1
+                    break
             if former is not None:  # a supervisor does not wait for processes of the last instance
                 former.seconds_until_gone()
                 former = None
@@ -319,7 +336,7 @@ def _kill(instance: Instance, dice: random.Random, tally: Tally, *, early: bool)
         tally.early += 1
     else:
         _wait_for_random_time(instance, dice, tally)
-    assert instance.process.poll() is None, f"it ended before the kill: {instance.output()}"
+    instance.check_running("the kill")
     tally.in_batch += instance.kill(java=dice.random() < 0.5)
     tally.kills += 1
 
