@@ -24,10 +24,10 @@ WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); n=$$((
 
 say = @printf '\n==> %s\n'
 
-.PHONY: help demo check test java setup lint format types pytest soak soak-kafka bench bench-kafka docs clean distclean
+.PHONY: help demo check test java setup lint format types pytest soak soak-kafka soak-real-time bench bench-kafka docs clean distclean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: java setup ## Set up, then run two applications on Spark, live in the terminal; Ctrl-C stops them
 	@$(BIN)/python examples/demo.py $(ARGS)
@@ -129,6 +129,9 @@ soak: setup ## Kill an application on Spark KILLS times (200), and verify its re
 
 soak-kafka: setup ## The same with a Kafka broker, which is killed, too (KILLS defaults to 100)
 	@$(BIN)/python -m tests.fault.soak $(or $(KILLS),100) --kafka
+
+soak-real-time: setup ## The same in real-time execution, with kills of single workers (100); ARGS=--kafka: with a broker
+	@$(BIN)/python -m tests.fault.soak $(or $(KILLS),100) --real-time $(ARGS)
 
 bench: setup ## Run the benchmarks
 	@set -eu; found=; \

@@ -50,5 +50,15 @@ def below(ancestor: int) -> list[Process]:
     return [process for pid, process in processes.items() if is_below(pid)]
 
 
+def open_files(pid: int) -> list[Path]:
+    """The files that a process has open; none if it has ended."""
+    files = []
+    with contextlib.suppress(OSError):
+        for descriptor in Path("/proc", str(pid), "fd").iterdir():
+            with contextlib.suppress(OSError):
+                files.append(descriptor.readlink())
+    return files
+
+
 def _words(path: Path) -> list[str]:
     return path.read_bytes().decode(errors="replace").rstrip("\0").split("\0")

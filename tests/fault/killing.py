@@ -31,11 +31,14 @@ MARK = "MILLSTREAM_FAULT_TEST"
 """The environment variable that marks all processes of one start."""
 
 _PATIENCE = 600.0
-_OPTIONS = ("--batch", "600")
 LAST = ("--batch", "6000")
 """Options of the last instance, which is not killed: its results do not depend on the size of its batches."""
 
 _LONG = 2400.0
+
+
+class InputEndedError(AssertionError):
+    """The application has processed all input before it was killed."""
 
 
 class Instance:
@@ -53,13 +56,13 @@ class Instance:
         self.checkpoint = directory / "applications" / smoke.APPLICATION / "checkpoint"
         self.log = directory / "applications" / smoke.APPLICATION / "spark.log"
         environment = {key: value for key, value in os.environ.items() if key != "MILLSTREAM_FAILPOINT"}
-        environment[MARK] = self.mark
+        environment |= {MARK: self.mark, "PYTHONPATH": str(Path(__file__).parents[2])}
         if point is not None:
             environment["MILLSTREAM_FAILPOINT"] = point
         self.point = point
         self._lost_before = 0
         self._lost_before = self.lost_tasks()
-        self.first = self.last("commits")
+        self.first = self.committed
         self.started = time.monotonic()
         self.output_file = directory.parent / f"output-{self.mark}"
         with self.output_file.open("wb") as file:
@@ -76,8 +79,28 @@ class Instance:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        _signal(self.processes(), signal.SIGKILL)
+        send(self.processes(), signal.SIGKILL)
         self.process.wait()
+
+    # ----- what `kill_and_restart` does with it ----------------------------------------------------------------
+
+    @classmethod
+    def options(cls, _dice: random.Random) -> Sequence[str]:
+        """Options of an instance that is killed."""
+        return ("--batch", "600")
+
+    @classmethod
+    def last_options(cls) -> Sequence[str]:
+        """Options of the last instance, which is not killed."""
+        return LAST
+
+    @staticmethod
+    def ends_at(point: str) -> bool:
+        """Whether it ends at a failpoint; otherwise some of its processes do."""
+        return point.partition(":")[0] in KAFKA
+
+    def disturb(self, _dice: random.Random, _tally: Tally) -> None:
+        """Kills some of its processes while it goes on."""
 
     # ----- observation ---------------------------------------------------------------------------------------------
 
@@ -87,9 +110,14 @@ class Instance:
         return max((int(path.name) for path in folder.glob("*") if path.name.isdigit()), default=-1)
 
     @property
+    def committed(self) -> int:
+        """The number of the last batch that was committed."""
+        return self.last("commits")
+
+    @property
     def done(self) -> int:
         """The number of batches that this instance has committed."""
-        return self.last("commits") - self.first
+        return self.committed - self.first
 
     @property
     def in_batch(self) -> bool:
@@ -123,14 +151,21 @@ class Instance:
         """Waits until a condition holds; fails if the application ends before."""
         deadline = time.monotonic() + patience
         while not condition():
-            assert self.process.poll() is None, f"it ended ({self.process.returncode}) before {what}: {self.output()}"
+            self.check_running(what)
             assert time.monotonic() < deadline, f"timed out waiting for {what}: {self.output()}"
             time.sleep(0.02)
 
+    def check_running(self, what: str) -> None:
+        """Fails if the application has ended before something happened."""
+        status = self.process.poll()
+        if status == 0:
+            raise InputEndedError(f"it has processed all input before {what}")
+        assert status is None, f"it ended ({status}) before {what}: {self.output()}"
+
     def wait_for_batches(self, count: int) -> None:
         """Waits until it has committed so many more batches."""
-        wanted = self.last("commits") + count
-        self.wait_for(lambda: self.last("commits") >= wanted, f"{count} more batches")
+        wanted = self.committed + count
+        self.wait_for(lambda: self.committed >= wanted, f"{count} more batches")
 
     def wait(self, patience: float = _PATIENCE) -> int:
         """Waits until it ends; returns its exit status."""
@@ -155,15 +190,15 @@ class Instance:
         Both are stopped first, so that the checkpoint shows the state at that moment.
         """
         pids = [self.process.pid, *self.processes("java", "SparkSubmit")]
-        _signal(pids, signal.SIGSTOP)
+        send(pids, signal.SIGSTOP)
         in_batch = self.in_batch
-        _signal(pids[:1], signal.SIGKILL)
-        _signal(pids[1:], signal.SIGKILL if java else signal.SIGCONT)
+        send(pids[:1], signal.SIGKILL)
+        send(pids[1:], signal.SIGKILL if java else signal.SIGCONT)
         self.process.wait()
         return in_batch
 
 
-def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+def send(pids: Iterable[int], number: signal.Signals) -> None:
     """Sends a signal to processes, some of which may have ended: a child of Java has its command for a moment."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
@@ -199,10 +234,14 @@ class Tally:
     kills: int = 0
     in_batch: int = 0
     early: int = 0
+    of_workers: int = 0
+    stopped: int = 0
     points: int = 0
     starts: int = 0
+    ended: int = 0
     until_gone: list[float] = field(default_factory=list)
     until_first_commit: list[float] = field(default_factory=list)
+    until_worker_runs: list[float] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
 
     @property
@@ -216,11 +255,18 @@ class Tally:
             "kills": self.kills,
             "in the middle of a batch": self.in_batch,
             "during the start": self.early,
+            "of single workers": self.of_workers,
+            "of them stopped until the session timeout": self.stopped,
             "instances with a crash at a failpoint": self.points,
             "starts": self.starts,
+            "rounds whose input ended before the last kill": self.ended,
             "seconds until no process was left, at most": round(max(self.until_gone, default=0.0), 1),
             "seconds from start to first commit, median": round(_median(self.until_first_commit), 1),
             "seconds from start to first commit, at most": round(max(self.until_first_commit, default=0.0), 1),
+            "seconds from the kill of a worker to its next process, median": round(_median(self.until_worker_runs), 1),
+            "seconds from the kill of a worker to its next process, at most": round(
+                max(self.until_worker_runs, default=0.0), 1
+            ),
             "wrong": self.findings,
         }
 
@@ -238,29 +284,35 @@ def kill_and_restart(
     early: float = 0.0,
     read: model.Read | None = None,
     per_key: int = smoke.PER_KEY,
+    kind: type[Instance] = Instance,
 ) -> None:
     """Runs the application to its end, with a number of kills and crashes, and verifies its results.
 
     Args:
         directory: Its data directory, with the input of the seed in it.
         seed: Of the input, and of the times of kills.
-        lives: For each instance a failpoint, or None. At a failpoint of the commit it crashes by itself; otherwise it
-            is killed at a random time, after workers or hosts have crashed at the failpoint.
+        lives: For each instance a failpoint, or None. At some failpoints it ends by itself (`Instance.ends_at`);
+            otherwise it is killed at a random time, after workers or hosts have crashed at the failpoint.
         tally: Counts the outcomes.
         early: The share of kills before the first commit of an instance.
         read: Reads the topics; by default from the embedded log.
         per_key: The number of records of each key of the input.
+        kind: The kind of the instances.
     """
     dice = random.Random(seed)
     former: Instance | None = None
     for point in lives:
-        with Instance(directory, *_OPTIONS, point=point) as instance:
+        with kind(directory, *kind.options(dice), point=point) as instance:
             tally.starts += 1
-            if point is not None and point.partition(":")[0] in KAFKA:
+            if point is not None and kind.ends_at(point):
                 assert instance.wait() == EXIT_STATUS, f"{point}: {instance.output()}"
                 tally.points += 1
             else:
-                _kill(instance, dice, tally, early=point is None and dice.random() < early)
+                try:
+                    _kill(instance, dice, tally, early=point is None and dice.random() < early)
+                except InputEndedError:
+                    tally.ended += 1
+                    break
             if former is not None:  # a supervisor does not wait for processes of the last instance
                 former.seconds_until_gone()
                 former = None
@@ -268,7 +320,7 @@ def kill_and_restart(
                 tally.until_gone.append(instance.seconds_until_gone())
             else:
                 former = instance
-    with Instance(directory, *LAST) as instance:
+    with kind(directory, *kind.last_options()) as instance:
         tally.starts += 1
         status = instance.wait(_LONG)
         assert status == 0, instance.output()
@@ -284,7 +336,7 @@ def _kill(instance: Instance, dice: random.Random, tally: Tally, *, early: bool)
         tally.early += 1
     else:
         _wait_for_random_time(instance, dice, tally)
-    assert instance.process.poll() is None, f"it ended before the kill: {instance.output()}"
+    instance.check_running("the kill")
     tally.in_batch += instance.kill(java=dice.random() < 0.5)
     tally.kills += 1
 
@@ -296,6 +348,7 @@ def _wait_for_random_time(instance: Instance, dice: random.Random, tally: Tally)
     if instance.point is not None:
         instance.wait_for(lambda: instance.deaths() > 0, f"a crash at {instance.point}")
         tally.points += 1
+    instance.disturb(dice, tally)
     since = time.monotonic()
     instance.wait_for_batches(1 + dice.randrange(2))
     time.sleep(dice.random() * (time.monotonic() - since))

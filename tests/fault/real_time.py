@@ -6,8 +6,10 @@ that a short run passes each point of its loop many times. With ``pause=SECONDS`
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
+from collections.abc import Iterator
 from functools import partialmethod
 from pathlib import Path
 from typing import Any
@@ -28,12 +30,13 @@ _MOST = 60
 _CONFIG: dict[str, Any] = {"execution.mode": "local", "num.workers": 2, "commit.interval.ms": 5}
 
 
-def run(directory: Path, *, pause: float | str = 0.0, **config: Any) -> None:
-    """Runs the application to the end of its input. Its workers wait for *pause* seconds between two reads."""
-    poll, seconds = Reading.poll, float(pause)
+@contextlib.contextmanager
+def slow_workers(pause: float) -> Iterator[None]:
+    """Has the workers of this process read few records at once, and wait for *pause* seconds between two reads."""
+    poll = Reading.poll
 
     def poll_after_pause(reading: Reading, timeout: float, request: int) -> int:
-        time.sleep(seconds)
+        time.sleep(pause)
         return poll(reading, timeout, request)
 
     with (
@@ -42,6 +45,12 @@ def run(directory: Path, *, pause: float | str = 0.0, **config: Any) -> None:
         mock.patch.object(KafkaFollower, "poll", partialmethod(KafkaFollower.poll, most=_MOST)),
         mock.patch.object(task_state, "INTERVAL", 0.02),
     ):
+        yield
+
+
+def run(directory: Path, *, pause: float | str = 0.0, **config: Any) -> None:
+    """Runs the application to the end of its input. Its workers wait for *pause* seconds between two reads."""
+    with slow_workers(float(pause)):
         smoke.build(directory, **{**_CONFIG, **config}).run(until_caught_up=True)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 Sequences = dict[str, list[Any]]
+Offsets = Callable[[], dict[tuple[str, int], int]]
+
+_OFFSETS_SECONDS = 5.0
 
 
 def messages(servers: str, *topics: str, **settings: Any) -> list[Message]:
@@ -21,6 +26,7 @@ def messages(servers: str, *topics: str, **settings: Any) -> list[Message]:
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "enable.auto.commit": False,
+            "log_level": 3,  # the first records of changelogs may be deleted
             **settings,
         }
     )
@@ -40,6 +46,28 @@ def messages(servers: str, *topics: str, **settings: Any) -> list[Message]:
                 else:
                     raise AssertionError(error)
         return result
+    finally:
+        consumer.close()
+
+
+@contextlib.contextmanager
+def committed_offsets(servers: str, group: str, topics: Iterable[str], partitions: int) -> Iterator[Offsets]:
+    """Yields a function that returns the committed offsets of a group, or the last ones if the broker is away."""
+    settings = {"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False, "log_level": 0}
+    consumer = Consumer({**settings, "isolation.level": "read_uncommitted"})  # does not wait for open transactions
+    places = [TopicPartition(topic, number) for topic in topics for number in range(partitions)]
+    known: dict[tuple[str, int], int] = {}
+
+    def read() -> dict[tuple[str, int], int]:
+        with contextlib.suppress(KafkaException):
+            offsets = consumer.committed(places, _OFFSETS_SECONDS)
+            known.update({(place.topic, place.partition): max(0, place.offset) for place in offsets})
+        return known
+
+    try:
+        while not read():
+            pass
+        yield read
     finally:
         consumer.close()
 

@@ -9,20 +9,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.fault import model, smoke
+from tests.fault import model, slow_daemon, smoke
 from tests.fault.killing import Instance, processes, wait_until_gone
+from tests.fault.real_time import AT_ONCE
+from tests.fault.real_time_killing import RealTimeInstance, settings
+from tests.processes import below, open_files
 from tests.spark.cluster import JAVA, Cluster, standalone_cluster
 
 from millstream.log import ProducerRecord, open_log
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
-SEED, PER_KEY = 30, 300
+SEED, PER_KEY, PER_KEY_IN_REAL_TIME = 30, 300, 120
 
 SCRIPT = """
 import sys
@@ -40,7 +43,7 @@ input()  # Spark lives on
 """
 
 
-def test_executors_have_a_host_for_each_core_and_are_replaced_after_a_kill_in_a_batch(tmp_path: Path) -> None:
+def test_executors_have_a_host_for_each_core_and_are_replaced_after_a_kill_in_both_executions(tmp_path: Path) -> None:
     """Executors have another directory for sockets than the driver, as on another machine."""
     with (
         tempfile.TemporaryDirectory(prefix="other-") as other,  # tmp_path is too long for sockets
@@ -48,6 +51,7 @@ def test_executors_have_a_host_for_each_core_and_are_replaced_after_a_kill_in_a_
     ):
         check_the_hosts_of_an_executor_with_all_cores(tmp_path / "lasting", cluster, other)
         check_results_after_the_kill_of_an_executor(tmp_path / "data", cluster)
+        check_results_after_a_worker_has_moved_to_another_executor(tmp_path / "real-time", cluster)
     wait_until_gone(cluster.mark)
 
 
@@ -77,9 +81,7 @@ def check_the_hosts_of_an_executor_with_all_cores(directory: Path, cluster: Clus
 def check_results_after_the_kill_of_an_executor(directory: Path, cluster: Cluster) -> None:
     """The application of the kill tests has two executors, with one core each."""
     smoke.fill(directory, SEED, PER_KEY)
-    options = ["--batch", "1000", "--set", f"spark.master={cluster.url}", "--set", "spark.executor.memory=600m"]
-    options += ["--set", "spark.executor.cores=1", "--set", f"spark.executor.extraJavaOptions={JAVA}"]
-    with Instance(directory, *options) as instance:
+    with Instance(directory, "--batch", "1000", *settings(two_executors(cluster))) as instance:
         instance.wait_for_batches(2)
         instance.wait_for(lambda: instance.in_batch and len(cluster.executors()) == 2, "a batch on both")
         os.kill(random.Random(SEED).choice(cluster.executors()), signal.SIGKILL)
@@ -88,6 +90,55 @@ def check_results_after_the_kill_of_an_executor(directory: Path, cluster: Cluste
         instance.seconds_until_gone()
     findings = model.verify(directory, SEED, PER_KEY)
     assert not findings, str(findings)
+
+
+def two_executors(cluster: Cluster) -> dict[str, object]:
+    """The configuration of an application with two executors, which have one core each."""
+    return {
+        "spark.master": cluster.url,
+        "spark.executor.memory": "600m",
+        "spark.executor.cores": 1,
+        "spark.executor.extraJavaOptions": JAVA,
+    }
+
+
+def check_results_after_a_worker_has_moved_to_another_executor(directory: Path, cluster: Cluster) -> None:
+    """In real-time execution. The other executor has no local stores of the worker, as on another machine."""
+    smoke.fill(directory, SEED, PER_KEY_IN_REAL_TIME, at_once=AT_ONCE)
+    real_time = {
+        "execution.mode": "real_time",
+        "num.workers": 2,
+        "commit.interval.ms": 20,
+        "status": "text",
+        "spark.python.daemon.module": slow_daemon.__name__,
+        "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    with RealTimeInstance(directory, *settings({**real_time, **two_executors(cluster)})) as instance:
+        instance.wait_for_batches(3)
+        executors = set(cluster.executors())
+        killed = random.Random(SEED).choice(sorted(executors))
+        stores = local_stores(directory, [killed])
+        assert stores
+        assert stores < local_stores(directory, executors), "the other executor has a worker, too"
+        os.kill(killed, signal.SIGKILL)
+        assert instance.in_batch
+        instance.wait_for(lambda: instance.losses() > 0, "the driver's notice", 30)
+        for store in stores:
+            store.unlink(missing_ok=True)
+        instance.wait_for(
+            lambda: local_stores(directory, set(cluster.executors()) - executors) >= stores, "the same tasks", 60
+        )
+        assert instance.wait() == 0, instance.output()
+        assert instance.losses() == 1, "the other worker went on"
+        instance.seconds_until_gone()
+    findings = model.verify(directory, SEED, PER_KEY_IN_REAL_TIME)
+    assert not findings, str(findings)
+
+
+def local_stores(directory: Path, executors: Iterable[int]) -> set[Path]:
+    """The files of local stores that the workers of executors have open."""
+    processes = [process.pid for executor in executors for process in below(executor)]
+    return {file for pid in processes for file in open_files(pid) if directory / "applications" in file.parents}
 
 
 def wait_for(condition: Callable[[], bool], what: str, seconds: float) -> None:

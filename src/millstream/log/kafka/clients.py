@@ -133,10 +133,20 @@ class Clients:
             LogError: The request failed; the message starts with `what`.
         """
         try:
-            return future.result(self.timeout)
+            return self.answer(future, what)
         except KafkaException as error:
             raise self.failure(error, what) from error
-        except TimeoutError:
+
+    def answer(self, future: Future[T], what: str) -> T:
+        """Returns the result of a request, for callers that distinguish the errors of the cluster.
+
+        Raises:
+            KafkaException: The request failed.
+            BrokerError: There is no response; the message starts with `what`.
+        """
+        try:
+            return future.result(self.timeout)
+        except TimeoutError:  # it may come before the client's own error, whose timeout is the same
             raise self.silence(what) from None
 
     def failure(self, error: KafkaException, what: str) -> LogError:

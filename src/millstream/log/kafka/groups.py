@@ -56,7 +56,7 @@ def _request(clients: Clients, group: str, what: str, request: Callable[[Consume
     """
     answer = clients.admin.describe_consumer_groups([group], request_timeout=clients.timeout)[group]
     try:
-        answer.result(clients.timeout)
+        clients.answer(answer, what)
     except KafkaException as error:
         if code_of(error).code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             raise clients.failure(error, what) from error
@@ -76,9 +76,10 @@ def _request(clients: Clients, group: str, what: str, request: Callable[[Consume
 
 def delete(clients: Clients, group: str) -> None:
     """Deletes a group, or raises an `UnknownGroupError`."""
+    what = f"group {group!r} cannot be deleted"
     try:
-        clients.admin.delete_consumer_groups([group])[group].result(clients.timeout)
+        clients.answer(clients.admin.delete_consumer_groups([group])[group], what)
     except KafkaException as error:
         if code_of(error).code() == KafkaError.GROUP_ID_NOT_FOUND:
             raise UnknownGroupError(f"there is no group {group!r}") from error
-        raise clients.failure(error, f"group {group!r} cannot be deleted") from error
+        raise clients.failure(error, what) from error

@@ -91,11 +91,12 @@ def _unknown(clients: Clients, name: str, topics: Iterable[str]) -> UnknownTopic
 def _check_right(clients: Clients, name: str) -> None:
     """Describes a topic, because a list of topics silently leaves out those that the user may not see."""
     answer = clients.admin.describe_topics(TopicCollection([str(name)]), request_timeout=clients.timeout)[str(name)]
+    what = f"topic {name!r} cannot be described"
     try:
-        answer.result(clients.timeout)
+        clients.answer(answer, what)
     except KafkaException as error:
         if code_of(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise clients.failure(error, f"topic {name!r} cannot be described") from error
+            raise clients.failure(error, what) from error
 
 
 def create(clients: Clients, name: str, partitions: int, config: Mapping[str, str]) -> Topic:
@@ -106,7 +107,7 @@ def create(clients: Clients, name: str, partitions: int, config: Mapping[str, st
     rest = {key: value for key, value in config.items() if key != "replication.factor"}
     new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=rest)
     try:
-        clients.admin.create_topics([new])[name].result(clients.timeout)
+        clients.answer(clients.admin.create_topics([new])[name], f"topic {name!r} cannot be created")
     except KafkaException as error:
         raise _refused(clients, error, name) from error
     _until(clients, lambda: count_of(clients, name) == partitions, f"topic {name!r} does not appear")
@@ -165,7 +166,9 @@ def alter(clients: Clients, name: str, config: Mapping[str, str | None]) -> Topi
         operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
         resource.add_incremental_config(ConfigEntry(key, value, incremental_operation=operation))
     try:
-        clients.admin.incremental_alter_configs([resource])[resource].result(clients.timeout)
+        clients.answer(
+            clients.admin.incremental_alter_configs([resource])[resource], f"topic {name!r} cannot be changed"
+        )
     except KafkaException as error:
         raise _refused(clients, error, name) from error
     wanted = {key: value for key, value in {**before, **config}.items() if value is not None}
