@@ -46,9 +46,9 @@ def start(
     data directory. It listens on 127.0.0.1 only, without security. Retention is unlimited, except for topics created
     with retention.ms or retention.bytes.
     """
+    from millstream.core.data_directory import check_directory
     from millstream.dev.broker import Broker, check_client
     from millstream.dev.jars import KAFKA, download_jars, has_jars
-    from millstream.log.embedded.directory import check_directory
 
     directory = _directory(data)
     check_directory(directory.parent, create=True)
@@ -128,7 +128,7 @@ class _Status(NamedTuple):
 
 
 def _directory(data: str | None) -> Path:
-    from millstream.log.embedded.directory import data_directory
+    from millstream.core.data_directory import data_directory
 
     return data_directory(data) / _FOLDER
 
