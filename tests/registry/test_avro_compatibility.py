@@ -18,12 +18,12 @@ def avro(node: object) -> Schema:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_a_change_is_judged_in_both_directions(case: Case, registry: SchemaRegistry, subject: str) -> None:
-    registry.set_compatibility("BACKWARD", subject)
-    registry.register(subject, avro(case.old))
-    assert bool(registry.problems(subject, avro(case.new))) is (case.backward is not None)
-    registry.set_compatibility("FORWARD", subject)
-    assert bool(registry.problems(subject, avro(case.new))) is (case.forward is not None)
+def test_a_change_is_judged_in_both_directions(case: Case, comparing: SchemaRegistry, subject: str) -> None:
+    comparing.set_compatibility("BACKWARD", subject)
+    comparing.register(subject, avro(case.old))
+    assert bool(comparing.problems(subject, avro(case.new))) is (case.backward is not None)
+    comparing.set_compatibility("FORWARD", subject)
+    assert bool(comparing.problems(subject, avro(case.new))) is (case.forward is not None)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
@@ -75,21 +75,21 @@ DOUBLE = avro(record(field("n", "double")))
     ],
 )  # fmt: skip
 def test_a_level_compares_some_versions_in_some_directions(
-    level: str, versions: list[Schema], new: Schema, works: bool, registry: SchemaRegistry, subject: str
+    level: str, versions: list[Schema], new: Schema, works: bool, comparing: SchemaRegistry, subject: str
 ) -> None:
-    registry.set_compatibility("NONE", subject)
+    comparing.set_compatibility("NONE", subject)
     for version in versions:
-        registry.register(subject, version)
-    registry.set_compatibility(level, subject)
-    assert registry.compatibility(subject) == level
-    assert (not registry.problems(subject, new)) is works
+        comparing.register(subject, version)
+    comparing.set_compatibility(level, subject)
+    assert comparing.compatibility(subject) == level
+    assert (not comparing.problems(subject, new)) is works
     if works:
-        registry.register(subject, new)
+        comparing.register(subject, new)
     else:
         with pytest.raises(IncompatibleSchemaError, match=subject) as raised:
-            registry.register(subject, new)
+            comparing.register(subject, new)
         assert raised.value.problems
-    assert len(registry.versions(subject)) == len(versions) + works
+    assert len(comparing.versions(subject)) == len(versions) + works
 
 
 def test_the_message_reads_well(embedded: EmbeddedRegistry) -> None:

@@ -116,7 +116,6 @@ def test_a_schema_refers_to_another_one(registry: SchemaRegistry, subject: str) 
     assert same(registry.schema(first), referring)
     assert same(registry.latest(subject).schema, referring)
     assert registry.lookup(subject, referring).version == 1
-    assert registry.problems(subject, referring) == []
 
 
 def test_a_reference_must_exist(registry: SchemaRegistry, subject: str) -> None:
@@ -212,29 +211,29 @@ def test_deletion_of_what_does_not_exist_is_an_error(registry: SchemaRegistry, s
         registry.delete(subject, 7)
 
 
-def test_a_deleted_version_is_not_compared(registry: SchemaRegistry, subject: str) -> None:
-    registry.register(subject, ORDER)
-    assert registry.problems(subject, OTHER)
-    registry.delete(subject)
-    assert registry.problems(subject, OTHER) == []
+def test_a_deleted_version_is_not_compared(comparing: SchemaRegistry, subject: str) -> None:
+    comparing.register(subject, ORDER)
+    assert comparing.problems(subject, OTHER)
+    comparing.delete(subject)
+    assert comparing.problems(subject, OTHER) == []
 
 
 # ----- compatibility ------------------------------------------------------------------------------------------------
 
 
-def test_the_global_level_holds_unless_a_subject_has_its_own(registry: SchemaRegistry, subject: str) -> None:
-    assert registry.compatibility() == "BACKWARD"
-    registry.register(subject, ORDER)
-    assert registry.compatibility(subject) == "BACKWARD"
-    registry.set_compatibility("full_transitive", subject)
-    assert registry.compatibility(subject) == "FULL_TRANSITIVE"
-    assert registry.compatibility() == "BACKWARD"
+def test_the_global_level_holds_unless_a_subject_has_its_own(comparing: SchemaRegistry, subject: str) -> None:
+    assert comparing.compatibility() == "BACKWARD"
+    comparing.register(subject, ORDER)
+    assert comparing.compatibility(subject) == "BACKWARD"
+    comparing.set_compatibility("full_transitive", subject)
+    assert comparing.compatibility(subject) == "FULL_TRANSITIVE"
+    assert comparing.compatibility() == "BACKWARD"
     with pytest.raises(RegistryError, match="BACKWORD"):
-        registry.set_compatibility("BACKWORD", subject)
+        comparing.set_compatibility("BACKWORD", subject)
 
 
-def test_a_new_subject_has_no_problems(registry: SchemaRegistry, subject: str) -> None:
-    assert registry.problems(subject, ORDER) == []
+def test_a_new_subject_has_no_problems(comparing: SchemaRegistry, subject: str) -> None:
+    assert comparing.problems(subject, ORDER) == []
 
 
 # ----- contexts -----------------------------------------------------------------------------------------------------
@@ -246,7 +245,6 @@ def test_a_context_has_its_own_subjects_and_ids(registry: SchemaRegistry, subjec
     assert same(registry.schema(first, name), ORDER)
     assert registry.latest(name).subject == name
     assert subject not in registry.subjects()
-    assert name in registry.subjects()
     registry.register(subject, OTHER)
     assert same(registry.latest(name).schema, ORDER)
     assert registry.versions(subject) == [1]

@@ -177,9 +177,9 @@ KEYS: dict[str, Key] = {
     ),
     "schema.registry.bearer.auth.credentials.source": Key(
         None,
-        optional(one_of("STATIC_TOKEN", "OAUTHBEARER", "OAUTHBEARER_AZURE_IMDS")),
+        optional(one_of("STATIC_TOKEN", "OAUTHBEARER")),
         "Bearer authentication at the schema registry: with a fixed token (`STATIC_TOKEN`, the default if there is a "
-        "token), with tokens of an OAuth server for a client id and secret, or of a machine in Azure.",
+        "token), or with tokens of an OAuth server for a client id and a secret (`OAUTHBEARER`).",
     ),
     "schema.registry.bearer.auth.token": Key(None, secret, "The token of `STATIC_TOKEN`."),
     "schema.registry.bearer.auth.issuer.endpoint.url": Key(

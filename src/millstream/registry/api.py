@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
@@ -157,6 +157,8 @@ class SchemaRegistry(Protocol):
 def open_registry(
     config: Mapping[str, Any] | Config,
     log_directory: Path | None = None,
+    *,
+    report: Callable[[str], None] | None = None,
 ) -> SchemaRegistry:
     """Opens the registry of a configuration, without a request to it.
 
@@ -171,6 +173,7 @@ def open_registry(
         config: ``schema.registry.url`` and its settings. The environment may supply them: see `profiles`. Without a
             URL, the embedded registry of the data directory is used.
         log_directory: The data directory; by default that of the configuration.
+        report: Receives a message when the registry is away and a request waits for it; by default, it is logged.
 
     Raises:
         ConfigError: A setting is invalid.
@@ -179,11 +182,12 @@ def open_registry(
     from millstream.config import Config  # noqa: PLC0415  (the protocol needs neither registry)
     from millstream.config.profiles import from_environment  # noqa: PLC0415
     from millstream.core.data_directory import data_directory  # noqa: PLC0415
-    from millstream.errors import ConfigError  # noqa: PLC0415
 
     settings = Config({**Config(from_environment()).explicit, **Config(config).explicit})
     if settings["schema.registry.url"] is not None:
-        raise ConfigError("schema.registry.url: only the embedded registry is available yet")
+        from millstream.registry.confluent.registry import ConfluentRegistry  # noqa: PLC0415
+
+        return ConfluentRegistry(settings, report)
     from millstream.registry.embedded import EmbeddedRegistry  # noqa: PLC0415
 
     return EmbeddedRegistry(data_directory(log_directory or settings["state.dir"]))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from millstream.errors import IncompatibleSchemaError, InvalidSchemaError, RegistryError, UnknownSchemaError, suggestion
+from millstream.errors import InvalidSchemaError, RegistryError, UnknownSchemaError, suggestion
 from millstream.registry.api import Reference, Registered, Schema
 from millstream.registry.contexts import DEFAULT_CONTEXT, split_subject
 from millstream.registry.embedded import rows
 from millstream.registry.embedded.database import SchemaDatabase
 from millstream.registry.embedded.rows import Entry, read_entry
+from millstream.registry.explaining import Parsed, compare, incompatible
 from millstream.registry.formats import format_of
 from millstream.registry.formats.problems import Finding, Sides
 from millstream.registry.levels import DEFAULT, check_level, find_problems
@@ -257,15 +258,4 @@ def _level(connection: sqlite3.Connection, subject: str) -> str:
 
 
 def _compare(reader: Entry, writer: Entry, sides: Sides) -> list[Finding]:
-    types = reader.schema.type, writer.schema.type
-    if types[0] != types[1]:
-        return [Finding("", f"{sides.writer} is a schema of type {types[1]}, {sides.reader} of type {types[0]}")]
-    return format_of(types[0]).compare(reader.parsed, writer.parsed, sides)
-
-
-def incompatible(subject: str, level: str, problems: list[str]) -> IncompatibleSchemaError:
-    """Returns the error for a schema that is not compatible with earlier versions of its subject."""
-    lines = "".join(f"\n    {problem}" for problem in problems)
-    message = f"the schema is not compatible with subject {subject!r}, whose level is {level}:{lines}"
-    hint = f"change the schema; or the level: millstream schemas register {subject} FILE --compatibility NONE"
-    return IncompatibleSchemaError(message, hint=hint, problems=tuple(problems))
+    return compare(Parsed(reader.schema.type, reader.parsed), Parsed(writer.schema.type, writer.parsed), sides)

@@ -1,0 +1,22 @@
+"""What the registries under test lack: the tests that a registry cannot pass, and why."""
+
+from __future__ import annotations
+
+_HIDES_NOTHING = "it deletes at once: there is no soft deletion"
+_PARSES_NOTHING = "it parses no schemas, and follows no references"
+
+MOCK = {
+    "test_a_schema_has_the_same_id_under_all_subjects": "each subject has its own ids",
+    "test_white_space_does_not_make_a_new_version": _PARSES_NOTHING,
+    "test_a_text_that_is_no_schema_is_refused": _PARSES_NOTHING,
+    "test_a_reference_must_exist": _PARSES_NOTHING,
+    "test_a_referenced_version_cannot_be_deleted": _PARSES_NOTHING,
+    "test_normalized_schemas_that_differ_in_form_are_one_version": _PARSES_NOTHING,
+    "test_a_deleted_schema_that_is_registered_again_has_its_id_and_a_new_version": _HIDES_NOTHING,
+    "test_a_deleted_subject_is_hidden": _HIDES_NOTHING,
+    "test_a_permanently_deleted_subject_starts_again": _HIDES_NOTHING,
+    "test_a_version_is_deleted_permanently": _HIDES_NOTHING,
+    "test_deletion_of_what_does_not_exist_is_an_error": "it does not mind",
+}
+
+LACKS: dict[str, dict[str, str]] = {"embedded": {}, "mock": MOCK}
