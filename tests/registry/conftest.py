@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from tests.registry.lacks import LACKS
 
 from millstream.config import Config
+from millstream.dev.registry import RegistryServer
+from millstream.errors import SetupError
 from millstream.registry import SchemaRegistry
 from millstream.registry.confluent.registry import ConfluentRegistry
 from millstream.registry.embedded import EmbeddedRegistry
@@ -32,13 +35,37 @@ def mock() -> ConfluentRegistry:
     return ConfluentRegistry(config, make=lambda _config: MockSchemaRegistryClient(settings))
 
 
-@pytest.fixture(params=["embedded", "mock"])
+@pytest.fixture(scope="session")
+def apicurio_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]:
+    """A running registry. Where it cannot be downloaded, tests are skipped, except on CI."""
+    server = RegistryServer(tmp_path_factory.mktemp("apicurio"))
+    try:
+        server.start()
+    except SetupError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"there is no schema registry here: {error.message}")
+    yield server
+    server.delete()
+
+
+@pytest.fixture
+def apicurio(apicurio_server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> ConfluentRegistry:
+    """A real registry with Confluent's API."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    return ConfluentRegistry(Config({"schema.registry.url": apicurio_server.url}))
+
+
+APICURIO = pytest.param("apicurio", marks=[pytest.mark.kafka, pytest.mark.timeout(240)])
+
+
+@pytest.fixture(params=["embedded", "mock", APICURIO])
 def registry(request: pytest.FixtureRequest) -> Iterator[SchemaRegistry]:
     """A registry whose global level is BACKWARD."""
     yield from _opened(request)
 
 
-@pytest.fixture(params=["embedded"])
+@pytest.fixture(params=["embedded", APICURIO])
 def comparing(request: pytest.FixtureRequest) -> Iterator[SchemaRegistry]:
     """A registry that compares schemas. That of confluent-kafka for tests does not."""
     yield from _opened(request)

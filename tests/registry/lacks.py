@@ -16,7 +16,16 @@ MOCK = {
     "test_a_deleted_subject_is_hidden": _HIDES_NOTHING,
     "test_a_permanently_deleted_subject_starts_again": _HIDES_NOTHING,
     "test_a_version_is_deleted_permanently": _HIDES_NOTHING,
+    "test_a_context_has_its_own_ids": "it knows no contexts",
     "test_deletion_of_what_does_not_exist_is_an_error": "it does not mind",
 }
 
-LACKS: dict[str, dict[str, str]] = {"embedded": {}, "mock": MOCK}
+APICURIO = {
+    "test_white_space_does_not_make_a_new_version": "it compares texts as they are, unless they are normalized",
+    "test_a_subject_without_a_level_has_the_global_one": "it reports NONE, although the global level holds",
+    "test_a_subject_without_checks_overrides_the_global_level": "NONE of a subject is the same as the global level",
+    "test_a_level_is_set_before_the_first_version": "it sets NONE only for a subject that exists",
+    "test_a_context_has_its_own_ids": "contexts are a part of the name of a subject, and share the ids",
+}
+
+LACKS: dict[str, dict[str, str]] = {"embedded": {}, "mock": MOCK, "apicurio": APICURIO}

@@ -77,10 +77,18 @@ DOUBLE = avro(record(field("n", "double")))
 def test_a_level_compares_some_versions_in_some_directions(
     level: str, versions: list[Schema], new: Schema, works: bool, comparing: SchemaRegistry, subject: str
 ) -> None:
-    comparing.set_compatibility("NONE", subject)
-    for version in versions:
-        comparing.register(subject, version)
-    comparing.set_compatibility(level, subject)
+    comparing.set_compatibility("NONE")
+    try:
+        for version in versions:
+            comparing.register(subject, version)
+        comparing.set_compatibility(level, subject)
+        _check(level, new, works, comparing, subject)
+    finally:
+        comparing.set_compatibility("BACKWARD")
+    assert len(comparing.versions(subject)) == len(versions) + works
+
+
+def _check(level: str, new: Schema, works: bool, comparing: SchemaRegistry, subject: str) -> None:
     assert comparing.compatibility(subject) == level
     assert (not comparing.problems(subject, new)) is works
     if works:
@@ -89,7 +97,6 @@ def test_a_level_compares_some_versions_in_some_directions(
         with pytest.raises(IncompatibleSchemaError, match=subject) as raised:
             comparing.register(subject, new)
         assert raised.value.problems
-    assert len(comparing.versions(subject)) == len(versions) + works
 
 
 def test_the_message_reads_well(embedded: EmbeddedRegistry) -> None:

@@ -278,7 +278,7 @@ def test_a_refusal_is_one_clear_error(
 def test_an_incompatible_schema_is_explained_with_the_path_of_the_field(server: Server, connect: Open) -> None:
     def answer(request: Request) -> Answer:
         path = request.path.partition("?")[0]
-        if path == "/compatibility/subjects/orders-value/versions":
+        if path == "/compatibility/subjects/orders-value/versions/latest":
             return Answer({"is_compatible": False, "messages": ["{errorType:'TYPE_MISMATCH'}"]})
         if path.startswith("/config"):
             return Answer({"compatibilityLevel": "BACKWARD"})

@@ -221,15 +221,31 @@ def test_a_deleted_version_is_not_compared(comparing: SchemaRegistry, subject: s
 # ----- compatibility ------------------------------------------------------------------------------------------------
 
 
-def test_the_global_level_holds_unless_a_subject_has_its_own(comparing: SchemaRegistry, subject: str) -> None:
+def test_a_subject_without_a_level_has_the_global_one(comparing: SchemaRegistry, subject: str) -> None:
     assert comparing.compatibility() == "BACKWARD"
     comparing.register(subject, ORDER)
+    assert comparing.problems(subject, OTHER)
     assert comparing.compatibility(subject) == "BACKWARD"
+
+
+def test_a_subject_has_its_own_level(comparing: SchemaRegistry, subject: str) -> None:
+    comparing.register(subject, ORDER)
     comparing.set_compatibility("full_transitive", subject)
     assert comparing.compatibility(subject) == "FULL_TRANSITIVE"
     assert comparing.compatibility() == "BACKWARD"
     with pytest.raises(RegistryError, match="BACKWORD"):
         comparing.set_compatibility("BACKWORD", subject)
+
+
+def test_a_subject_without_checks_overrides_the_global_level(comparing: SchemaRegistry, subject: str) -> None:
+    comparing.register(subject, ORDER)
+    comparing.set_compatibility("NONE", subject)
+    assert comparing.problems(subject, OTHER) == []
+
+
+def test_a_level_is_set_before_the_first_version(comparing: SchemaRegistry, subject: str) -> None:
+    comparing.set_compatibility("NONE", subject)
+    assert comparing.compatibility(subject) == "NONE"
 
 
 def test_a_new_subject_has_no_problems(comparing: SchemaRegistry, subject: str) -> None:
@@ -239,7 +255,7 @@ def test_a_new_subject_has_no_problems(comparing: SchemaRegistry, subject: str) 
 # ----- contexts -----------------------------------------------------------------------------------------------------
 
 
-def test_a_context_has_its_own_subjects_and_ids(registry: SchemaRegistry, subject: str) -> None:
+def test_a_context_has_its_own_subjects(registry: SchemaRegistry, subject: str) -> None:
     name = f":.staging:{subject}"
     first = registry.register(name, ORDER)
     assert same(registry.schema(first, name), ORDER)
@@ -248,3 +264,9 @@ def test_a_context_has_its_own_subjects_and_ids(registry: SchemaRegistry, subjec
     registry.register(subject, OTHER)
     assert same(registry.latest(name).schema, ORDER)
     assert registry.versions(subject) == [1]
+
+
+def test_a_context_has_its_own_ids(registry: SchemaRegistry, subject: str) -> None:
+    registry.register(subject, OTHER)
+    new = Schema(json.dumps({"type": "fixed", "name": subject.replace("-", "_"), "size": 1}))
+    assert registry.register(f":.of-{subject}:{subject}", new) == 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from millstream.cli.dev_registry import registry
 from millstream.cli.exits import CommandError
 from millstream.cli.options import Data, Output, command
 from millstream.cli.printing import print_json, print_note, print_text
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 dev = typer.Typer(no_args_is_help=True, help="Servers on this machine for development.")
 kafka = typer.Typer(no_args_is_help=True, help="A Kafka broker: one node, on the loopback interface.")
 dev.add_typer(kafka, name="kafka")
+dev.add_typer(registry, name="registry")
 
 _FOLDER = "kafka"
 _PORT = 9092

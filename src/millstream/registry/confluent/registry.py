@@ -12,7 +12,7 @@ from millstream.registry.api import Reference, Registered, Schema, SchemaType
 from millstream.registry.confluent.client import make_client
 from millstream.registry.confluent.requests import Requests
 from millstream.registry.contexts import DEFAULT_CONTEXT, split_subject
-from millstream.registry.explaining import explain, incompatible
+from millstream.registry.explaining import effective_level, explain, incompatible
 from millstream.registry.formats import TYPES
 from millstream.registry.levels import check_level
 
@@ -229,8 +229,10 @@ class ConfluentRegistry:
         far as it agrees.
         """
         try:
+            # A registry may compare with all versions, whatever the level, unless the latest one is named.
+            versions = "versions" if effective_level(self, subject).endswith("_TRANSITIVE") else "versions/latest"
             works, messages = self._requests.send(
-                lambda client: _compatibility(client, subject, schema), f"subject {subject!r}"
+                lambda client: _compatibility(client, subject, versions, schema), f"subject {subject!r}"
             )
         except UnknownSchemaError:
             return []  # a new subject
@@ -251,7 +253,7 @@ class ConfluentRegistry:
     def set_compatibility(self, level: str, subject: str | None = None) -> None:
         """Sets the compatibility level of a subject, or the global one."""
         checked = check_level(level)
-        what = "the compatibility level" if subject is None else f"the compatibility level of subject {subject!r}"
+        what = "compatibility level" if subject is None else f"subject {subject!r}"
         self._requests.send(lambda client: client.set_compatibility(subject, checked), what)
 
     def close(self) -> None:
@@ -301,11 +303,11 @@ def _level(value: Any) -> str:
     return value
 
 
-def _compatibility(client: SchemaRegistryClient, subject: str, schema: Schema) -> tuple[bool, list[str]]:
+def _compatibility(client: SchemaRegistryClient, subject: str, versions: str, schema: Schema) -> tuple[bool, list[str]]:
     """Asks whether a schema is compatible. The method of the client would drop the reasons."""
     from urllib.parse import quote  # noqa: PLC0415  (needed for this request only)
 
-    path = f"compatibility/subjects/{quote(subject, safe='')}/versions?verbose=true"
+    path = f"compatibility/subjects/{quote(subject, safe='')}/{versions}?verbose=true"
     answer = client._rest_client.post(path, body=_to_client(schema).to_dict())
     works, messages = answer["is_compatible"], answer.get("messages") or []
     if not isinstance(works, bool):
