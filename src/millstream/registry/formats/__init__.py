@@ -52,4 +52,12 @@ def format_of(type: str) -> SchemaFormat:
         from millstream.registry.formats.avro import AvroFormat  # noqa: PLC0415  (other types do not need it)
 
         return AvroFormat()
+    if type == "JSON":
+        from millstream.registry.formats.json_schema import JsonFormat  # noqa: PLC0415
+
+        return JsonFormat()
+    if type == "PROTOBUF":
+        from millstream.registry.formats.protobuf import ProtobufFormat  # noqa: PLC0415
+
+        return ProtobufFormat()
     raise InvalidSchemaError(f"there is no schema type {type!r}", hint=f"use one of: {', '.join(TYPES)}")
