@@ -94,6 +94,8 @@ CASES = [
         "a-field-is-renamed-with-an-alias",
         record(field("a", "int")), record(field("b", "int", aliases=["a"])), None, "a",
     ),
+    Case("an-alias-is-ambiguous", record(field("a", "int"), field("b", "int")),
+         record(field("a", "int"), field("b", "int", aliases=["a"])), "b"),
     Case("a-fixed-changes-its-size", record(field("h", fixed(4))), record(field("h", fixed(8))), "h", "h"),
     Case("elements-are-promoted", record(field("n", array("int"))), record(field("n", array("long"))), None, "n[]"),
     Case("values-of-a-map-change",

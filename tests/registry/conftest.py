@@ -50,10 +50,12 @@ def apicurio_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Regist
 
 
 @pytest.fixture
-def apicurio(apicurio_server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> ConfluentRegistry:
+def apicurio(apicurio_server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[ConfluentRegistry]:
     """A real registry with Confluent's API."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    return ConfluentRegistry(Config({"schema.registry.url": apicurio_server.url}))
+    registry = ConfluentRegistry(Config({"schema.registry.url": apicurio_server.url}))
+    yield registry
+    registry.close()
 
 
 APICURIO = pytest.param("apicurio", marks=[pytest.mark.kafka, pytest.mark.timeout(240)])

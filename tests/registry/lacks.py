@@ -25,6 +25,7 @@ APICURIO = {
     "test_a_subject_without_a_level_has_the_global_one": "it reports NONE, although the global level holds",
     "test_a_subject_without_checks_overrides_the_global_level": "NONE of a subject is the same as the global level",
     "test_a_level_is_set_before_the_first_version": "it sets NONE only for a subject that exists",
+    "test_a_change_is_judged_in_both_directions[an-alias-is-ambiguous]": "it calls the schema invalid",
     "test_a_context_has_its_own_ids": "contexts are a part of the name of a subject, and share the ids",
 }
 

@@ -459,5 +459,17 @@ def test_the_embedded_registry_needs_no_client(tmp_path: Path) -> None:
     assert done.stdout == "1\n"
 
 
+def test_all_modules_are_imported_without_the_libraries() -> None:
+    code = (
+        "import sys, pkgutil, importlib\n"
+        "for name in ('confluent_kafka', 'fastavro', 'grpc_tools', 'jsonschema_rs', 'httpx2', 'httpx'):\n"
+        "    sys.modules[name] = None\n"
+        "import millstream.registry\n"
+        "for module in pkgutil.walk_packages(millstream.registry.__path__, 'millstream.registry.'):\n"
+        "    importlib.import_module(module.name)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_the_whole_configuration_is_accepted() -> None:
     assert Config({"schema_registry_url": "http://a"})["schema.registry.url"] == "http://a"

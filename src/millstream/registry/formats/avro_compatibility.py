@@ -100,12 +100,15 @@ class _Comparison:
 
     def _field(self, field: AvroField, writer: AvroType) -> list[Finding]:
         written = {each.name: each for each in writer.fields}
-        source = next((written[name] for name in (field.name, *field.aliases) if name in written), None)
-        if source is not None:
-            return [finding.below(field.name) for finding in self.compare(field.type, source.type)]
+        matches = [name for name in dict.fromkeys((field.name, *field.aliases)) if name in written]
+        names = self._sides
+        if len(matches) > 1:
+            text = f"this field of {names.reader} has several counterparts in {names.writer}: {', '.join(matches)}"
+            return [Finding(field.name, text)]
+        if matches:
+            return [finding.below(field.name) for finding in self.compare(field.type, written[matches[0]].type)]
         if field.has_default:
             return []
-        names = self._sides
         return [Finding(field.name, f"{names.reader} requires this field without a default, {names.writer} lacks it")]
 
     def _enum(self, reader: AvroType, writer: AvroType) -> list[Finding]:
