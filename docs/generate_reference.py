@@ -37,7 +37,14 @@ from millstream.expr.catalog import CATALOG
 from millstream.serde import Serde
 
 PACKAGE = "millstream"
-NAMESPACES = ("millstream", "millstream.testing", "millstream.state.stores", "millstream.serde", "millstream.log")
+NAMESPACES = (
+    "millstream",
+    "millstream.testing",
+    "millstream.state.stores",
+    "millstream.serde",
+    "millstream.log",
+    "millstream.registry",
+)
 MET = (
     ("millstream.engine.errors", "ErrorContext"),
     ("millstream.engine.context", "DroppedRecord"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from millstream.cli.dev_registry import registry
 from millstream.cli.exits import CommandError
 from millstream.cli.options import Data, Output, command
 from millstream.cli.printing import print_json, print_note, print_text
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 dev = typer.Typer(no_args_is_help=True, help="Servers on this machine for development.")
 kafka = typer.Typer(no_args_is_help=True, help="A Kafka broker: one node, on the loopback interface.")
 dev.add_typer(kafka, name="kafka")
+dev.add_typer(registry, name="registry")
 
 _FOLDER = "kafka"
 _PORT = 9092
@@ -46,9 +48,9 @@ def start(
     data directory. It listens on 127.0.0.1 only, without security. Retention is unlimited, except for topics created
     with retention.ms or retention.bytes.
     """
+    from millstream.core.data_directory import check_directory
     from millstream.dev.broker import Broker, check_client
     from millstream.dev.jars import KAFKA, download_jars, has_jars
-    from millstream.log.embedded.directory import check_directory
 
     directory = _directory(data)
     check_directory(directory.parent, create=True)
@@ -128,7 +130,7 @@ class _Status(NamedTuple):
 
 
 def _directory(data: str | None) -> Path:
-    from millstream.log.embedded.directory import data_directory
+    from millstream.core.data_directory import data_directory
 
     return data_directory(data) / _FOLDER
 

@@ -69,7 +69,7 @@ def checks(data: str | None, *, probe: bool = False) -> Iterator[Check]:
     yield _java()
     for name in _PACKAGES:
         yield _package(name)
-    from millstream.log.embedded.directory import FILE_NAME, data_directory
+    from millstream.core.data_directory import FILE_NAME, data_directory
 
     directory = data_directory(data)
     parts: tuple[Callable[[Path], Check], ...] = (_access, _space)
@@ -187,8 +187,8 @@ def _space(directory: Path) -> Check:
 
 
 def _format(directory: Path) -> Check:
+    from millstream.core.data_directory import FILE_NAME
     from millstream.log import open_log
-    from millstream.log.embedded.directory import FILE_NAME
 
     name = "log"
     if not (directory / FILE_NAME).exists():

@@ -23,7 +23,8 @@ MEANINGS = {
     ExitCode.OK: "Success. `run` also returns it after Ctrl-C or SIGTERM.",
     ExitCode.ERROR: "Failure, with the reason on stderr; or a check of `doctor` failed; or a confirmation was denied.",
     ExitCode.USAGE: "An option, an argument or a command is wrong or missing.",
-    ExitCode.INCOMPATIBLE: "`plan-diff`, `run`, `migrate`: the topology is incompatible with the existing state.",
+    ExitCode.INCOMPATIBLE: "`plan-diff`, `run`, `migrate`: the topology is incompatible with the existing state. "
+    "`schemas check`, `schemas register`: the schema is incompatible with earlier versions.",
     ExitCode.STATE_LOST: "`plan-diff`: the topology is compatible, but some stores lose their contents.",
     ExitCode.INTERRUPTED: "Interrupted with Ctrl-C.",
     ExitCode.OUTPUT_CLOSED: "The reader of its output closed the pipe, as `head` does.",

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from millstream.cli import applications, bench, consume, dev, dlq, doctor, groups, produce, stores, topics
+from millstream.cli import applications, bench, consume, dev, dlq, doctor, groups, produce, schemas, stores, topics
 from millstream.cli.exits import CommandError, ExitCode, UsageError
 from millstream.cli.options import command
 from millstream.cli.printing import print_error, print_note
-from millstream.errors import IncompatibleTopologyError, MillstreamError
+from millstream.errors import IncompatibleSchemaError, IncompatibleTopologyError, MillstreamError
 from millstream.text.escaping import error_text, trace_text
 
 cli = typer.Typer(
@@ -31,6 +31,7 @@ command(cli, "produce", *produce.EXAMPLES, panel=_LOG)(produce.produce)
 command(cli, "consume", *consume.EXAMPLES, panel=_LOG)(consume.consume)
 cli.add_typer(groups.groups, name="groups", rich_help_panel=_LOG)
 cli.add_typer(dlq.dlq, name="dlq", rich_help_panel=_LOG)
+cli.add_typer(schemas.schemas, name="schemas", rich_help_panel=_LOG)
 applications.register(cli, _APPLICATIONS)
 cli.add_typer(stores.stores, name="stores", rich_help_panel=_APPLICATIONS)
 command(cli, "doctor", *doctor.EXAMPLES, panel=_MACHINE)(doctor.doctor)
@@ -98,7 +99,8 @@ def _failed(error: Exception) -> int:
         return ExitCode.USAGE
     if isinstance(error, MillstreamError):
         print_error(error)
-        return ExitCode.INCOMPATIBLE if isinstance(error, IncompatibleTopologyError) else ExitCode.ERROR
+        incompatible = isinstance(error, IncompatibleTopologyError | IncompatibleSchemaError)
+        return ExitCode.INCOMPATIBLE if incompatible else ExitCode.ERROR
     if isinstance(error, typer.TyperException):
         return _misused(error)
     if isinstance(error, OSError):

@@ -18,9 +18,12 @@ from millstream.config.validators import (
     one_of,
     optimization,
     optional,
+    secret,
     servers,
     text,
     topic,
+    urls,
+    user_info,
 )
 
 Mode: TypeAlias = Literal["micro_batch", "real_time", "local"]
@@ -162,6 +165,75 @@ KEYS: dict[str, Key] = {
         number(-1),
         "The replication factor of the application's internal topics on a cluster; -1: the brokers' default.",
     ),
+    "schema.registry.url": Key(
+        None,
+        optional(urls),
+        "The addresses of a schema registry with Confluent's API: `http://host:port,https://host:port/path`. Default: "
+        "the one that the environment variable `MILLSTREAM_SCHEMA_REGISTRY_URL` or `MILLSTREAM_PROFILE` names, else "
+        "the embedded registry in the data directory.",
+    ),
+    "schema.registry.basic.auth.user.info": Key(
+        None, optional(user_info), "Basic authentication at the schema registry: `user:password`."
+    ),
+    "schema.registry.bearer.auth.credentials.source": Key(
+        None,
+        optional(one_of("STATIC_TOKEN", "OAUTHBEARER")),
+        "Bearer authentication at the schema registry: with a fixed token (`STATIC_TOKEN`, the default if there is a "
+        "token), or with tokens of an OAuth server for a client id and a secret (`OAUTHBEARER`).",
+    ),
+    "schema.registry.bearer.auth.token": Key(None, secret, "The token of `STATIC_TOKEN`."),
+    "schema.registry.bearer.auth.issuer.endpoint.url": Key(
+        None, optional(text), "The address from which `OAUTHBEARER` fetches tokens."
+    ),
+    "schema.registry.bearer.auth.client.id": Key(None, optional(text), "The client id of `OAUTHBEARER`."),
+    "schema.registry.bearer.auth.client.secret": Key(None, secret, "The client secret of `OAUTHBEARER`."),
+    "schema.registry.bearer.auth.scope": Key(None, optional(text), "The scope of `OAUTHBEARER`."),
+    "schema.registry.bearer.auth.logical.cluster": Key(
+        None, optional(text), "The logical cluster of the registry, in a cloud that hosts several."
+    ),
+    "schema.registry.bearer.auth.identity.pool.id": Key(
+        None, optional(text), "The identity pool, in a cloud that has them."
+    ),
+    "schema.registry.ssl.ca.location": Key(
+        None,
+        optional(text),
+        "The file or folder of the certificates that sign the schema registry's. Default: those of public authorities.",
+    ),
+    "schema.registry.ssl.certificate.location": Key(
+        None, optional(text), "The file of the client's certificate for the schema registry."
+    ),
+    "schema.registry.ssl.key.location": Key(
+        None, optional(text), "The file of the private key, if it is not in that of the certificate."
+    ),
+    "schema.registry.ssl.key.password": Key(None, secret, "The password of the private key."),
+    "schema.registry.enable.ssl.certificate.verification": Key(
+        True, flag, "Whether the certificate of the schema registry is verified."
+    ),
+    "schema.registry.request.timeout.ms": Key(
+        10_000, number(10), "The longest time that the schema registry may take to answer a request."
+    ),
+    "schema.registry.api.timeout.ms": Key(
+        60_000,
+        number(0),
+        "How long a request for an unknown schema waits for a schema registry that is away; 0: it fails at once. Known "
+        "ids and schemas need no request.",
+    ),
+    "schema.registry.max.retries": Key(
+        3, number(0), "How many times a request is repeated that the schema registry answers with an internal error."
+    ),
+    "schema.registry.retries.wait.ms": Key(
+        500, number(1), "The delay before the first repetition of a request; it doubles for each further one."
+    ),
+    "schema.registry.retries.max.wait.ms": Key(5_000, number(1), "The longest delay before a repetition of a request."),
+    "schema.registry.cache.capacity": Key(
+        10_000, number(1), "The number of ids and schemas that each process keeps in memory."
+    ),
+    "schema.registry.cache.latest.ttl.sec": Key(
+        60,
+        number(0),
+        "How long a process keeps the latest version of a subject, in seconds. While the registry is away, it is kept "
+        "longer.",
+    ),
     "target.batch.ms": Key(
         500,
         number(10),
@@ -255,6 +327,28 @@ class Settings(TypedDict, total=False):
     request_timeout_ms: int
     default_api_timeout_ms: int
     replication_factor: int
+    schema_registry_url: str | list[str] | None
+    schema_registry_basic_auth_user_info: str | None
+    schema_registry_bearer_auth_credentials_source: str | None
+    schema_registry_bearer_auth_token: str | None
+    schema_registry_bearer_auth_issuer_endpoint_url: str | None
+    schema_registry_bearer_auth_client_id: str | None
+    schema_registry_bearer_auth_client_secret: str | None
+    schema_registry_bearer_auth_scope: str | None
+    schema_registry_bearer_auth_logical_cluster: str | None
+    schema_registry_bearer_auth_identity_pool_id: str | None
+    schema_registry_ssl_ca_location: str | PathLike[str] | None
+    schema_registry_ssl_certificate_location: str | PathLike[str] | None
+    schema_registry_ssl_key_location: str | PathLike[str] | None
+    schema_registry_ssl_key_password: str | None
+    schema_registry_enable_ssl_certificate_verification: bool
+    schema_registry_request_timeout_ms: int
+    schema_registry_api_timeout_ms: int
+    schema_registry_max_retries: int
+    schema_registry_retries_wait_ms: int
+    schema_registry_retries_max_wait_ms: int
+    schema_registry_cache_capacity: int
+    schema_registry_cache_latest_ttl_sec: int
     target_batch_ms: int
     min_batch_records: int
     max_batch_records: int

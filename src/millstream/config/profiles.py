@@ -9,7 +9,11 @@ The file is ``millstream.toml`` in the current directory, or the file that ``$MI
     "sasl.username" = "millstream"
     "sasl.password" = "${env:KAFKA_PASSWORD}"
 
-``$MILLSTREAM_PROFILE`` selects a profile. ``$MILLSTREAM_BOOTSTRAP_SERVERS`` suffices for a cluster without security.
+    "schema.registry.url" = "https://registry:8081"
+    "schema.registry.basic.auth.user.info" = "millstream:${env:REGISTRY_PASSWORD}"
+
+``$MILLSTREAM_PROFILE`` selects a profile. ``$MILLSTREAM_BOOTSTRAP_SERVERS`` and ``$MILLSTREAM_SCHEMA_REGISTRY_URL``
+suffice for a cluster and a schema registry without security.
 """
 
 from __future__ import annotations
@@ -23,6 +27,10 @@ from millstream.config import Config
 from millstream.errors import ConfigError, suggestion
 
 _FILE = "millstream.toml"
+_VARIABLES = {
+    "MILLSTREAM_BOOTSTRAP_SERVERS": "bootstrap.servers",
+    "MILLSTREAM_SCHEMA_REGISTRY_URL": "schema.registry.url",
+}
 
 
 def profile(name: str) -> dict[str, Any]:
@@ -58,9 +66,12 @@ def profile(name: str) -> dict[str, Any]:
 
 def from_environment() -> dict[str, Any]:
     """Returns the settings of the cluster that the environment variables name."""
-    name, servers = os.environ.get("MILLSTREAM_PROFILE"), os.environ.get("MILLSTREAM_BOOTSTRAP_SERVERS")
+    name = os.environ.get("MILLSTREAM_PROFILE")
     settings = profile(name) if name else {}
-    return {**settings, "bootstrap.servers": servers} if servers else settings
+    for variable, key in _VARIABLES.items():
+        if value := os.environ.get(variable):
+            settings[key] = value
+    return settings
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
+from urllib.parse import SplitResult, urlsplit
 
+from millstream.config.secrets import Secret
 from millstream.core.asynchronous import ASYNC_HINT, is_async
 from millstream.core.durations import to_ms
 from millstream.core.names import check_name
@@ -100,6 +102,45 @@ def servers(key: str, value: Any) -> Any:
 def _is_address(address: str) -> bool:
     host, _colon, port = address.strip().rpartition(":")
     return bool(host) and port.isascii() and port.isdecimal()
+
+
+def urls(key: str, value: Any) -> str:
+    """Accepts addresses of a server with HTTP, as text or as a list. They must not contain a password."""
+    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+    if not isinstance(text, str):
+        raise ConfigError(f"{key}: {value!r} is not an address", hint="write http://host:port")
+    addresses = [address.strip().rstrip("/") for address in text.split(",")]
+    for address in addresses:
+        parts = _split(address)
+        if parts is not None and "@" in parts.netloc:  # the message must not contain it
+            hint = "write it to schema.registry.basic.auth.user.info"
+            raise ConfigError(f"{key}: an address contains a user or a password", hint=hint)
+        if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname or parts.query:
+            raise ConfigError(f"{key}: {address!r} is not an address", hint="write http://host:port, or https://…")
+    return ",".join(addresses)
+
+
+def _split(address: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(address)
+        _port = parts.port
+    except ValueError:
+        return None
+    return parts
+
+
+def secret(key: str, value: Any) -> Any:
+    """Accepts a secret text, or None."""
+    if value is None or isinstance(value, Secret):
+        return value
+    raise ConfigError(f"{key}: the value is not text")
+
+
+def user_info(key: str, value: Any) -> Any:
+    """Accepts a secret of the form ``user:password``."""
+    if isinstance(value, Secret) and value.reveal().partition(":")[0] and ":" in value.reveal():
+        return value
+    raise ConfigError(f"{key}: the value is not of the form user:password")
 
 
 def offset_reset(key: str, value: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Servers for development and tests: a Kafka broker on this machine."""
+"""Servers for development and tests: a Kafka broker and a schema registry on this machine."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import ctypes
 import fcntl
 import json
 import os
@@ -22,14 +21,12 @@ from typing import IO, Any
 from millstream.dev.jars import cache, download_jars
 from millstream.dev.java import archive_options, java_command, shared_archive
 from millstream.dev.ports import bind_error, free_ports
+from millstream.dev.processes import command_of, die_with_parent
 from millstream.errors import SetupError
-from millstream.runtime.host.process_identity import process_identity
 
 _MEMORY = ("-Xms64m", "-Xmx384m", "-XX:MaxMetaspaceSize=160m")
 _TIMEOUT = 120.0
-_FORK_TIMEOUT = 1.0
 _POLL = 0.05
-_PDEATHSIG = 1
 
 # Internal topics have one replica and few partitions: there is one node. The session timeout is short because a killed
 # broker can register again only after its last session has expired. Retention is unlimited: test records often have old
@@ -154,7 +151,7 @@ class Broker:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                preexec_fn=_die_with_parent if self._attached and sys.platform == "linux" else None,  # noqa: PLW1509
+                preexec_fn=die_with_parent if self._attached and sys.platform == "linux" else None,  # noqa: PLW1509
             )
         self._record(pid=self._process.pid, started=time.time(), archive=str(archive))
 
@@ -299,26 +296,4 @@ def check_client() -> None:
 
 def _is_broker(pid: int, directory: Path) -> bool:
     """Whether a process is the broker of a directory, not another process with a reused id."""
-    try:
-        if sys.platform == "linux":
-            command = _command_on_linux(pid)
-        else:
-            ps = ["ps", "-ww", "-p", str(pid), "-o", "command="]
-            command = subprocess.run(ps, capture_output=True, check=False).stdout  # noqa: S603
-    except OSError:
-        return False
-    return command.rstrip().endswith(b" " + os.fsencode(directory / "server.properties"))
-
-
-def _command_on_linux(pid: int) -> bytes:
-    """Returns the command line of a process. It is empty for a moment after a fork, and after the process has ended."""
-    deadline = time.monotonic() + _FORK_TIMEOUT
-    while True:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-        if command or process_identity(pid) is None or time.monotonic() > deadline:
-            return command
-        time.sleep(_FORK_TIMEOUT / 100)
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+    return command_of(pid).endswith(b" " + os.fsencode(directory / "server.properties"))

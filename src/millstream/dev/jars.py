@@ -1,4 +1,4 @@
-"""Downloads the jars of Kafka with Maven, once."""
+"""Downloads jars and other artifacts with Maven, once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from millstream.errors import SetupError
 
 KAFKA = "4.3.1"
 
-_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")  # Maven prints some even without a terminal
 _POM = """<project>
   <modelVersion>4.0.0</modelVersion>
@@ -28,10 +29,10 @@ _DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><vers
 _BROKER = ("org.apache.kafka:kafka_2.13", "org.slf4j:slf4j-simple:1.7.36")
 
 
-def cache() -> Path:
-    """Returns the cache directory: its contents can be downloaded again."""
+def cache(name: str = f"kafka-{KAFKA}") -> Path:
+    """Returns a folder of the cache: its contents can be downloaded again."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "millstream" / f"kafka-{KAFKA}"
+    return Path(base).expanduser() / "millstream" / name
 
 
 def has_jars() -> bool:
@@ -61,9 +62,7 @@ def copy_jars(folder: Path, *names: str) -> Path:
     jars = folder / "jars"
     if jars.exists():
         return jars
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise SetupError("Kafka is downloaded with Maven, and there is no mvn on the PATH", hint="install Maven")
+    maven = _maven("Kafka")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -78,15 +77,60 @@ def _copy(maven: str, folder: Path, jars: Path, names: Iterable[str]) -> None:
     coordinates = [(*name.split(":"), KAFKA)[:3] for name in names]
     dependencies = "".join(_DEPENDENCY.format(*jar) for jar in coordinates)
     pom.write_text(_POM.format(dependencies=dependencies), encoding="utf-8")
-    command = [maven, "-q", "-B", "-ntp", "-f", str(pom), _PLUGIN, "-DincludeScope=runtime"]
-    done = subprocess.run(  # noqa: S603  (the user's own Maven)
-        [*command, f"-DoutputDirectory={part}"], capture_output=True, text=True, check=False
-    )
+    goal = [f"{_PLUGIN}:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={part}"]
+    _run([maven, "-q", "-B", "-ntp", "-f", str(pom), *goal], folder, f"Kafka {KAFKA}")
+    part.rename(jars)
+
+
+def unpack_archive(folder: Path, artifact: str, what: str) -> Path:
+    """Downloads a tar archive, and unpacks it to a folder, once.
+
+    Args:
+        folder: The parent of the folder ``unpacked``.
+        artifact: Maven coordinates: group:artifact:version:packaging:classifier.
+        what: What it is, in an error.
+
+    Raises:
+        SetupError: Maven is missing, or the download fails.
+    """
+    unpacked = folder / "unpacked"
+    if unpacked.exists():
+        return unpacked
+    maven = _maven(what)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not unpacked.exists():
+            _unpack(maven, folder, unpacked, artifact, what)
+    return unpacked
+
+
+def _unpack(maven: str, folder: Path, unpacked: Path, artifact: str, what: str) -> None:
+    download, part = folder / "download", folder / "unpacked.part"
+    shutil.rmtree(download, ignore_errors=True)
+    shutil.rmtree(part, ignore_errors=True)
+    goal = [f"{_PLUGIN}:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={download}"]
+    _run([maven, "-q", "-B", "-ntp", *goal], folder, what)
+    (archive,) = download.iterdir()
+    with tarfile.open(archive) as content:
+        content.extractall(part, filter="data")
+    shutil.rmtree(download)
+    part.rename(unpacked)
+
+
+def _maven(what: str) -> str:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise SetupError(f"{what} is downloaded with Maven, and there is no mvn on the PATH", hint="install Maven")
+    return maven
+
+
+def _run(command: list[str], folder: Path, what: str) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603  (the user's own Maven)
     if done.returncode:
         lines = _ESCAPE.sub("", f"{done.stdout}\n{done.stderr}").splitlines()
         messages = (line.removeprefix("[ERROR]").removesuffix("-> [Help 1]").strip() for line in lines)
         raise SetupError(
-            f"Maven cannot download Kafka {KAFKA}: {next(filter(None, messages), 'it printed no error')}",
+            f"Maven cannot download {what}: {next(filter(None, messages), 'it printed no error')}",
             hint="check that this machine reaches Maven Central, and check ~/.m2/settings.xml",
         )
-    part.rename(jars)

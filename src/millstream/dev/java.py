@@ -10,7 +10,7 @@ from millstream.dev.jars import cache
 from millstream.errors import SetupError
 
 
-def java_command() -> str:
+def java_command(what: str = "a Kafka broker") -> str:
     """Returns the path of Java: that of JAVA_HOME, else the one on the PATH.
 
     Raises:
@@ -21,7 +21,7 @@ def java_command() -> str:
     if java is None:
         where = f"in JAVA_HOME ({home})" if home else "on the PATH"
         hint = "install a JDK or JRE; millstream doctor shows how"
-        raise SetupError(f"a Kafka broker needs Java 17 or later, and there is none {where}", hint=hint)
+        raise SetupError(f"{what} needs Java 17 or later, and there is none {where}", hint=hint)
     return java
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from millstream.config import Config
 from millstream.config.profiles import from_environment
+from millstream.core.data_directory import FILE_NAME, check_directory, data_directory
 from millstream.errors import SetupError
 from millstream.log import embedded
 from millstream.log.api import Log
-from millstream.log.embedded.directory import FILE_NAME, check_directory, data_directory
 
 _OF_ALL_CLIENTS = ("security.", "ssl.", "sasl.", "enable.ssl.", "client.")
 _MS = 1000

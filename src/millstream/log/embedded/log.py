@@ -10,6 +10,7 @@ from typing import Self
 
 import pyarrow as pa
 
+from millstream.core.data_directory import data_directory
 from millstream.core.failpoints import declare, reach
 from millstream.log.api import (
     Append,
@@ -30,7 +31,6 @@ from millstream.log.embedded import (
     waiting,
 )
 from millstream.log.embedded.database import Database, now_ms
-from millstream.log.embedded.directory import data_directory
 from millstream.log.embedded.following import EmbeddedFollower
 from millstream.log.embedded.parts import EmbeddedApplications, EmbeddedCleanup, EmbeddedViews
 from millstream.log.embedded.schema import open_database

@@ -11,11 +11,11 @@ import secrets
 import sqlite3
 from pathlib import Path
 
+from millstream.core.data_directory import FILE_NAME, check_directory, missing
 from millstream.core.failpoints import declare, reach
 from millstream.errors import LogError, LogFormatError
 from millstream.log.embedded import commits, counters
 from millstream.log.embedded.database import Database, connect
-from millstream.log.embedded.directory import FILE_NAME, check_directory, missing
 from millstream.log.embedded.failures import translate
 from millstream.views.tables import create_tables as create_view_tables
 

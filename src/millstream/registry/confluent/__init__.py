@@ -1,0 +1,1 @@
+"""A registry with Confluent's API, by the client of confluent-kafka."""
