@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from millstream.engine.context import DroppedRecord
     from millstream.engine.errors import ErrorContext
     from millstream.runtime.handle import Handle
+    from millstream.schemas.avro import avro
     from millstream.testing import TestDriver
 
 __all__ = [
@@ -83,6 +84,7 @@ __all__ = [
     "agg",
     "array",
     "avg",
+    "avro",
     "col",
     "collect",
     "count",
@@ -115,6 +117,7 @@ __all__ = [
 
 
 _ON_DEMAND = {
+    "avro": "millstream.schemas.avro",
     "DroppedRecord": "millstream.engine.context",
     "ErrorContext": "millstream.engine.errors",
     "Handle": "millstream.runtime.handle",
@@ -123,7 +126,7 @@ _ON_DEMAND = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports engine, runtime and test driver on first use, to keep ``import millstream`` short."""
+    """Imports engine, runtime, test driver and schemas on first use, to keep ``import millstream`` short."""
     if name in _ON_DEMAND:
         import importlib  # noqa: PLC0415
 

@@ -102,6 +102,52 @@ class DeserializationError(SerdeError):
     code = "deserialization"
 
 
+class SchemaError(MillstreamError):
+    """A schema cannot be used, or the schema registry cannot be asked."""
+
+    code = "schema"
+
+
+class InvalidSchemaError(SchemaError):
+    """The text is not a valid Avro, JSON or Protobuf schema, or one of its references does not exist."""
+
+    code = "invalid-schema"
+
+
+class UnknownSchemaError(SchemaError):
+    """The registry has no such id, subject or version, or no such schema under a subject."""
+
+    code = "unknown-schema"
+
+
+class IncompatibleSchemaError(SchemaError):
+    """A schema is not compatible with earlier versions of its subject.
+
+    Attributes:
+        problems: The reasons, each with the path of the field that breaks the compatibility.
+    """
+
+    code = "incompatible-schema"
+
+    def __init__(self, message: str, *, hint: str | None = None, problems: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = tuple(map(readable, problems))
+
+
+class RegistryError(SchemaError):
+    """A schema registry does not answer, or refuses a request; or the file of the embedded registry cannot be used.
+
+    Attributes:
+        may_pass: Whether a retry may succeed.
+    """
+
+    code = "registry"
+
+    def __init__(self, message: str, *, hint: str | None = None, may_pass: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.may_pass = may_pass
+
+
 class StateError(MillstreamError):
     """A state store does not allow an operation."""
 

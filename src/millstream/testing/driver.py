@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import TracebackType
@@ -20,11 +21,14 @@ from millstream.errors import SerdeError, TopologyError, UnknownStoreError, sugg
 from millstream.optimize import optimize
 from millstream.optimize.bind_serdes import bind_serdes
 from millstream.plan.topics import free_writer, reader_of, topics_read, topics_written, writer_of
+from millstream.registry.api import SchemaRegistry
+from millstream.schemas.registries import forget, registry_for
 from millstream.serde import BYTES, Serde, SerdeContext, serde_for
 from millstream.stages import Topology, cut
 from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.state.stores import ReadOnlyKeyValueStore
 from millstream.testing.input_order import InputOrder
+from millstream.testing.registry import MemoryRegistry
 from millstream.testing.stores import read_store
 from millstream.testing.tasks import DriverTasks
 from millstream.testing.topics import TestInput, TestOutput
@@ -51,6 +55,7 @@ class TestDriver:
         seed: The seed of random batches.
         wall_clock: The initial wall clock, in milliseconds; only `advance_wall_clock` advances it.
         config: Configuration that overrides the application's own.
+        registry: The schema registry. Default: an empty one in memory, whatever the configuration says.
 
     >>> from millstream import App, TestDriver
     >>> app = App("doubling")
@@ -72,6 +77,7 @@ class TestDriver:
         seed: int = 0,
         wall_clock: int = 0,
         config: Mapping[str, Any] | None = None,
+        registry: SchemaRegistry | None = None,
     ) -> None:
         if not isinstance(app, App):
             raise TopologyError(f"TestDriver: expected an App, got {app!r}")
@@ -81,7 +87,10 @@ class TestDriver:
         self._batches = _checked_batches(batches)
         self._random = random.Random(seed)  # noqa: S311  (it chooses batch sizes, no secrets)
         plan = optimize(app.plan(), self._config["topology.optimization"])
-        self.topology: Topology = cut(bind_serdes(plan))
+        self.registry = MemoryRegistry() if registry is None else registry
+        self._registry = registry_for(self.registry, self._config)
+        weakref.finalize(self, forget, self._registry)
+        self.topology: Topology = cut(bind_serdes(plan, self._registry))
         self._runner = DriverTasks(self.topology, self._config, partitions, wall_clock)
         self._waiting: list[tuple[str, int, InputRecord]] = []
         self._order = InputOrder(self.topology)
@@ -298,7 +307,7 @@ class TestDriver:
         self._runner.drain()
 
     def _bound(self, serde: Serde[Any], topic: str, *, is_key: bool) -> Serde[Any]:
-        return serde.bind(SerdeContext(topic, is_key))
+        return serde.bind(SerdeContext(topic, is_key, self._registry))
 
     def _run_waiting(self) -> None:
         if self._waiting:
