@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from millstream.engine.errors import ErrorContext
     from millstream.runtime.handle import Handle
     from millstream.schemas.avro import avro
+    from millstream.schemas.json_schema import json_schema
     from millstream.testing import TestDriver
 
 __all__ = [
@@ -94,6 +95,7 @@ __all__ = [
     "header",
     "hopping",
     "join_window",
+    "json_schema",
     "key",
     "last",
     "left",
@@ -122,6 +124,7 @@ _ON_DEMAND = {
     "ErrorContext": "millstream.engine.errors",
     "Handle": "millstream.runtime.handle",
     "TestDriver": "millstream.testing",
+    "json_schema": "millstream.schemas.json_schema",
 }
 
 

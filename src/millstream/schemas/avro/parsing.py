@@ -5,19 +5,16 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from millstream.errors import InvalidSchemaError
 from millstream.registry.api import Schema
+from millstream.schemas.json_text import load_schema_json, schema_json
 from millstream.schemas.libraries import library
 from millstream.schemas.serde import Parts
 from millstream.text.escaping import plain_text
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-_DEEPEST = 300
-"""The nesting of the JSON of a schema. fastavro parses schemas by recursion, in C."""
-
 _ROOT = "millstream.root"
 
 
@@ -41,25 +38,9 @@ class ParsedSchema(NamedTuple):
 
 
 def text_of(schema: Any) -> str:
-    """Returns the text of a schema: of a text, a path, or the JSON of a schema as Python data.
-
-    Raises:
-        InvalidSchemaError: The file cannot be read.
-    """
-    if isinstance(schema, str) and schema in PRIMITIVES:
-        return json.dumps(schema)
-    if isinstance(schema, str) and schema.lstrip()[:1] in {"{", "[", '"'}:
-        return schema
-    if isinstance(schema, str | Path):
-        try:
-            return Path(schema).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError, ValueError) as error:
-            raise InvalidSchemaError(
-                f"avro: {str(schema)[:200]!r} is neither the text of a schema nor a file that can be read: "
-                f"{plain_text(error)}",
-                hint="give the JSON text of a schema, or the path of a .avsc file",
-            ) from None
-    return json.dumps(schema)
+    """Returns the text of a schema: of a text, a path, the name of a primitive type, or of Python data."""
+    is_name = isinstance(schema, str) and schema in PRIMITIVES
+    return json.dumps(schema) if is_name else schema_json("avro", schema, ".avsc")
 
 
 def parsed(schema: Schema, parts: Parts = ()) -> ParsedSchema:
@@ -74,8 +55,8 @@ def parsed(schema: Schema, parts: Parts = ()) -> ParsedSchema:
     """
     fastavro: Any = library("fastavro", "fastavro", "avro")
     try:
-        texts = {name: _loaded(part.text) for name, part in parts}
-        own = _loaded(schema.text)
+        texts = {name: load_schema_json(part.text) for name, part in parts}
+        own = load_schema_json(schema.text)
         if texts:
             repository = _repository({**texts, _ROOT: own})
             root = library("fastavro.schema", "fastavro", "avro").load_schema(_ROOT, repo=repository)
@@ -89,22 +70,6 @@ def parsed(schema: Schema, parts: Parts = ()) -> ParsedSchema:
         reason = plain_text(error) or type(error).__name__
         raise InvalidSchemaError(f"not a valid Avro schema: {reason}") from error
     return ParsedSchema(root, named)
-
-
-def _loaded(text: str) -> Any:
-    data = json.loads(text)
-    parts, depth = [data], 0
-    while parts:
-        depth += 1
-        if depth > _DEEPEST:
-            raise InvalidSchemaError(f"the Avro schema is nested more than {_DEEPEST} levels deep")
-        parts = [
-            item
-            for part in parts
-            if isinstance(part, dict | list)
-            for item in (part.values() if isinstance(part, dict) else part)
-        ]
-    return data
 
 
 def _repository(schemas: dict[str, Any]) -> Any:
