@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from millstream.runtime.handle import Handle
     from millstream.schemas.avro import avro
     from millstream.schemas.json_schema import json_schema
+    from millstream.schemas.protobuf import protobuf
     from millstream.testing import TestDriver
 
 __all__ = [
@@ -102,6 +103,7 @@ __all__ = [
     "lit",
     "max_",
     "min_",
+    "protobuf",
     "right",
     "session",
     "sliding",
@@ -125,6 +127,7 @@ _ON_DEMAND = {
     "Handle": "millstream.runtime.handle",
     "TestDriver": "millstream.testing",
     "json_schema": "millstream.schemas.json_schema",
+    "protobuf": "millstream.schemas.protobuf",
 }
 
 

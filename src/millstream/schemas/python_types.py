@@ -64,7 +64,7 @@ class FieldNumber:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A value without parts; a decimal has digits."""
+    """A value without parts; a decimal may have digits."""
 
     kind: Kind
     digits: Digits | None = None
@@ -211,7 +211,7 @@ class _Describing:
 
     def _plain(self, hint: Any, path: str, annotations: tuple[Any, ...]) -> PythonType:
         if hint is decimal.Decimal:
-            return Scalar("decimal", _digits(path, annotations))
+            return Scalar("decimal", _digits(annotations))
         try:
             scalar = _SCALARS.get(hint)
         except TypeError:
@@ -317,13 +317,13 @@ def _sized(scalar: Scalar, annotations: tuple[Any, ...]) -> Scalar:
     return scalar
 
 
-def _digits(path: str, annotations: tuple[Any, ...]) -> Digits:
+def _digits(annotations: tuple[Any, ...]) -> Digits | None:
     for item in annotations:
         if isinstance(item, Digits):
             return item
         if getattr(item, "max_digits", None) is not None:  # of pydantic's Field
             return Digits(item.max_digits, getattr(item, "decimal_places", None) or 0)
-    raise _fail(path, decimal.Decimal, "a decimal needs its digits: Annotated[Decimal, Digits(10, 2)]")
+    return None
 
 
 def _choice(cls: type[enum.Enum], path: str) -> Choice:

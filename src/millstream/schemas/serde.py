@@ -139,7 +139,7 @@ class SchemaSerde(Serde[T], Generic[T]):
             latest = registry.latest(subject)
             return latest.id, latest.schema
         normalize = _either(options.normalize, defaults.normalize)
-        schema = self.schema
+        schema = self._complete_schema(registry)
         if schema is None:
             try:
                 latest = registry.latest(subject)
@@ -149,6 +149,10 @@ class SchemaSerde(Serde[T], Generic[T]):
         if _either(options.auto_register, defaults.auto_register):
             return registry.register(subject, schema, normalize=normalize), schema
         return registry.lookup(subject, schema, normalize=normalize).id, schema
+
+    def _complete_schema(self, registry: SchemaRegistry) -> Schema | None:
+        """Returns the serde's own schema, with its references."""
+        return self.schema
 
     def _schema_of_origin(self, registry: SchemaRegistry, subject: str) -> Schema:
         """Returns the latest schema of the topic from which the values come."""
@@ -184,7 +188,7 @@ class SchemaSerde(Serde[T], Generic[T]):
             return None
         prefix = b"" if self._options.bare else data[:PREFIX]
         if (read := self._readers.get(prefix)) is None:
-            read = self._reader(prefix, PREFIX, data)
+            read = self._reader(prefix, data)
         return self._read(read, data)
 
     def deserialize_with_headers(self, data: bytes | None, headers: Headers) -> T | None:
@@ -192,13 +196,8 @@ class SchemaSerde(Serde[T], Generic[T]):
         if not headers or data is None:
             return self.deserialize(data)
         header = "__key_schema_id" if self._context.is_key else "__value_schema_id"
-        prefix = next((value for name, value in headers if name == header and value is not None), None)
-        if prefix is None:
-            return self.deserialize(data)
-        at = b"header" + prefix
-        if (read := self._readers.get(at)) is None:
-            read = self._reader(prefix, 0, data, at)
-        return self._read(read, data)
+        prefix = next((value for name, value in headers if name == header and value is not None), b"")
+        return self.deserialize(prefix + data)
 
     def _read(self, read: Decode, data: bytes) -> T:
         try:
@@ -208,9 +207,8 @@ class SchemaSerde(Serde[T], Generic[T]):
         except Exception as error:  # as in `serialize`
             raise cannot_read(self.name, data, _reason(error)) from error
 
-    def _reader(self, prefix: bytes, skip: int, data: bytes, at: bytes | None = None) -> Decode:
+    def _reader(self, prefix: bytes, data: bytes) -> Decode:
         """Returns the function that reads values with the schema of a prefix."""
-        at = prefix if at is None else at
         if self._options.bare:
             assert self.schema is not None
             read = self._decoder(self.schema, (), (), 0)
@@ -219,12 +217,12 @@ class SchemaSerde(Serde[T], Generic[T]):
             schema = self._schema_of(prefix, data, registry)
             own = () if self.schema is None else parts_of(self.schema, registry)
             try:
-                read = self._decoder(schema, parts_of(schema, registry), own, skip)
+                read = self._decoder(schema, parts_of(schema, registry), own, PREFIX)
             except InvalidSchemaError as error:
                 raise cannot_read(self.name, data, error.message, hint="is the registry another one?") from error
         if len(self._readers) >= _MOST_READERS:
             self._readers.clear()
-        self._readers[at] = read
+        self._readers[prefix] = read
         return read
 
     def _schema_of(self, prefix: bytes, data: bytes, registry: SchemaRegistry) -> Schema:

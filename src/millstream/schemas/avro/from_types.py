@@ -59,7 +59,7 @@ class _Writing:
 
     def schema(self, described: PythonType, path: str) -> Any:
         if isinstance(described, Scalar):
-            return _scalar(described)
+            return _scalar(described, path)
         if isinstance(described, Items):
             return {"type": "array", "items": self.schema(described.item, path)}
         if isinstance(described, Entries):
@@ -99,9 +99,14 @@ class _Writing:
         return {**written, "aliases": aliases} if aliases else written
 
 
-def _scalar(described: Scalar) -> Any:
-    if described.digits is None:
+def _scalar(described: Scalar, path: str) -> Any:
+    if described.kind != "decimal":
         return _NAMES[described.kind]
+    if described.digits is None:
+        raise InvalidSchemaError(
+            f"{path}: there is no schema for Decimal",
+            hint="a decimal needs its digits: Annotated[Decimal, Digits(10, 2)]",
+        )
     precision, scale = described.digits.precision, described.digits.scale
     return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
 
