@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from millstream import App, avro
+from millstream.cli.serdes import as_text, serdes_of
 from millstream.log import ProducerRecord, open_log
 from millstream.registry import api
 from millstream.runtime.program.program import Program, pack_program, unpack_program
@@ -58,6 +59,19 @@ def test_an_application_runs_with_avro_values_and_its_store_is_queried(tmp_path:
     assert len(opened) == 1, "one registry for each process"
     registry = opened[0][2]
     assert registry.subjects() == ["orders-value", "out-value", "shop-sums-changelog-value"]
+
+
+def test_the_command_line_reads_topics_with_the_serdes_of_an_application(tmp_path: Path, opened: list[Any]) -> None:
+    script = tmp_path / "orders_app.py"
+    script.write_text(
+        "from millstream import App, avro\napp = App('shop')\napp.stream('orders', value=avro()).to('copies')\n"
+    )
+    _keys, values = serdes_of(str(script), "orders")
+    data = bound(avro(Order), MemoryRegistry()).serialize(Order("o", 2))
+    assert as_text(data, values).startswith("(not avro)")
+    opened[0][2].register("orders-value", avro(Order).schema)  # type: ignore[attr-defined]
+    _keys, values = serdes_of(str(script), "orders")
+    assert as_text(data, values) == '{"id": "o", "quantity": 2}'
 
 
 def test_a_process_that_unpacks_the_program_opens_its_own_registry(tmp_path: Path, opened: list[Any]) -> None:
