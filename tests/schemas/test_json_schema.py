@@ -169,6 +169,8 @@ def test_the_schema_of_a_type_has_its_name_and_its_constraints() -> None:
     schema = json.loads(serde.schema.text)
     assert schema["title"] == "Order"
     assert schema["required"] == ["id"]
+    assert schema["additionalProperties"] is False
+    assert schema["$defs"]["Line"]["additionalProperties"] is False
     assert bound(json_schema(Model, subject_name_strategy="RecordName"), registry).subject == "Model"
 
 

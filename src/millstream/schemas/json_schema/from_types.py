@@ -24,6 +24,11 @@ def schema_text(python_type: Any) -> str:
     except (TypeError, ValueError, NameError, RecursionError) as error:
         describe_type(python_type)  # raises an error that names the field, if it is that
         raise InvalidSchemaError(f"{type_text(python_type)}: there is no JSON Schema for it: {error}") from error
+    # As in the schemas that Confluent's serializers derive: a version that admits any other property forbids all
+    # later versions to declare one.
+    for part in (schema, *schema.get("$defs", {}).values()):
+        if part.get("type") == "object" and "properties" in part:
+            part.setdefault("additionalProperties", False)
     return json.dumps(schema)
 
 
