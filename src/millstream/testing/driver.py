@@ -57,6 +57,10 @@ class TestDriver:
         config: Configuration that overrides the application's own.
         registry: The schema registry. Default: an empty one in memory, whatever the configuration says.
 
+    Attributes:
+        topology: The topology as it runs.
+        registry: The schema registry, for tests that register schemas or check which ones the application registered.
+
     >>> from millstream import App, TestDriver
     >>> app = App("doubling")
     >>> app.stream("in", value=int).map_values(lambda n: n * 2, value=int).to("out")
