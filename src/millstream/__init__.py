@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from millstream.engine.context import DroppedRecord
     from millstream.engine.errors import ErrorContext
     from millstream.runtime.handle import Handle
+    from millstream.schemas.avro import avro
+    from millstream.schemas.json_schema import json_schema
+    from millstream.schemas.protobuf import protobuf
     from millstream.testing import TestDriver
 
 __all__ = [
@@ -83,6 +86,7 @@ __all__ = [
     "agg",
     "array",
     "avg",
+    "avro",
     "col",
     "collect",
     "count",
@@ -92,12 +96,14 @@ __all__ = [
     "header",
     "hopping",
     "join_window",
+    "json_schema",
     "key",
     "last",
     "left",
     "lit",
     "max_",
     "min_",
+    "protobuf",
     "right",
     "session",
     "sliding",
@@ -115,15 +121,18 @@ __all__ = [
 
 
 _ON_DEMAND = {
+    "avro": "millstream.schemas.avro",
     "DroppedRecord": "millstream.engine.context",
     "ErrorContext": "millstream.engine.errors",
     "Handle": "millstream.runtime.handle",
     "TestDriver": "millstream.testing",
+    "json_schema": "millstream.schemas.json_schema",
+    "protobuf": "millstream.schemas.protobuf",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Imports engine, runtime and test driver on first use, to keep ``import millstream`` short."""
+    """Imports engine, runtime, test driver and schemas on first use, to keep ``import millstream`` short."""
     if name in _ON_DEMAND:
         import importlib  # noqa: PLC0415
 

@@ -20,9 +20,12 @@ from millstream import (
     Windowed,
     WindowedStream,
     WindowedTable,
+    avro,
     col,
     count,
     join_window,
+    json_schema,
+    protobuf,
     sum_,
     tumbling,
 )
@@ -160,3 +163,13 @@ def test_type_checkers_report_misspelt_attributes() -> None:
         _ = app.strem  # type: ignore[attr-defined]
     with pytest.raises(AttributeError):
         _ = tumbling("1m").advance_by  # type: ignore[attr-defined]
+
+
+def test_serdes_with_schemas_have_the_type_of_their_values() -> None:
+    app = App("typed")
+    assert_type(app.stream("avro", key=avro(str), value=avro(Order)), Stream[str, Order])
+    assert_type(app.stream("json", value=json_schema(Order)), Stream[str, Order])
+    stream = app.stream("protobuf", value=protobuf(Order))
+    assert_type(stream, Stream[str, Order])
+    assert_type(stream.map_values(lambda order: order.amount), Stream[str, int])
+    assert_type(app.stream("any", value=avro()), Stream[str, Any])

@@ -18,7 +18,8 @@ from millstream.core.durations import to_ms
 from millstream.core.records import Headers, Windowed
 from millstream.errors import ConfigError, DurationError, SerdeError, suggestion
 from millstream.plan.topics import free_writer, reader_of, topics_read, topics_written, writer_of
-from millstream.serde import STRING, Serde, serde_for, session_windowed, time_windowed
+from millstream.schemas.registries import registry_of
+from millstream.serde import STRING, Serde, SerdeContext, serde_for, session_windowed, time_windowed
 from millstream.serde.error_messages import shorten
 from millstream.text.escaping import json_text, printable
 
@@ -77,7 +78,9 @@ def serdes_of(target: str, topic: str) -> tuple[Serde[Any], Serde[Any]]:
         names = sorted({*topics_read(plan), *topics_written(plan)})
         hint = suggestion(topic, names) or f"its topics are: {', '.join(names)}"
         raise UsageError(f"--app: application {app.id!r} has no topic {topic!r}", hint=hint)
-    return node.key, node.value
+    registry = registry_of(app.id, app.config)
+    keys, values = SerdeContext(topic, True, registry), SerdeContext(topic, False, registry)
+    return node.key.bind(keys), node.value.bind(values)
 
 
 def to_value(text: str, serde: Serde[Any], what: str) -> Any:

@@ -26,6 +26,9 @@ from millstream.config.validators import (
     user_info,
 )
 
+STRATEGIES = ("TopicName", "RecordName", "TopicRecordName")
+"""The strategies for the names of subjects."""
+
 Mode: TypeAlias = Literal["micro_batch", "real_time", "local"]
 """The values of ``execution.mode``."""
 
@@ -53,6 +56,25 @@ KEYS: dict[str, Key] = {
     ),
     "topology.optimization": Key(
         "none", optimization, "`none`, `all`, or some of " + ", ".join(f"`{o}`" for o in OPTIMIZATIONS) + "."
+    ),
+    "auto.register.schemas": Key(
+        True, flag, "Whether serdes with a schema register it under the subject of their topic."
+    ),
+    "use.latest.version": Key(
+        False,
+        flag,
+        "Whether serdes write with the latest version of their subject, and not with their own schema.",
+    ),
+    "normalize.schemas": Key(
+        False, flag, "Whether the registry compares schemas without regard to their form (order of attributes, …)."
+    ),
+    "key.subject.name.strategy": Key(
+        "TopicName",
+        one_of(*STRATEGIES),
+        "The subjects of schemas of keys: `TopicName`, `RecordName`, `TopicRecordName`.",
+    ),
+    "value.subject.name.strategy": Key(
+        "TopicName", one_of(*STRATEGIES), "The subjects of schemas of values: the same names."
     ),
     "deserialization.exception.handler": Key(
         "fail", handler, "Handles a record that cannot be deserialized: `fail`, `continue`, or a function."
@@ -305,6 +327,11 @@ class Settings(TypedDict, total=False):
 
     default_key_serde: Any
     default_value_serde: Any
+    auto_register_schemas: bool
+    use_latest_version: bool
+    normalize_schemas: bool
+    key_subject_name_strategy: str
+    value_subject_name_strategy: str
     topology_optimization: str | list[str] | tuple[str, ...]
     deserialization_exception_handler: Handler
     processing_exception_handler: Handler

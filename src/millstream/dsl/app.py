@@ -234,9 +234,12 @@ class App(DslObject[Inputs]):
     def topology(self) -> Topology:
         """Returns the topology as it runs: optimised as configured, and cut into sub-topologies."""
         from millstream.optimize import optimize  # noqa: PLC0415  (imported on demand, to keep the import of the package short)
+        from millstream.optimize.bind_serdes import bind_serdes  # noqa: PLC0415
+        from millstream.schemas.registries import registry_of  # noqa: PLC0415
         from millstream.stages import cut  # noqa: PLC0415
 
-        return cut(optimize(self.plan(), self.config["topology.optimization"]))
+        plan = optimize(self.plan(), self.config["topology.optimization"])
+        return cut(bind_serdes(plan, registry_of(self.id, self.config)))
 
     def describe(self, format: Format = "text") -> str:
         """Describes the topology as it runs.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from millstream.core.callsite import caller
 from millstream.core.durations import END_OF_TIME, Duration, later, show_ms, to_ms
+from millstream.core.frozen import Frozen
 from millstream.core.records import Record
 from millstream.dsl.internals import NodeOutput
 from millstream.dsl.processor_nodes import add_processor
@@ -13,8 +16,24 @@ from millstream.dsl.processors import FixedKeyProcessor
 from millstream.errors import TopologyError
 from millstream.plan.functions import Function
 from millstream.plan.process import Store
-from millstream.serde import BYTES, JSON, LONG, Serde
+from millstream.serde import BYTES, JSON, LONG, Serde, SerdeContext
 from millstream.state.spec import StoreSpec
+
+
+class _Supplier(Frozen):
+    """Creates a processor with the serde of its keys."""
+
+    make: Callable[[Serde[Any]], FixedKeyProcessor[Any, Any, Any]]
+    key: Serde[Any]
+
+    def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
+        """Creates a processor."""
+        return self.make(self.key)
+
+    def bind_key(self, context: SerdeContext) -> _Supplier:
+        """Returns the supplier with its serde bound."""
+        key = self.key.bind(context)
+        return self if key is self.key else _Supplier(self.make, key)
 
 
 def deduplicate(stream: NodeOutput, within: Duration, by: Any, store: str | None, name: str | None) -> NodeOutput:
@@ -41,16 +60,14 @@ def deduplicate(stream: NodeOutput, within: Duration, by: Any, store: str | None
     )
     builder.add(Store(name=builder.name(None, "store", base=label), at=caller(), store=spec), lineage=label)
 
-    def make() -> Deduplicate:
-        return Deduplicate(spec.name, span, key, same)
-
+    make = _Supplier(partial(Deduplicate, spec.name, span, same), key)
     return stream.then(add_processor(stream, make, (spec.name,), label, keeps_key=True, function=same))
 
 
 class Deduplicate(FixedKeyProcessor[Any, Any, Any]):
     """Forwards a record unless the store has an equal one with a timestamp near its own."""
 
-    def __init__(self, store: str, within: int, key: Serde[Any], same: Function | None) -> None:
+    def __init__(self, store: str, within: int, same: Function | None, key: Serde[Any]) -> None:
         self._name = store
         self._within = within
         self._key = key
@@ -91,9 +108,7 @@ def expire(stream: NodeOutput, ttl: Duration, label: str) -> NodeOutput:
     for spec in (last, due):
         builder.add(Store(name=builder.name(None, spec.name, base=""), at=caller(), store=spec), lineage=label)
 
-    def make() -> Expire:
-        return Expire(last.name, due.name, span, key)
-
+    make = _Supplier(partial(Expire, last.name, due.name, span), key)
     ttl_label = builder.name(None, "ttl", base=label)
     return stream.then(add_processor(stream, make, (last.name, due.name), ttl_label, keeps_key=True))
 

@@ -20,6 +20,7 @@ from millstream.expr import Expr, col
 from millstream.plan.builder import shorten
 from millstream.plan.functions import Function, arity
 from millstream.plan.sources import GlobalTable, OnInvalid, Source, Timestamps
+from millstream.serde.api import SerdeContext
 
 if TYPE_CHECKING:
     from millstream.plan.builder import Builder
@@ -83,7 +84,7 @@ class Inputs(Frozen):
                     hint="the pattern is a Python regular expression that matches whole names of topics",
                 ) from error
         base = shorten("-".join(topics) if topics else f"pattern-{expression}")
-        keys, values = self._serdes(key, value)
+        keys, values = self._serdes(key, value, topics[0] if topics else None)
         node = self.builder.source(
             Source(
                 name=self.builder.name(options.get("name"), "source", base=base),
@@ -101,7 +102,7 @@ class Inputs(Frozen):
     def table(self, topic: str, key: Any, value: Any, options: TableOptions) -> NodeOutput:
         """Adds a source that is read as a table."""
         check_name(topic, "topic")
-        keys, values = self._serdes(key, value)
+        keys, values = self._serdes(key, value, topic)
         source = Source(
             name=self.builder.name(None, "source", base=topic),
             at=caller(),
@@ -128,7 +129,7 @@ class Inputs(Frozen):
             raise TopologyError(
                 "global_table: a global table cannot be versioned", hint="read the topic as a table to keep its history"
             )
-        keys, values = self._serdes(key, value)
+        keys, values = self._serdes(key, value, topic)
         label = self.builder.name(name, "global-table", base=topic)
         node = GlobalTable(
             name=label,
@@ -141,10 +142,17 @@ class Inputs(Frozen):
         self.builder.reserve_topic(topic, node)
         return NodeOutput(self.builder, self.builder.add(node), keys, values)
 
-    def _serdes(self, key: Any, value: Any) -> tuple[Serde[Any], Serde[Any]]:
-        """The serdes that the user declared, else the application's."""
+    def _serdes(self, key: Any, value: Any, topic: str | None) -> tuple[Serde[Any], Serde[Any]]:
+        """The serdes that the user declared, else the application's.
+
+        They are bound here, and again where the stream or table goes: a serde that takes the schemas of its records
+        from a registry then knows from which topic the records came.
+        """
         keys, values = declared_serde(key, "key"), declared_serde(value, "value")
-        return self.builder.serde(keys, "key"), self.builder.serde(values, "value")
+        return (
+            self.builder.serde(keys, "key").bind(SerdeContext(topic, is_key=True)),
+            self.builder.serde(values, "value").bind(SerdeContext(topic, is_key=False)),
+        )
 
     def _timestamps(self, value: Serde[Any], options: StreamOptions | TableOptions) -> Timestamps:
         option, on_invalid = options.get("timestamp"), options.get("on_invalid_timestamp", "fail")

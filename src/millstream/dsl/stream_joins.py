@@ -232,7 +232,7 @@ def _stream_stream(
     def unmatched(side: str, output: NodeOutput, *, outer: bool) -> StoreSpec | None:
         if not outer or window.eager:
             return None
-        fields = tuple_of(key, output.value_serde)
+        fields = tuple_of(key, output.value_serde, keys=1)
         return StoreSpec(name=f"{label}-{side}-unmatched-store", kind="buffer", key=BYTES, value=fields)
 
     node = StreamStreamJoin(
@@ -275,7 +275,7 @@ def _stream_table(
     wait = None
     if grace is not None:
         wait = _checked_grace(grace, history(table.node))
-        fields = tuple_of(stream.key_serde, stream.value_serde, LONG, HEADERS)
+        fields = tuple_of(stream.key_serde, stream.value_serde, LONG, HEADERS, keys=1)
         buffer = StoreSpec(name=f"{label}-buffer-store", kind="buffer", key=BYTES, value=fields)
     node = StreamTableJoin(
         name=label,

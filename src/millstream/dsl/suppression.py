@@ -36,7 +36,7 @@ def suppress(table: NodeOutput, until: Suppressed) -> NodeOutput:
     if until.name is None:
         builder.check_explicit(label)
     # key, new value, old value of the first buffered change, timestamp, headers
-    fields = tuple_of(key, value, value, LONG, HEADERS)
+    fields = tuple_of(key, value, value, LONG, HEADERS, keys=1)
     node = Suppress(
         name=label,
         at=caller(),

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from millstream.config import Config
 from millstream.core.records import ERROR_HEADER, Headers
-from millstream.errors import MillstreamError, ProcessingError, ProductionError, RecordReadError, RunError
+from millstream.errors import MillstreamError, ProcessingError, ProductionError, RecordReadError, RunError, SchemaError
 from millstream.text.escaping import TRACE, error_text, plain_text, shorten
 
 _TRACE = "stacktrace"
@@ -91,6 +91,8 @@ class ErrorHandlers:
         With a dead-letter topic, the source record is written there in either case.
         """
         check_interrupt(error)
+        if isinstance(error, SchemaError):  # a registry that is away, or refuses the schema: no record is at fault
+            raise Fatal(failure(context, error)) from error
         answer = self._answer(context, error)
         if self._topic is not None and context.topic is not None:
             headers = (*context.headers, *_dead_letter_headers(context, error))

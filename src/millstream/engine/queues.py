@@ -17,6 +17,7 @@ from millstream.engine.errors import FAILURES, Fatal
 from millstream.errors import DeserializationError, RecordReadError
 from millstream.plan.sources import GlobalTable, Source, Timestamps
 from millstream.plan.stateless import Repartition
+from millstream.serde.api import reader
 
 if TYPE_CHECKING:
     from millstream.engine.compile import Process
@@ -56,10 +57,10 @@ class Queue:
 
     __slots__ = (
         "_context",
+        "_deserialized",
         "_extract",
         "_plain_time",
-        "_read_key",
-        "_read_value",
+        "_uses_headers",
         "entries",
         "find",
         "node",
@@ -84,8 +85,8 @@ class Queue:
         self.find: Callable[[int], InputRecord] | None = None
         self.node = node
         self._context = context
-        self._read_key = node.key.deserialize
-        self._read_value = node.value.deserialize
+        self._uses_headers = node.key.uses_headers or node.value.uses_headers
+        self._deserialized = _deserializer(node)
         timestamps = Timestamps() if isinstance(node, Repartition) else node.timestamps
         self._plain_time = timestamps.source == "record" and timestamps.on_invalid != "partition_time"
         partition_time = [-1]
@@ -105,7 +106,7 @@ class Queue:
         for record in records if trace is None else trace.trace_reading(self, records):
             try:
                 _check_readable(record)
-                key, value = self._read_key(record.key), self._read_value(record.value)
+                key, value = self._deserialized(record)
             except FAILURES as error:
                 self._context.read_failure(self.node.name, self.topic, self.partition, record, error)
                 continue
@@ -131,7 +132,7 @@ class Queue:
             key = value = time = None
             try:
                 _check_readable(record)
-                key, value = self._read_key(record.key), self._read_value(record.value)
+                key, value = self._deserialized(record)
                 time = self._extract(record.timestamp, key, value)
             except FAILURES as error:
                 failed = self._failed(record, error)
@@ -148,6 +149,8 @@ class Queue:
         if not self._plain_time or (columns.timestamps and min(columns.timestamps) < 0):
             return None
         if isinstance(columns.headers, list) and UnreadableHeaders in set(map(type, columns.headers)):
+            return None
+        if self._uses_headers and isinstance(columns.headers, list) and any(columns.headers):
             return None
         try:
             return self.node.key.deserialize_all(columns.keys), self.node.value.deserialize_all(columns.values)
@@ -183,6 +186,15 @@ class Queue:
             raise Fatal(_invalid_time(self, record))
         else:
             self.entries.append((time, key, value, record.headers, record.offset, record))
+
+
+def _deserializer(node: Source | Repartition | GlobalTable) -> Callable[[InputRecord], tuple[Any, Any]]:
+    """Returns the function that deserializes the key and the value of a record."""
+    if node.key.uses_headers or node.value.uses_headers:
+        key_of, value_of = reader(node.key), reader(node.value)
+        return lambda record: (key_of(record.key, record.headers), value_of(record.value, record.headers))
+    read_key, read_value = node.key.deserialize, node.value.deserialize
+    return lambda record: (read_key(record.key), read_value(record.value))
 
 
 def _check_readable(record: InputRecord) -> None:

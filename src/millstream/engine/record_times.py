@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from millstream.core.durations import END_OF_TIME
+from millstream.core.records import Headers
 from millstream.engine.errors import FAILURES
 from millstream.plan.sources import GlobalTable, Source
 from millstream.plan.stateless import Repartition
+from millstream.serde.api import reader
 
-RecordTime: TypeAlias = Callable[[int, bytes | None, bytes | None], int]
-"""Extracts the time of a record: timestamp, key, value. -1 if the record has no valid time."""
+RecordTime: TypeAlias = Callable[[int, bytes | None, bytes | None, Headers], int]
+"""Extracts the time of a record: timestamp, key, value, headers. -1 if the record has no valid time."""
 
 
 def record_time(node: Source | Repartition | GlobalTable | None) -> RecordTime | None:
@@ -21,11 +23,11 @@ def record_time(node: Source | Repartition | GlobalTable | None) -> RecordTime |
         return None
     assert isinstance(node, Source)
     extract, count = function.full(), len(function.roles)
-    read_key, read_value = node.key.deserialize, node.value.deserialize
+    read_key, read_value = reader(node.key), reader(node.value)
 
-    def extracted(timestamp: int, key: bytes | None, value: bytes | None) -> int:
+    def extracted(timestamp: int, key: bytes | None, value: bytes | None, headers: Headers) -> int:
         try:
-            time = extract(*(read_key(key), read_value(value), timestamp)[:count])
+            time = extract(*(read_key(key, headers), read_value(value, headers), timestamp)[:count])
             return -1 if time is None or time > END_OF_TIME else max(int(time), -1)
         except FAILURES:  # the task meets the same error, and calls the error handler
             return -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from millstream.core.frozen import replace
+from millstream.optimize.bind_serdes import bind_serdes
 from millstream.optimize.rewrite import with_references
 from millstream.plan.node import Node, Plan
 from millstream.plan.sources import Source, ToTable
@@ -36,7 +37,7 @@ def repartition_inputs(plan: Plan, sources: Collection[str]) -> Plan:
                 value=node.value,
             )
             nodes.append(new[node])
-    return Plan(plan.application_id, tuple(nodes))
+    return bind_serdes(Plan(plan.application_id, tuple(nodes)))
 
 
 def repartition_of(source: str) -> str:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from millstream.plan.functions import Function
 from millstream.plan.node import Edge, Node, Role, WhenMaterialized
+from millstream.serde import SerdeContext
 from millstream.state.spec import StoreSpec
+
+
+@runtime_checkable
+class SerdeUser(Protocol):
+    """A supplier whose processors serialize keys by themselves."""
+
+    def bind_key(self, context: SerdeContext) -> Any:
+        """Returns the supplier with its serde bound."""
+        ...
 
 
 class Store(Node, kw_only=True):

@@ -11,7 +11,7 @@ b'\x00\x01'
 
 from __future__ import annotations
 
-from millstream.serde.api import Serde
+from millstream.serde.api import Serde, SerdeContext
 from millstream.serde.changes import change
 from millstream.serde.json_serde import JSON, json_of
 from millstream.serde.lists import list_of
@@ -33,6 +33,7 @@ from millstream.serde.windowed import session_windowed, time_windowed
 
 __all__ = [
     "Serde",
+    "SerdeContext",
     "serde_for",
     "STRING",
     "LONG",

@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
-from typing import Generic, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from millstream.core.records import Headers
 
 T = TypeVar("T")
+
+
+class SerdeContext(NamedTuple):
+    """Where the application uses a serde: the argument of `Serde.bind`.
+
+    Attributes:
+        topic: The topic. For a store, its changelog topic. None if the serde reads several topics, or if a function
+            chooses the topic of each record.
+        is_key: The serde serializes keys; otherwise values.
+        registry: The schema registry of the application, which each process opens by itself; None if the serde is
+            used without an application.
+    """
+
+    topic: str | None
+    is_key: bool
+    registry: Any = None
 
 
 class Serde(ABC, Generic[T]):
@@ -39,6 +57,8 @@ class Serde(ABC, Generic[T]):
             may then use the values themselves as keys of a dict.
         exact: A value has exactly one serialized form: serializing a deserialized value returns the same bytes. The
             engine may then forward the bytes of a record without serializing it again.
+        uses_headers: The serde reads the headers of records. Sources and sinks then call ``serialize_with_headers``
+            and ``deserialize_with_headers``.
     """
 
     name: str
@@ -46,6 +66,7 @@ class Serde(ABC, Generic[T]):
     immutable: bool = False
     hashable: bool = False
     exact: bool = False
+    uses_headers: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -68,6 +89,22 @@ class Serde(ABC, Generic[T]):
             DeserializationError: The bytes are not in the format of this serde.
         """
 
+    def bind(self, context: SerdeContext) -> Serde[T]:
+        """Returns the serde for one use of it: it learns its topic, and whether it serializes keys or values.
+
+        Millstream calls it once for each source, sink, repartition topic and store, never for a record. The default
+        returns the serde itself. A bound serde can be bound again.
+        """
+        return self
+
+    def serialize_with_headers(self, value: T | None, headers: Headers) -> bytes | None:
+        """Returns the bytes of a value of a record with these headers. Called only if ``uses_headers`` is set."""
+        return self.serialize(value)
+
+    def deserialize_with_headers(self, data: bytes | None, headers: Headers) -> T | None:
+        """Returns the value of the bytes of a record with these headers. Called only if ``uses_headers`` is set."""
+        return self.deserialize(data)
+
     def serialize_all(self, values: Collection[T | None]) -> list[bytes | None]:
         """Returns the bytes of several values. A subclass may override it with a faster way than one by one.
 
@@ -86,3 +123,16 @@ class Serde(ABC, Generic[T]):
 
     def __repr__(self) -> str:
         return f"<{self.name} serde>"
+
+
+def serializes_with_headers(serde: Serde[Any]) -> bool:
+    """Whether the bytes of a value depend on the headers of its record."""
+    return serde.uses_headers and type(serde).serialize_with_headers is not Serde.serialize_with_headers
+
+
+def reader(serde: Serde[T]) -> Callable[[bytes | None, Headers], T | None]:
+    """Returns the function that deserializes the bytes of a record with headers."""
+    if serde.uses_headers:
+        return serde.deserialize_with_headers
+    read = serde.deserialize
+    return lambda data, _headers: read(data)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from struct import Struct, error as StructError  # noqa: N812
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from millstream.serde.api import Serde
+from millstream.serde.api import Serde, SerdeContext
 from millstream.serde.error_messages import cannot_read, cannot_write, wrong_length
 from millstream.serde.lookup import serde_for
 
@@ -33,6 +33,10 @@ class ChangeSerde(Serde[Change[V]], Generic[V]):
         self.python_type = tuple
         self.immutable = inner.immutable
         self.hashable = inner.hashable
+
+    def bind(self, context: SerdeContext) -> Serde[Change[V]]:
+        inner = self.inner.bind(context)
+        return self if inner is self.inner else ChangeSerde(inner)
 
     def serialize(self, value: Change[V] | None) -> bytes | None:
         if value is None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from struct import Struct, error as StructError, pack, unpack_from  # noqa: N812
 from typing import Any, Generic, TypeVar
 
-from millstream.serde.api import Serde
+from millstream.serde.api import Serde, SerdeContext
 from millstream.serde.error_messages import cannot_read, cannot_write
 from millstream.serde.lookup import serde_for
 from millstream.serde.primitives import DOUBLE, FLOAT, INT, LONG, SHORT, UUID
@@ -37,6 +37,10 @@ class ListSerde(Serde[list[T | None]], Generic[T]):
         self.name = f"list<{inner.name}>"
         self.python_type = types.GenericAlias(list, (inner.python_type,))
         self._size = _SIZES.get(inner)
+
+    def bind(self, context: SerdeContext) -> Serde[list[T | None]]:
+        inner = self.inner.bind(context)
+        return self if inner is self.inner else ListSerde(inner)
 
     def serialize(self, value: list[T | None] | None) -> bytes | None:
         if value is None:

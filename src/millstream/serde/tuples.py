@@ -6,7 +6,7 @@ from struct import Struct
 from typing import Any
 
 from millstream.core.records import Headers
-from millstream.serde.api import Serde
+from millstream.serde.api import Serde, SerdeContext
 
 _SIZE = Struct(">i")
 
@@ -33,14 +33,22 @@ class HeadersSerde(Serde[Headers]):
 
 
 class TupleSerde(Serde[tuple[Any, ...]]):
-    """A tuple with one serde for each field. Fields may be None."""
+    """A tuple with one serde for each field. Fields may be None. The first fields may be keys of records."""
 
-    def __init__(self, *fields: Serde[Any]) -> None:
+    def __init__(self, *fields: Serde[Any], keys: int = 0) -> None:
         self.fields = fields
+        self._keys = keys
         self.name = f"tuple<{', '.join(field.name for field in fields)}>"
         self.python_type = tuple
         self.immutable = all(field.immutable for field in fields)
         self.hashable = False
+
+    def bind(self, context: SerdeContext) -> Serde[tuple[Any, ...]]:
+        contexts = (context._replace(is_key=index < self._keys) for index in range(len(self.fields)))
+        fields = [field.bind(own) for field, own in zip(self.fields, contexts, strict=True)]
+        if all(field is own for field, own in zip(fields, self.fields, strict=True)):
+            return self
+        return TupleSerde(*fields, keys=self._keys)
 
     def serialize(self, value: tuple[Any, ...] | None) -> bytes | None:
         if value is None:
@@ -56,15 +64,15 @@ class TupleSerde(Serde[tuple[Any, ...]]):
 HEADERS = HeadersSerde()
 
 
-def tuple_of(*fields: Serde[Any]) -> TupleSerde:
-    """Returns the serde of tuples with these fields.
+def tuple_of(*fields: Serde[Any], keys: int = 0) -> TupleSerde:
+    """Returns the serde of tuples with these fields, of which the first ``keys`` are keys of records.
 
     >>> from millstream.serde import LONG, STRING
     >>> pair = tuple_of(STRING, LONG)
     >>> pair.deserialize(pair.serialize(("a", None)))
     ('a', None)
     """
-    return TupleSerde(*fields)
+    return TupleSerde(*fields, keys=keys)
 
 
 def _join(fields: list[bytes | None]) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 from millstream.core.durations import END_OF_TIME, later
 from millstream.core.records import Windowed
 from millstream.errors import ConfigError
-from millstream.serde.api import Serde
+from millstream.serde.api import Serde, SerdeContext
 from millstream.serde.error_messages import cannot_read, cannot_write
 from millstream.serde.key_layouts import session_key, split_session_key, split_window_key, window_key
 from millstream.serde.lookup import serde_for
@@ -29,6 +29,13 @@ class _WindowedSerde(Serde[Windowed[K]], Generic[K]):
         self.inner = inner
         self.name = f"{kind}<{inner.name}>"
         self.python_type = cast("Any", Windowed)[inner.python_type]
+
+    def bind(self, context: SerdeContext) -> Serde[Windowed[K]]:
+        inner = self.inner.bind(context)
+        if inner is self.inner:
+            return self
+        make, (_inner, *options) = self.__reduce__()
+        return cast("Serde[Windowed[K]]", make(inner, *options))
 
     def _key_bytes(self, value: Windowed[K]) -> bytes:
         """Returns the bytes of the key without the window, after checking the window."""

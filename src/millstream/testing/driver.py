@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import TracebackType
@@ -18,12 +19,16 @@ from millstream.engine import InputRecord
 from millstream.engine.context import DroppedRecord
 from millstream.errors import SerdeError, TopologyError, UnknownStoreError, suggestion
 from millstream.optimize import optimize
+from millstream.optimize.bind_serdes import bind_serdes
 from millstream.plan.topics import free_writer, reader_of, topics_read, topics_written, writer_of
-from millstream.serde import BYTES, Serde, serde_for
+from millstream.registry.api import SchemaRegistry
+from millstream.schemas.registries import forget, registry_for
+from millstream.serde import BYTES, Serde, SerdeContext, serde_for
 from millstream.stages import Topology, cut
 from millstream.state.spec import ChangelogRecord, StoreSpec
 from millstream.state.stores import ReadOnlyKeyValueStore
 from millstream.testing.input_order import InputOrder
+from millstream.testing.registry import MemoryRegistry
 from millstream.testing.stores import read_store
 from millstream.testing.tasks import DriverTasks
 from millstream.testing.topics import TestInput, TestOutput
@@ -50,6 +55,11 @@ class TestDriver:
         seed: The seed of random batches.
         wall_clock: The initial wall clock, in milliseconds; only `advance_wall_clock` advances it.
         config: Configuration that overrides the application's own.
+        registry: The schema registry. Default: an empty one in memory, whatever the configuration says.
+
+    Attributes:
+        topology: The topology as it runs.
+        registry: The schema registry, for tests that register schemas or check which ones the application registered.
 
     >>> from millstream import App, TestDriver
     >>> app = App("doubling")
@@ -71,6 +81,7 @@ class TestDriver:
         seed: int = 0,
         wall_clock: int = 0,
         config: Mapping[str, Any] | None = None,
+        registry: SchemaRegistry | None = None,
     ) -> None:
         if not isinstance(app, App):
             raise TopologyError(f"TestDriver: expected an App, got {app!r}")
@@ -79,7 +90,11 @@ class TestDriver:
         self._config = Config({**app.config, **config}) if config else app.config
         self._batches = _checked_batches(batches)
         self._random = random.Random(seed)  # noqa: S311  (it chooses batch sizes, no secrets)
-        self.topology: Topology = cut(optimize(app.plan(), self._config["topology.optimization"]))
+        plan = optimize(app.plan(), self._config["topology.optimization"])
+        self.registry = MemoryRegistry() if registry is None else registry
+        self._registry = registry_for(self.registry, self._config)
+        weakref.finalize(self, forget, self._registry)
+        self.topology: Topology = cut(bind_serdes(plan, self._registry))
         self._runner = DriverTasks(self.topology, self._config, partitions, wall_clock)
         self._waiting: list[tuple[str, int, InputRecord]] = []
         self._order = InputOrder(self.topology)
@@ -117,8 +132,8 @@ class TestDriver:
             advance: The step from one such timestamp to the next.
         """
         app_key, app_value = self._input_serdes(topic)
-        keys = app_key if key is None else serde_for(key, "key")
-        values = app_value if value is None else serde_for(value, "value")
+        keys = self._bound(app_key if key is None else serde_for(key, "key"), topic, is_key=True)
+        values = self._bound(app_value if value is None else serde_for(value, "value"), topic, is_key=False)
 
         def send(record: Record[Any, Any], partition: int | None) -> None:
             self._pipe(topic, record, partition, keys, values)
@@ -140,8 +155,8 @@ class TestDriver:
         app_key, app_value = self._output_serdes(topic)
         return TestOutput(
             self._runner.outputs.setdefault(topic, []),
-            app_key if key is None else serde_for(key, "key"),
-            app_value if value is None else serde_for(value, "value"),
+            self._bound(app_key if key is None else serde_for(key, "key"), topic, is_key=True),
+            self._bound(app_value if value is None else serde_for(value, "value"), topic, is_key=False),
             self._run_waiting,
         )
 
@@ -274,11 +289,11 @@ class TestDriver:
             expected = 'headers are pairs of str and bytes or None, such as (("trace", b"1"),)'
             raise TopologyError(f"input {topic!r}: {error}", hint=expected) from None
         try:
-            value_bytes = value.serialize(record.value)
+            value_bytes = value.serialize_with_headers(record.value, record.headers)
         except SerdeError as error:
             raise SerdeError(f"input {topic!r}: {error.message}", hint=error.hint) from None
         try:
-            key_bytes = key.serialize(record.key)
+            key_bytes = key.serialize_with_headers(record.key, record.headers)
         except SerdeError as error:
             hint = None if error.hint is None else error.hint.replace("value=", "key=")
             raise SerdeError(f"input {topic!r}: the key: {error.message}", hint=hint) from None
@@ -294,6 +309,9 @@ class TestDriver:
             return
         self._runner.deliver(topic, partition, encoded)
         self._runner.drain()
+
+    def _bound(self, serde: Serde[Any], topic: str, *, is_key: bool) -> Serde[Any]:
+        return serde.bind(SerdeContext(topic, is_key, self._registry))
 
     def _run_waiting(self) -> None:
         if self._waiting:

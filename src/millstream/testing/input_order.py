@@ -52,4 +52,4 @@ class InputOrder:
         if topic not in self._times:
             self._times[topic] = record_time(reader_of(self._topology.plan, topic))
         time_of = self._times[topic]
-        return record.timestamp if time_of is None else time_of(record.timestamp, record.key, record.value)
+        return record.timestamp if time_of is None else time_of(*record[1:])

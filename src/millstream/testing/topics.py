@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 from millstream.core.durations import Duration, to_ms
 from millstream.core.records import Headers, Record
 from millstream.serde import Serde
+from millstream.serde.api import reader
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -108,8 +109,8 @@ class TestOutput(Generic[K, V]):
 
     def __init__(self, log: list[Any], key: Serde[Any], value: Serde[Any], before_read: Callable[[], None]) -> None:
         self._log = log
-        self._key = key
-        self._value = value
+        self._read_key = reader(key)
+        self._read_value = reader(value)
         self._position = 0
         self._before_read = before_read
 
@@ -132,8 +133,8 @@ class TestOutput(Generic[K, V]):
             raise LookupError("there is no record to read; check is_empty first")
         record = self._log[self._position]
         self._position += 1
-        key, value = cast("K", self._key.deserialize(record.key)), cast("V", self._value.deserialize(record.value))
-        return Record(key, value, record.timestamp, record.headers)
+        key, value = self._read_key(record.key, record.headers), self._read_value(record.value, record.headers)
+        return Record(cast("K", key), cast("V", value), record.timestamp, record.headers)
 
     def read_all(self) -> list[Record[K, V]]:
         """Reads the remaining records."""

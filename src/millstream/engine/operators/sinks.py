@@ -16,7 +16,8 @@ from millstream.errors import ProductionError, SerializationError
 from millstream.plan import stateless as plan
 from millstream.plan.functions import Function
 from millstream.plan.node import Node
-from millstream.serde import Serde
+from millstream.serde import Serde, SerdeContext
+from millstream.serde.api import serializes_with_headers
 from millstream.serde.windowed import window_bytes
 
 
@@ -56,7 +57,9 @@ def write_all(node: plan.Sink, build: Build) -> Bulk | None:
 def _serialized(
     chunk: Chunk, key_serde: Serde[Any], value_serde: Serde[Any]
 ) -> tuple[Sequence[bytes | None], Sequence[bytes | None]] | None:
-    """Returns the keys and the values of records as bytes; None if one of them cannot be serialized."""
+    """Returns the keys and the values of records as bytes; None if one of them cannot be serialized in bulk."""
+    if chunk.headers is not None and (serializes_with_headers(key_serde) or serializes_with_headers(value_serde)):
+        return None
     try:
         keys, values = chunk.serialized_keys(key_serde), value_serde.serialize_all(chunk.values)
         for serde, column in ((key_serde, keys), (value_serde, values)):
@@ -78,6 +81,19 @@ def _serializer(serde: Serde[Any]) -> Callable[[Any], bytes | None]:
 
     def serialize(value: Any) -> bytes | None:
         data = serde.serialize(value)
+        _check_bytes(serde, data)
+        return data
+
+    return serialize
+
+
+def _with_headers(serde: Serde[Any]) -> Callable[[Any, Headers], bytes | None]:
+    if not serializes_with_headers(serde):
+        without_headers = _serializer(serde)
+        return lambda value, _headers: without_headers(value)
+
+    def serialize(value: Any, headers: Headers) -> bytes | None:
+        data = serde.serialize_with_headers(value, headers)
         _check_bytes(serde, data)
         return data
 
@@ -175,7 +191,9 @@ def _writer(
 
         return write_raw
     fail = context.failure(node, phase="production")
+    uses_headers = serializes_with_headers(key_serde) or serializes_with_headers(value_serde)
     key_bytes, value_bytes = _serializer(key_serde), _serializer(value_serde)
+    key_of, value_of = _with_headers(key_serde), _with_headers(value_serde)
     choose = None if partitioner is None else partitioner.full()
     # Sinks, but not repartitions, hash windowed keys without their window, as Kafka Streams does.
     is_sink = isinstance(node, plan.Sink)
@@ -189,7 +207,10 @@ def _writer(
             if choose is not None:
                 count = context.partition_counts(topic)
                 partition = _checked_partition(choose(key, value, count), count)
-            key_data, value_data = key_bytes(key), value_bytes(value)
+            if uses_headers:
+                key_data, value_data = key_of(key, headers), value_of(value, headers)
+            else:
+                key_data, value_data = key_bytes(key), value_bytes(value)
         except FAILURES as error:
             fail(_explain_key(error, key, key_serde), key, value, timestamp, headers)
             return
@@ -243,7 +264,9 @@ def _dynamic_sink(node: plan.Sink, topic: Function, build: Build) -> Process:
             write = writers.get(target)
             if write is None:
                 check_name(target, "topic")
-                write = writers[target] = _writer(node, build, target, node.key, node.value, node.partitioner)
+                keys = node.key.bind(SerdeContext(target, is_key=True))
+                values = node.value.bind(SerdeContext(target, is_key=False))
+                write = writers[target] = _writer(node, build, target, keys, values, node.partitioner)
         except FAILURES as error:
             fail(error, key, value, timestamp, headers)
             return

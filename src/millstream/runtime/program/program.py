@@ -16,6 +16,7 @@ from millstream.plan.sources import ToTable
 from millstream.runtime.program.modules import modules_beside_script, sources_installed
 from millstream.runtime.queries import has_view
 from millstream.runtime.user_code.user_output import Logging, logging_here
+from millstream.schemas.registries import registry_of
 from millstream.stages import Topology
 from millstream.stages.placement import Placement, place
 from millstream.stages.subtopology import changelog_topic
@@ -134,6 +135,7 @@ def unpack_program(data: bytes) -> Program:
     if program is None:
         program = unpack(data)
         assert isinstance(program, Program)
+        registry_of(program.topology.application_id, program.config, program.log.directory)
         while len(_programs) >= _MOST:
             del _programs[next(iter(_programs))]
         _programs[name] = program

@@ -259,8 +259,9 @@ def _times(time_of: RecordTime | None, records: pa.RecordBatch) -> Any:
     """The running maximum of the record times, where the time depends on the record alone."""
     if time_of is None:
         return running_maximum(records)
-    _offsets, timestamps, keys, values, _headers = columns_of(records)
-    return np.maximum.accumulate(np.fromiter(map(time_of, timestamps, keys, values), np.int64, len(timestamps)))
+    _offsets, timestamps, keys, values, headers = columns_of(records)
+    times = np.fromiter(map(time_of, timestamps, keys, values, headers), np.int64, len(timestamps))
+    return np.maximum.accumulate(times)
 
 
 _READ = pa.schema([field for field in INPUT_SCHEMA if field.name != "position"])

@@ -40,12 +40,12 @@ class DirectInput:
 
     def receive(self, columns: Columns, request: int) -> None:
         """Buffers records, with their order positions."""
-        offsets, timestamps, keys, values, _headers = columns
+        offsets, timestamps, keys, values, headers = columns
         times: Any
         if self.time_of is None:
             times = np.array(timestamps, np.int64)
         else:
-            times = np.fromiter(map(self.time_of, timestamps, keys, values), np.int64, len(timestamps))
+            times = np.fromiter(map(self.time_of, timestamps, keys, values, headers), np.int64, len(timestamps))
         times = np.maximum.accumulate(times).clip(min=self.time)
         self.time = int(times[-1])
         self.buffer.add(columns, positions(times, self.number, np.array(offsets, np.int64)), request)

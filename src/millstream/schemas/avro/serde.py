@@ -1,0 +1,111 @@
+"""The Avro serde: fastavro encodes and decodes."""
+
+from __future__ import annotations
+
+import copy
+from io import BytesIO
+from typing import Any, ClassVar, Generic, TypeVar
+
+from millstream.errors import InvalidSchemaError
+from millstream.registry.api import Schema, SchemaType
+from millstream.schemas.avro.limits import check_levels, guard_for
+from millstream.schemas.avro.parsing import ParsedSchema, is_recursive, parsed
+from millstream.schemas.avro.resolution import with_python_defaults
+from millstream.schemas.conversion import Convert, converters
+from millstream.schemas.options import SerdeOptions
+from millstream.schemas.python_types import describe_type
+from millstream.schemas.serde import Decode, Encode, Parts, SchemaSerde
+
+T = TypeVar("T")
+
+
+class AvroSerde(SchemaSerde[T], Generic[T]):
+    """Values in Avro's binary encoding; see :func:`avro`."""
+
+    name = "avro"
+    type: ClassVar[SchemaType] = "AVRO"
+
+    def __init__(
+        self,
+        schema: Schema | None,
+        options: SerdeOptions,
+        python_type: object = object,
+        namespace: str | None = None,
+    ) -> None:
+        super().__init__(schema, options, python_type)
+        self._namespace = namespace
+        self._name = None
+        if schema is not None and not schema.references:
+            self._name = parsed(schema).name
+            self._converters()  # a type that cannot be converted is an error now
+
+    def _record_name(self) -> str | None:
+        return self._name
+
+    def _converters(self) -> tuple[Convert | None, Convert | None]:
+        if self.python_type is object:
+            return None, None
+        return converters(describe_type(self.python_type), self.python_type, self._namespace)
+
+    def _encoder(self, schema: Schema, parts: Parts, prefix: bytes) -> Encode:
+        from fastavro import schemaless_writer
+
+        to_write = parsed(schema, parts)
+        root, recursive, convert = to_write.root, is_recursive(to_write), self._converters()[0]
+        if _is_bytes(to_write):
+            # Confluent's serializers write bytes without their length, because the record ends behind them.
+            return lambda value: prefix + (value if isinstance(value, bytes) else bytes(value))
+
+        def encode(value: Any) -> bytes:
+            if convert is not None:
+                value = convert(value)
+            if recursive:
+                check_levels(value)
+            buffer = BytesIO()
+            buffer.write(prefix)
+            schemaless_writer(buffer, root, value)
+            return buffer.getvalue()
+
+        return encode
+
+    def _decoder(self, schema: Schema, parts: Parts, own: Parts, skip: int) -> Decode:
+        from fastavro import schemaless_reader
+
+        written = parsed(schema, parts)
+        convert, copies = self._converters()[1], False
+        reader: Any = None
+        if self.schema is not None and (self.schema.text, own) != (schema.text, parts):
+            to_read = parsed(self.schema, own)
+            if to_read.root != written.root:
+                reader, copies = with_python_defaults(to_read)
+        if _is_bytes(written) and reader is None:
+            return lambda data: data[skip:]
+        guard, writer, named = guard_for(written), written.root, convert is not None
+        copies = copies and convert is None  # a conversion makes new lists and dicts
+
+        def decode(data: bytes) -> Any:
+            if guard is not None:
+                guard(data, skip)
+            buffer = BytesIO(data)
+            buffer.seek(skip)
+            value = schemaless_reader(
+                buffer, writer, reader, return_record_name=named, return_record_name_override=named
+            )
+            if buffer.tell() != len(data):
+                raise ValueError(f"{len(data) - buffer.tell()} bytes are left behind the value")
+            if copies:
+                value = copy.deepcopy(value)
+            return value if convert is None else convert(value)
+
+        return decode
+
+
+def _is_bytes(schema: ParsedSchema) -> bool:
+    root = schema.root
+    if isinstance(root, dict) and root["type"] == "bytes":
+        if root.get("logicalType") == "decimal":
+            raise InvalidSchemaError(
+                "avro: a decimal alone is no schema of records", hint="put the decimal into a record"
+            )
+        return True
+    return bool(root == "bytes")
