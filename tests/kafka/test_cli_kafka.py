@@ -29,7 +29,7 @@ from millstream.errors import BrokerError, FencedError
 from millstream.log import ProducerRecord, Scope
 from millstream.log.kafka import KafkaLog, health
 from millstream.log.kafka.release import release_of
-from millstream.runtime import admin
+from millstream.runtime.admin import application_reset, steps
 from millstream.runtime.in_process.batches import InProcessRun
 from millstream.runtime.start.instance_lock import lock_application
 
@@ -316,7 +316,7 @@ def test_a_topology_is_compared_with_the_one_that_ran(millstream: Run, shop: App
 def test_a_reset_lists_its_steps_and_executes_them(
     millstream: Run, shop: App, log: KafkaLog, broker: Broker, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(application_reset, "_LOOK_SECONDS", 0.0)
     plan = millstream("reset", "shop").out
     assert plan.splitlines() == [
         "shop: steps",
@@ -348,7 +348,7 @@ def test_a_reset_lists_its_steps_and_executes_them(
 def test_a_reset_keeps_an_application_with_the_same_name_prefix(
     millstream: Run, shop: App, log: KafkaLog, broker: Broker, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(application_reset, "_LOOK_SECONDS", 0.0)
     run_once(counting(broker.bootstrap_servers, data, "shop-eu"))
     millstream("reset", "shop", "--execute", "--yes")
     names = {topic.name for topic in log.topics()}
@@ -365,7 +365,7 @@ def test_a_reset_is_refused_while_an_instance_on_another_machine_publishes(
             log.produce("in", [ProducerRecord(b"k", b"v", NOW)])
             local.run()
 
-        monkeypatch.setattr(admin, "time", SimpleNamespace(sleep=publish))
+        monkeypatch.setattr(application_reset, "time", SimpleNamespace(sleep=publish))
         refused = millstream("reset", "shop", "--execute", "--yes", code=1)
         message = r"error: application 'shop' is running elsewhere: it has just published batch \d+\nhint: stop that "
         assert re.search(message, refused.err)
@@ -376,14 +376,14 @@ def test_a_reset_is_refused_while_an_instance_on_another_machine_publishes(
 def test_a_reset_fences_an_idle_instance_on_another_machine(
     millstream: Run, shop: App, log: KafkaLog, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(application_reset, "_LOOK_SECONDS", 0.0)
     app = App("copy", config={"state.dir": str(tmp_path / "elsewhere"), "bootstrap.servers": broker.bootstrap_servers})
     app.stream("in", key=str, value=str).to("copied")
     for _start in range(3):  # so that several epochs precede the reset
         run_once(app)
     with InProcessRun(app) as local:
         log.produce("in", [ProducerRecord(b"k", b"v", NOW)])
-        monkeypatch.setattr(admin, "shutil", SimpleNamespace(rmtree=lambda _path: None))  # no file of another machine
+        monkeypatch.setattr(steps, "shutil", SimpleNamespace(rmtree=lambda _path: None))  # no file of another machine
         millstream("reset", "copy", "--execute", "--yes")
         with pytest.raises(FencedError, match="another instance of application 'copy' has taken over"):
             local.run()

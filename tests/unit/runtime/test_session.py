@@ -78,7 +78,8 @@ def test_an_active_session_with_speculation_is_refused(
     conf = SimpleNamespace(getAll=lambda: [("spark.speculation", value)])
     context = SimpleNamespace(getConf=lambda: conf, defaultParallelism=2)
     made: Any = SimpleNamespace(sparkContext=context, conf=SimpleNamespace(set=settings.__setitem__))
-    active = SimpleNamespace(newSession=lambda: made)
+    java = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False))
+    active = SimpleNamespace(newSession=lambda: made, sparkContext=SimpleNamespace(_jsc=java))
     monkeypatch.setattr(SparkSession, "active", lambda: active)
     if value == "false":
         assert open_session(Config(), tmp_path) == (made, False)
