@@ -38,7 +38,8 @@ def running(broker: Broker) -> Iterator[Broker]:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A running broker. Without its jars, tests are skipped, except on CI."""
     # The cleaner of the broker runs every five minutes, and must not delete old records in the middle of a test.
-    properties = {"log.retention.check.interval.ms": "86400000"}
+    # Also the first check, which would be 30 s after the start.
+    properties = {"log.retention.check.interval.ms": "86400000", "log.initial.task.delay.ms": "86400000"}
     with running(Broker(tmp_path_factory.mktemp("broker"), properties=properties)) as broker:
         yield broker
 
