@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
-import json
 import os
 import secrets
-import shutil
-import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from millstream.dev.jars import cache, download_jars
 from millstream.dev.java import archive_options, java_command, shared_archive
 from millstream.dev.ports import bind_error, free_ports
-from millstream.dev.processes import command_of, die_with_parent
+from millstream.dev.processes import command_of
+from millstream.dev.server import Server
 from millstream.errors import SetupError
 
 _MEMORY = ("-Xms64m", "-Xmx384m", "-XX:MaxMetaspaceSize=160m")
-_TIMEOUT = 120.0
-_POLL = 0.05
 
 # Internal topics have one replica and few partitions: there is one node. The session timeout is short because a killed
 # broker can register again only after its last session has expired. Retention is unlimited: test records often have old
@@ -55,7 +49,7 @@ _PROPERTIES = {
 }
 
 
-class Broker:
+class Broker(Server):
     """A broker and its data directory.
 
     Args:
@@ -67,6 +61,9 @@ class Broker:
         java_options: Options of Java. The default ones suit a small broker that starts quickly.
     """
 
+    kind = "broker"
+    timeout = 120.0
+
     def __init__(
         self,
         directory: Path,
@@ -77,13 +74,10 @@ class Broker:
         attached: bool = True,
         java_options: tuple[str, ...] = (*_MEMORY, "-XX:TieredStopAtLevel=1"),
     ) -> None:
-        self.directory = directory.resolve()  # other processes may name it by another path
+        super().__init__(directory, attached=attached)
         self._properties = dict(properties or {})
         self._protocols = {"PLAINTEXT": "PLAINTEXT", **(listeners or {}), "CONTROLLER": "PLAINTEXT"}
-        self._attached = attached
         self._java_options = java_options
-        self._process: subprocess.Popen[bytes] | None = None
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._ports: dict[str, int] = {**self._recorded().get("ports", {})}
         if port is not None:
             self._ports["PLAINTEXT"] = port
@@ -98,19 +92,6 @@ class Broker:
     def port_of(self, listener: str) -> int:
         """The port of a listener."""
         return self._ports[listener]
-
-    @property
-    def pid(self) -> int | None:
-        """The process id of the broker, or None if it is not running."""
-        if self._process is not None:
-            return self._process.pid if self._process.poll() is None else None
-        pid = self._recorded().get("pid")
-        return pid if pid is not None and _is_broker(pid, self.directory) else None
-
-    @property
-    def started(self) -> float | None:
-        """The time of the last start, in seconds since the epoch."""
-        return self._recorded().get("started")
 
     @property
     def size(self) -> int:
@@ -138,36 +119,14 @@ class Broker:
         self._check_ports()
         properties = self._write_properties()
         class_path = ":".join(str(jar) for jar in sorted(jars.glob("*.jar")))
-        log = self.directory / "broker.log"
         base = [java, *self._java_options, "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-        with log.open("ab") as output:
+        with self._log.open("ab") as output:
             if not (self.directory / "data" / "meta.properties").exists():
                 self._format([*base, "-cp", class_path], properties, output)
             archive = cache() / f"classes-{secrets.token_hex(4)}.jsa"
             command = [*base, *archive_options(archive), "-cp", class_path, "kafka.Kafka", str(properties)]
-            self._process = subprocess.Popen(  # noqa: S603  (the user's own Java)
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                preexec_fn=die_with_parent if self._attached and sys.platform == "linux" else None,  # noqa: PLW1509
-            )
-        self._record(pid=self._process.pid, started=time.time(), archive=str(archive))
-
-    def wait_until_ready(self, seconds: float = _TIMEOUT) -> None:
-        """Waits until the broker answers.
-
-        Raises:
-            SetupError: It has ended, or does not answer in time.
-        """
-        deadline = time.monotonic() + seconds
-        while not self.answers():
-            if self.pid is None:
-                raise SetupError(f"the broker does not start: {self._last_error()}")
-            if time.monotonic() > deadline:
-                raise SetupError(f"the broker does not answer after {seconds:g} s: {self._last_error()}")
-            time.sleep(_POLL)
+            pid = self._launch(command, output)
+        self._record(pid=pid, started=time.time(), archive=str(archive))
 
     def answers(self) -> bool:
         """Whether the broker answers a metadata request."""
@@ -183,63 +142,19 @@ class Broker:
 
     def stop(self, seconds: float = 20.0) -> None:
         """Shuts the broker down; kills it if that takes too long."""
-        pid = self.pid
-        if pid is None:
-            return
-        os.kill(pid, signal.SIGTERM)
-        if not self._wait_until_gone(pid, seconds):
-            self.kill()
         archive = Path(self._recorded().get("archive", ""))
-        if archive.is_file():
-            archive.rename(shared_archive())
-        self._record(pid=None)
-
-    def kill(self) -> None:
-        """Kills the broker."""
-        pid = self.pid
-        if pid is not None:
-            os.kill(pid, signal.SIGKILL)
-            self._wait_until_gone(pid, _TIMEOUT)
-            self._record(pid=None)
-
-    def delete(self) -> None:
-        """Kills the broker and deletes its directory."""
-        self.kill()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    def _wait_until_gone(self, pid: int, seconds: float) -> bool:
-        if self._process is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(seconds)
-                return True
-            return False
-        deadline = time.monotonic() + seconds
-        while _is_broker(pid, self.directory):
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_POLL)
-        return True
+        if self.pid is not None:
+            super().stop(seconds)
+            if archive.is_file():
+                archive.rename(shared_archive())
 
     # ----- files -------------------------------------------------------------------------------------------------
 
-    def _recorded(self) -> dict[str, Any]:
-        try:
-            record: dict[str, Any] = json.loads((self.directory / "broker.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {}
-        return record
+    def _addresses(self) -> dict[str, Any]:
+        return {"ports": self._ports}
 
-    def _record(self, *, pid: int | None, **facts: Any) -> None:
-        part = self.directory / "broker.json.part"
-        part.write_text(json.dumps({"pid": pid, "ports": self._ports, **facts}), encoding="utf-8")
-        part.replace(self.directory / "broker.json")
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Locks the directory, so that two processes that start the broker at once start one."""
-        with (self.directory / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+    def _is_own(self, pid: int) -> bool:
+        return command_of(pid).endswith(b" " + os.fsencode(self.directory / "server.properties"))
 
     def _check_ports(self) -> None:
         """Checks that the ports are free. The controller gets another port if not, because no client uses it."""
@@ -275,11 +190,6 @@ class Broker:
         if done.returncode:
             raise SetupError(f"the broker's storage cannot be formatted: {self._last_error()}")
 
-    def _last_error(self) -> str:
-        lines = (self.directory / "broker.log").read_text(encoding="utf-8", errors="replace").splitlines()
-        errors = [line for line in lines if "ERROR" in line or "Exception" in line]
-        return next(reversed(errors or lines), "its log is empty")
-
 
 def check_client() -> None:
     """Checks that the Kafka client is installed.
@@ -292,8 +202,3 @@ def check_client() -> None:
     except ImportError as error:
         hint = 'pip install "millstream[kafka]"'
         raise SetupError("Kafka needs the package confluent-kafka, which is not installed", hint=hint) from error
-
-
-def _is_broker(pid: int, directory: Path) -> bool:
-    """Whether a process is the broker of a directory, not another process with a reused id."""
-    return command_of(pid).endswith(b" " + os.fsencode(directory / "server.properties"))
