@@ -7,11 +7,12 @@ and no other operator reads their stores. Errors are handled one by one, in the 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, chain, compress, islice, pairwise, repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from millstream.core.records import Headers
@@ -95,7 +96,12 @@ class Chunk:
 
     def fail(self, row: int, handle: Callable[..., None], error: BaseException) -> None:
         """Records that an operator failed for a record; `handle_failures` calls the handler in the record's turn."""
-        self.origin.failures.append((self.origin.indexes[row], partial(handle, error, *self.record(row))))
+        failures = self.origin.failures
+        failure = (self.origin.indexes[row], partial(handle, error, *self.record(row)))
+        if failures and failures[-1][0] > failure[0]:  # an operator above has failed for a later record
+            insort(failures, failure, key=itemgetter(0))
+        else:
+            failures.append(failure)
 
     def handle_failures(self, before: int | None = None) -> None:
         """Calls the error handlers of the records that failed: of all, or of those before an index."""

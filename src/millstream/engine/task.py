@@ -100,7 +100,7 @@ class Task:
         if queue is None:
             for pattern, source in self._patterns:
                 if pattern.fullmatch(topic):
-                    process = self._build.forward(source)
+                    process = self._build.entry(source)
                     queue = self._queues[topic] = Queue(source, topic, self.partition, process, self.context)
                     break
         return queue
@@ -248,7 +248,7 @@ class Task:
         sources = {queue.node for queue, columns in inputs if columns.offsets}
         if len(sources) != 1 or context.punctuators.any("stream") or context.call_trace is not None:
             return False
-        bulk = self._build.bulk(sources.pop())
+        bulk = self._build.input_bulk(sources.pop())
         chunk = None if bulk is None else read_chunk(inputs, order, self._set_current)
         if bulk is None or chunk is None:
             return False
