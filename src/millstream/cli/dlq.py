@@ -264,7 +264,12 @@ def _contract(letter: DeadLetter) -> dict[str, Any]:
     if letter.contract is None:
         return {}
     name, rule, reason, schema_id = letter.contract
-    return {"contract": name, "rule": rule, "reason": reason, "schema": None if schema_id is None else f"id {schema_id}"}
+    return {
+        "contract": name,
+        "rule": rule,
+        "reason": reason,
+        "schema": None if schema_id is None else f"id {schema_id}",
+    }
 
 
 def _count(letters: Iterable[DeadLetter], output: Any) -> None:

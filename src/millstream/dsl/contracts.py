@@ -188,7 +188,7 @@ def hmac(key: str) -> Hmac:
 
     >>> hmac("customers")
     Hmac(key='customers')
-    """  # noqa: D205
+    """
     check_name(key, "key")
     return Hmac(key)
 
@@ -247,9 +247,7 @@ def contract_on_write(output: NodeOutput, option: ContractOption | None, topic: 
     return made
 
 
-def _made(
-    builder: Builder, option: ContractOption, topic: str, key: Serde[Any], value: Serde[Any]
-) -> Contract:
+def _made(builder: Builder, option: ContractOption, topic: str, key: Serde[Any], value: Serde[Any]) -> Contract:
     if not isinstance(option, ContractOption):
         raise TopologyError(
             f"contract: expected a contract, got {option!r}", hint='write contract=contract(col("amount") > 0)'
@@ -258,7 +256,9 @@ def _made(
     rules = tuple(
         Rule(
             named.name,
-            builder.condition(named.condition, KEY_VALUE, f"contract {name!r}, rule {named.name!r}", key=key, value=value),
+            builder.condition(
+                named.condition, KEY_VALUE, f"contract {name!r}, rule {named.name!r}", key=key, value=value
+            ),
             named.on_violation or option.on_violation,
         )
         for named in option.rules

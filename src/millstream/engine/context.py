@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 from millstream.config import Config
 from millstream.core.records import Headers
 from millstream.engine.call_trace import installed_trace
-from millstream.engine.errors import STACK_TRACE, ErrorContext, ErrorHandlers, Fatal, Phase, check_interrupt, failure
 from millstream.engine.contract_violations import handle_unreadable
+from millstream.engine.errors import STACK_TRACE, ErrorContext, ErrorHandlers, Fatal, Phase, check_interrupt, failure
 from millstream.engine.punctuation import Punctuators
 from millstream.engine.queues import InputRecord
 from millstream.errors import RunError, SchemaError, UnknownStoreError, suggestion

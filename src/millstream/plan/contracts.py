@@ -27,7 +27,9 @@ KEY_PREFIX = "mask.key."
 
 _LEAST_KEY = 16
 _DONE = {"drop": "dropped by contract ", "quarantine": "quarantined by contract "}
-_COUNTED = re.compile(r"(?P<done>dropped|quarantined) by contract (?P<contract>\S+): (?P<rule>.*): (?P<reason>\w+)", re.S)
+_COUNTED = re.compile(
+    r"(?P<done>dropped|quarantined) by contract (?P<contract>\S+): (?P<rule>.*): (?P<reason>\w+)", re.DOTALL
+)
 
 
 class Rule(Frozen):
@@ -89,7 +91,9 @@ class Contract(Frozen):
     def plain(self) -> dict[str, Any]:
         """Returns the contract as plain data, for descriptions and comparisons."""
         rules = [{"name": rule.name, "on_violation": rule.on_violation} for rule in self.rules]
-        masks = [{"tag": mask.tag, "with": "constant" if mask.key is None else f"hmac {mask.key}"} for mask in self.masks]
+        masks = [
+            {"tag": mask.tag, "with": "constant" if mask.key is None else f"hmac {mask.key}"} for mask in self.masks
+        ]
         tags = [{"field": field, "tag": tag} for field, tag in self.tags]
         shown = {"name": self.name, "on_violation": self.on_violation, "rules": rules, "masks": masks, "tags": tags}
         extra = {} if self.quarantine is None else {"quarantine": self.quarantine}
@@ -177,4 +181,8 @@ def counted(reason: str) -> Counted | None:
     >>> counted("null key")
     """
     match = _COUNTED.fullmatch(reason)
-    return None if match is None else Counted(match["done"] == "quarantined", match["contract"], match["rule"], match["reason"])
+    return (
+        None
+        if match is None
+        else Counted(match["done"] == "quarantined", match["contract"], match["rule"], match["reason"])
+    )

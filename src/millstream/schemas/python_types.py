@@ -260,7 +260,7 @@ class _Describing:
             hints = typing.get_type_hints(cls, include_extras=True)
         except (NameError, TypeError) as error:
             raise InvalidSchemaError(f"{path}: an annotation of {cls.__name__} cannot be resolved: {error}") from None
-        for attribute, name, default, required in _fields(cls):
+        for attribute, name, default, required in fields_of_class(cls):
             hint = hints.get(attribute, Any)
             where = f"{path}.{attribute}"
             metadata = _metadata(cls, attribute, hint)
@@ -281,7 +281,7 @@ def _has_fields(cls: Any) -> bool:
     )
 
 
-def _fields(cls: Any) -> list[tuple[str, str, Any, bool]]:
+def fields_of_class(cls: Any) -> list[tuple[str, str, Any, bool]]:
     """Returns the attribute, the name, the default and whether it is required, of each field."""
     if typing.is_typeddict(cls):
         hints = typing.get_type_hints(cls, include_extras=True)

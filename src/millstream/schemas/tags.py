@@ -68,6 +68,16 @@ def fields_of(serde: Serde[Any], tags: Iterable[tuple[str, str]] = ()) -> Field:
     return root
 
 
+def tagged_attributes(python_type: Any) -> Iterator[tuple[type, str, list[str]]]:
+    """Yields each class in a type, with the names and tags of its tagged fields."""
+    types_ = _Types()
+    types_.field(python_type)
+    for cls, known in types_.known.items():
+        for name, field in known.fields.items():
+            if field.tags:
+                yield cls, name, sorted(field.tags)
+
+
 def tagged_fields(field: Field, path: str = "", above: tuple[int, ...] = ()) -> Iterator[tuple[str, Field]]:
     """Yields the tagged fields, by path: ``customer.email``, ``items[].sku``."""
     if id(field) in above:
@@ -116,7 +126,7 @@ class _Types:
     """Finds the fields of Python types."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, Field] = {}
+        self.known: dict[Any, Field] = {}
 
     def field(self, hint: Any) -> Field:
         field = Field()
@@ -151,9 +161,9 @@ class _Types:
             if cls not in {object, dict, *_LISTS}:
                 field.kind = cls if field.kind is None else object
             return
-        known = self._known.get(cls)
+        known = self.known.get(cls)
         if known is None:
-            known = self._known[cls] = Field()  # before its fields, which may contain it
+            known = self.known[cls] = Field()  # before its fields, which may contain it
             known.closed = True
             for name, hint in hints.items():
                 known.fields[name] = self.field(hint)

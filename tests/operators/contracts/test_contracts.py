@@ -29,7 +29,7 @@ def facts(driver: TestDriver, topic: str) -> list[tuple[str, str, str]]:
     return [letter.contract[:3] for letter in letters(driver, topic) if letter.contract is not None]
 
 
-# ----- what happens to a record ----------------------------------------------------------------------------------------
+# ----- what happens to a record --------------------------------------------------------------------------------------
 
 
 def test_fail_stops_with_contract_rule_position_and_value() -> None:
@@ -109,7 +109,7 @@ def test_a_rule_may_have_a_policy_of_its_own() -> None:
     assert sum(driver.dropped.values()) == 2
 
 
-# ----- conditions ------------------------------------------------------------------------------------------------------
+# ----- conditions ----------------------------------------------------------------------------------------------------
 
 
 def even(order: dict[str, int]) -> bool:
@@ -119,7 +119,11 @@ def even(order: dict[str, int]) -> bool:
 def test_expressions_and_functions_are_conditions() -> None:
     app = App("test")
     rules = contract(
-        POSITIVE, even, rule("keyed", lambda key, _order: key != "x"), header("skip").is_null(), on_violation="quarantine"
+        POSITIVE,
+        even,
+        rule("keyed", lambda key, _order: key != "x"),
+        header("skip").is_null(),
+        on_violation="quarantine",
     )
     app.stream("in", contract=rules).to("out")
     driver = run(
@@ -171,7 +175,7 @@ def test_a_record_with_a_null_value_passes_unless_it_is_forbidden() -> None:
         assert driver.dropped == {("in2-source", "dropped by contract in2: no null values: null"): 1}
 
 
-# ----- schemas ---------------------------------------------------------------------------------------------------------
+# ----- schemas -------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -212,7 +216,7 @@ def test_a_contract_without_rules_quarantines_what_cannot_be_read() -> None:
         assert facts(driver, "in-quarantine") == [("in", "schema", "schema")]
 
 
-# ----- tables ----------------------------------------------------------------------------------------------------------
+# ----- tables --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("optimization", ["none", "all"])
@@ -244,7 +248,7 @@ def test_a_global_table_reports_a_violation_once() -> None:
         assert sum(driver.dropped.values()) == 2
 
 
-# ----- writes ----------------------------------------------------------------------------------------------------------
+# ----- writes --------------------------------------------------------------------------------------------------------
 
 
 def test_a_violation_on_write_carries_the_source_record() -> None:
@@ -306,11 +310,11 @@ def test_a_record_without_a_source_is_in_quarantine_itself_and_cannot_be_replaye
     assert (letter.key, letter.value, letter.source, letter.pending) == (b"tick", b'{"amount":-1}', None, False)
 
 
-# ----- topologies ------------------------------------------------------------------------------------------------------
+# ----- topologies ----------------------------------------------------------------------------------------------------
 
 
 def test_a_changed_contract_goes_on_with_the_state() -> None:
-    from millstream.plan.compare import compare  # noqa: PLC0415
+    from millstream.plan.compare import compare
 
     def counts(rules: Any) -> App:
         app = App("test")
@@ -337,7 +341,7 @@ def test_a_topic_may_be_read_twice_under_one_contract() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: contract(), "it has no rules"),
+        (lambda: contract(allow_null=True), "it has no rules"),
         (lambda: contract(POSITIVE, POSITIVE), "two rules are named 'amount > 0'"),
         (lambda: contract(POSITIVE, on_violation="quarantin"), "unknown on_violation 'quarantin'"),
         (lambda: contract(rule("x", POSITIVE, on_violation="no")), "unknown on_violation 'no'"),
@@ -369,6 +373,6 @@ def test_mistakes_in_the_use_of_a_contract_are_refused(rules: Any, message: str 
     if message is None:
         app.stream("in", value=Order, contract=rules)
         return
-    with pytest.raises(TopologyError, match=".*") as raised:
+    with pytest.raises(TopologyError) as raised:
         app.stream("in", value=Order, contract=rules)
     assert message in raised.value.message

@@ -146,9 +146,7 @@ class Collector:
         block = ColumnBlock([now], [KEY], [encode(record, publication)])
         collected.records.append(Append(self._topic, task.slot, block))
 
-    def add_globals(
-        self, tables: GlobalTables, applied: Sequence[tuple[str, int, int]], collected: Collected
-    ) -> None:
+    def add_globals(self, tables: GlobalTables, applied: Sequence[tuple[str, int, int]], collected: Collected) -> None:
         """Adds the offsets, the dead letters and the views of global tables. Of all workers, the first one does so.
 
         Args:

@@ -10,8 +10,8 @@ from typing import Any
 from millstream.errors import InvalidSchemaError
 from millstream.schemas.conversion import accepts
 from millstream.schemas.python_types import (
-    TAGS,
     MISSING,
+    TAGS,
     Aliases,
     Choice,
     Entries,
