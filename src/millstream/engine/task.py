@@ -352,9 +352,15 @@ class Task:
                 raise Fatal(self.context.start_failure(node, describe_callable(init), error)) from error
 
     def _drain_global(self, queue: Queue) -> None:
-        while queue.entries:
-            timestamp, key, value, headers, *_rest = queue.entries.popleft()
-            self._guard(queue.process, key, value, timestamp, headers)
+        before = self.context.source, self._entry
+        self.context.source = queue
+        try:
+            while queue.entries:
+                self._entry = queue.entries.popleft()
+                timestamp, key, value, headers, *_rest = self._entry
+                self._guard(queue.process, key, value, timestamp, headers)
+        finally:
+            self.context.source, self._entry = before
 
     def _restore(self, changelogs: dict[str, list[ChangelogRecord]], cells: dict[str, Any]) -> None:
         context = self.context

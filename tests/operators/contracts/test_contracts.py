@@ -241,10 +241,15 @@ def test_a_global_table_reports_a_violation_once() -> None:
     with TestDriver(app, partitions=3) as driver:
         driver.input("names").pipe("a", Order(5))
         driver.input("names").pipe("a", Order(-5))
-        driver.input("names", value=bytes).pipe("b", b"{")
+        driver.input("names", value=bytes).pipe("c", b"{")
         driver.input("in").pipe("a", 1)
         assert rows(driver, "out") == [("a", 6, 0)]
-        assert facts(driver, "names-quarantine") == [("names", "amount > 0", "violated"), ("names", "schema", "schema")]
+        found = letters(driver, "names-quarantine")
+        assert [letter.contract and letter.contract[:3] for letter in found] == [
+            ("names", "amount > 0", "violated"),
+            ("names", "schema", "schema"),
+        ]
+        assert [letter.source and letter.source.offset for letter in found] == [1, 2]
         assert sum(driver.dropped.values()) == 2
 
 
