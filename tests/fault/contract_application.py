@@ -23,7 +23,11 @@ def fill(directory: Path) -> None:
     with open_log(directory) as log:
         log.create_topic("orders", 2)
         log.create_topic("rates", 1)
-        rates = [ProducerRecord(b"EUR", b'{"rate": 2}'), ProducerRecord(b"EUR", b'{"rate": -2}'), ProducerRecord(b"x", b"{")]
+        rates = [
+            ProducerRecord(b"EUR", b'{"rate": 2}'),
+            ProducerRecord(b"EUR", b'{"rate": -2}'),
+            ProducerRecord(b"x", b"{"),
+        ]
         log.produce("rates", rates)
         for start in range(0, ORDERS, AT_ONCE):
             log.produce("orders", [_order(number) for number in range(start, start + AT_ONCE)])
@@ -38,7 +42,9 @@ def build(directory: Path, **config: Any) -> App:
     app = App("contracts", config={"state.dir": str(directory), "status": "none", "mask.key.k": KEY, **config})
     rates = app.global_table("rates", contract=contract(col("rate") > 0, on_violation="quarantine"))
     orders = app.stream("orders", contract=contract(col("amount") > 0, on_violation="quarantine"))
-    priced = orders.join(rates, lambda order, rate: {**order, "total": order["amount"] * rate["rate"]}, on=lambda _o: "EUR")
+    priced = orders.join(
+        rates, lambda order, rate: {**order, "total": order["amount"] * rate["rate"]}, on=lambda _o: "EUR"
+    )
     rules = contract(
         rule("not eleven", lambda order: order["n"] % 11 != 0, on_violation="quarantine"),
         mask("pii", with_=hmac("k")),
@@ -75,7 +81,11 @@ def check(directory: Path) -> None:
             assert sorted(json.loads(letter.value or b"")["n"] for letter in letters) == numbers
             for letter in letters:
                 expected = _order(json.loads(letter.value or b"")["n"])
-                assert (letter.key, letter.value, letter.timestamp) == (expected.key, expected.value, expected.timestamp)
+                assert (letter.key, letter.value, letter.timestamp) == (
+                    expected.key,
+                    expected.value,
+                    expected.timestamp,
+                )
                 assert letter.source is not None
         rates = sorted(letter.value or b"" for letter in DeadLetters(log, "rates-quarantine").read())
         assert rates == [b"{", b'{"rate": -2}'], rates

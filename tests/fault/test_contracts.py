@@ -22,7 +22,9 @@ from millstream.runtime.in_process.batches import AFTER_PUBLISH, AFTER_STATE
     ],
     ids=["workers", "batches"],
 )
-def test_each_bad_record_is_in_quarantine_once(run: Callable[..., Any], points: tuple[str, ...], tmp_path: Path) -> None:
+def test_each_bad_record_is_in_quarantine_once(
+    run: Callable[..., Any], points: tuple[str, ...], tmp_path: Path
+) -> None:
     application.fill(tmp_path)
     for point in points:
         assert status_of(start(run, tmp_path, point)) == EXIT_STATUS

@@ -177,10 +177,10 @@ def mask(tag: str, *, with_: object) -> MaskRule:
 
 
 def hmac(key: str) -> Hmac:
-    """Masks texts and bytes by HMAC-SHA-256 with a secret key: equal values have equal masks, and nobody without the key
-    can guess values from masks.
+    """Masks texts and bytes by HMAC-SHA-256 with a secret key.
 
-    A text becomes 64 hexadecimal digits, bytes become 32 bytes. In values without a type, numbers become texts, too.
+    Equal values have equal masks, and nobody without the key can guess values from masks. A text becomes 64
+    hexadecimal digits, bytes become 32 bytes. In values without a type, numbers become texts, too.
 
     Args:
         key: Name of the key. The secret itself is in the configuration, under ``mask.key.NAME``: a text of at least 16

@@ -7,12 +7,11 @@ and no other operator reads their stores. Errors are handled one by one, in the 
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, chain, compress, islice, pairwise, repeat
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from millstream.core.records import Headers
@@ -99,7 +98,7 @@ class Chunk:
         failures = self.origin.failures
         failure = (self.origin.indexes[row], partial(handle, error, *self.record(row)))
         if failures and failures[-1][0] > failure[0]:  # an operator above has failed for a later record
-            insort(failures, failure, key=itemgetter(0))
+            failures.insert(bisect_right(failures, failure[0], key=_index), failure)
         else:
             failures.append(failure)
 
@@ -156,6 +155,10 @@ class Chunk:
             None if self.key_bytes is None else KeyBytes(self.key_bytes.serde, select(self.key_bytes.data)),
             self.origin._replace(indexes=select(self.origin.indexes)),
         )
+
+
+def _index(failure: tuple[int, Callable[[], None]]) -> int:
+    return failure[0]
 
 
 def read_chunk(

@@ -78,7 +78,9 @@ def masked(value: Any, kind: Any, **options: Any) -> Any:
 
 def test_nested_fields_lists_maps_and_recursive_types_are_masked() -> None:
     friend = Person("Ben", 4, Address("y", "b"))
-    ann = Person("Ann", 3, Address("x", "a"), ["1", "2"], [Address("z", "c")], {"home": Address("w", "d")}, None, friend)
+    ann = Person(
+        "Ann", 3, Address("x", "a"), ["1", "2"], [Address("z", "c")], {"home": Address("w", "d")}, None, friend
+    )
     app = App("test")
     app.stream("in", value=Person).to("out", contract=contract(mask("pii", with_="***")))
     out = send(TestDriver(app), ("a", ann, 0)).output("out", value=dict).read().value

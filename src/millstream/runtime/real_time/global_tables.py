@@ -100,9 +100,9 @@ class GlobalTables:
     def take_letters(self, applied: Iterable[tuple[str, int, int]]) -> list[OutputRecord]:
         """Returns the dead letters of records before some offsets (topic, partition, offset), each once."""
         ends = {(topic, partition): offset for topic, partition, offset in applied}
-        due = [letter for *place, offset, letter in self._letters if offset < ends.get(tuple(place), 0)]
+        due = [entry for entry in self._letters if entry[2] < ends.get(entry[:2], 0)]
         self._letters = [entry for entry in self._letters if entry[2] >= ends.get(entry[:2], 0)]
-        return due
+        return [letter for _topic, _partition, _offset, letter in due]
 
     def take_views(self, has_view: Callable[[StoreSpec], bool]) -> list[ViewChange]:
         """Returns the changes of views since the last call."""
