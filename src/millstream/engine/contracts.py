@@ -11,13 +11,16 @@ from millstream.core.records import Headers
 from millstream.engine.chunks import Bulk, Chunk
 from millstream.engine.contract_violations import Violation, violated, violation_handler
 from millstream.engine.errors import FAILURES, check_interrupt
+from millstream.errors import SerdeError
 from millstream.expr import Expr
 from millstream.plan.contracts import NULL_RULE, SCHEMA_RULE, Contract, Mask, contract_of, mask_key
+from millstream.serde.api import reader
 
 if TYPE_CHECKING:
     from millstream.engine.compile import Process
     from millstream.engine.context import Failure, TaskContext
     from millstream.plan.node import Node
+    from millstream.plan.sources import GlobalTable
     from millstream.serde import Serde
 
 Check: TypeAlias = Callable[[Any, Any, int, Headers], Violation | None]
@@ -78,10 +81,10 @@ def checked_in_bulk(node: Node, context: TaskContext, below: Bulk | None) -> Bul
     if calls and (below.calls or not below.copies):
         return None
     check, handle = check_of(contract), violations_of(node, contract, context)
-    conditions = [rule.condition.on_record() for rule in contract.rules]
+    conditions, forbids_null = [rule.condition.on_record() for rule in contract.rules], not contract.allows_null
 
     def take(chunk: Chunk) -> None:
-        if calls or not _all_hold(conditions, chunk):
+        if calls or (forbids_null and None in chunk.values) or not _all_hold(conditions, chunk):
             chunk = _obeying(chunk, check, handle)
         if len(chunk):
             below.take(chunk)
@@ -111,6 +114,20 @@ def _obeying(chunk: Chunk, check: Check, handle: Failure) -> Chunk:
             if violation.on_violation == "fail":
                 break
     return chunk if len(selected) == len(chunk) and all(selected) else chunk.where(selected)
+
+
+def obeys(table: GlobalTable) -> Callable[[bytes | None, bytes | None, int, Headers], bool]:
+    """Returns whether a record, serialized, changes a global table: it can be read, and obeys the contract."""
+    assert table.contract is not None
+    check, key_of, value_of = check_of(table.contract), reader(table.key), reader(table.value)
+
+    def holds(key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> bool:
+        try:
+            return check(key_of(key, headers), value_of(value, headers), timestamp, headers) is None
+        except SerdeError:
+            return False
+
+    return holds
 
 
 def violations_of(node: Node, contract: Contract, context: TaskContext) -> Failure:
