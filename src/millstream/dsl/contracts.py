@@ -288,7 +288,13 @@ def _check_masks(made: Contract, value: Serde[Any]) -> None:
 
     if not made.masks:
         return
-    fields = [*tagged_fields(fields_of(value, made.tags))]
+    root = fields_of(value, made.tags)
+    if value.name == "protobuf" and not root.closed:
+        raise TopologyError(
+            f"contract {made.name!r}: messages of Protobuf cannot be masked",
+            hint="convert them to a type before: map_values(…), and .to(…, value=protobuf(Customer))",
+        )
+    fields = [*tagged_fields(root)]
     for item in made.masks:
         what = f"contract {made.name!r}, mask {item.tag!r}"
         tagged = [(path, field) for path, field in fields if item.tag in field.tags]

@@ -14,7 +14,7 @@ import pydantic
 import pytest
 from tests.operators.harness import refused, send
 
-from millstream import App, TestDriver, avro, col, contract, hmac, json_schema, mask
+from millstream import App, TestDriver, avro, col, contract, hmac, json_schema, mask, protobuf
 from millstream.config import Config
 from millstream.errors import ConfigError, ContractViolationError
 from millstream.schemas.python_types import Tags
@@ -260,3 +260,16 @@ def test_a_tag_of_an_unknown_field_is_refused() -> None:
     rules = contract(tags={"txt": "pii"})
     error = refused(lambda: app.stream("in", value=Odd, contract=rules))
     assert error.hint == "did you mean 'text'?"
+
+
+def test_masks_of_messages_are_refused_and_those_of_types_in_protobuf_are_not() -> None:
+    app = App("test")
+    rules = contract(mask("pii", with_="***"), tags={"name": "pii"})
+    text = 'syntax = "proto3"; message Person { string name = 1; }'
+    assert (
+        "cannot be masked"
+        in refused(lambda: app.stream("other").to("x", value=protobuf(text, "Person"), contract=rules)).message
+    )
+    app.stream("in", value=protobuf(StructPerson)).to("out", contract=rules)
+    driver = send(TestDriver(app), ("a", StructPerson("Ann", 3), 0))
+    assert driver.output("out").read().value == StructPerson("***", 3)
