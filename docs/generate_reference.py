@@ -509,13 +509,18 @@ REASONS = {
     "processing error": "A function raised an exception on the record, and the handler said to continue.",
     "production error": "The record could not be written, and the handler said to continue.",
 }
+CONTRACT_REASONS = {
+    "dropped by contract NAME: RULE: REASON": "The record violates a rule of a contract. REASON is `violated`, `null`, "
+    "`error` or `schema`: see [Contracts](../concepts/contracts.md#rules).",
+    "quarantined by contract NAME: RULE: REASON": "The same, and the record is in quarantine.",
+}
 
 
 def dropped_records() -> str:
     """The page of the reasons for which records are dropped."""
     if differing := sorted(REASONS.keys() ^ found_reasons()):
         raise SystemExit(f"error: REASONS in {__file__} and the code do not agree on: {', '.join(differing)}")
-    rows = [f"| `{reason}` | {text} |" for reason, text in REASONS.items()]
+    rows = [f"| `{reason}` | {text} |" for reason, text in {**REASONS, **CONTRACT_REASONS}.items()]
     return _page("Dropped records", _filled(DROPPED, "| Reason | |", rows))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from millstream.core.records import Record, Windowed
 from millstream.dsl.app import App
 from millstream.dsl.cogrouped import CogroupedStream
+from millstream.dsl.contracts import contract, hmac, mask, rule
 from millstream.dsl.grouped import GroupedStream, GroupedTable
 from millstream.dsl.options import Materialized, Suppressed, until_time_limit, until_window_closes
 from millstream.dsl.processors import Cancellable, FixedKeyProcessor, Processor, ProcessorContext, RecordMetadata
@@ -89,11 +90,13 @@ __all__ = [
     "avro",
     "col",
     "collect",
+    "contract",
     "count",
     "count_distinct",
     "first",
     "functions",
     "header",
+    "hmac",
     "hopping",
     "join_window",
     "json_schema",
@@ -101,10 +104,12 @@ __all__ = [
     "last",
     "left",
     "lit",
+    "mask",
     "max_",
     "min_",
     "protobuf",
     "right",
+    "rule",
     "session",
     "sliding",
     "struct",

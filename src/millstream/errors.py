@@ -208,6 +208,12 @@ class ProductionError(RunError):
     code = "production"
 
 
+class ContractViolationError(RunError):
+    """A record violates the contract of its topic."""
+
+    code = "contract-violation"
+
+
 class LogError(MillstreamError):
     """The log of topics could not be opened, read or written."""
 

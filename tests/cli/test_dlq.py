@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
 
-from millstream import App
+from millstream import App, avro, col, contract, rule
 from millstream.core.failpoints import EXIT_STATUS
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.in_process.batches import InProcessRun
 
 PAYMENTS = """
-from millstream import App
+from millstream import App, avro, col, contract, rule
 
 app = App("payments", errors_dead_letter_queue_topic_name="dead", processing_exception_handler="continue")
 app.stream("payments", key=str, value=dict).map_values(lambda p: p["amount"] * 100, value=int).to("cents")
@@ -261,3 +262,63 @@ def test_a_fenced_replay_reports_the_error_in_a_line(
         "error: another replay of topic 'dead' has taken over; this one had replayed 0 records",
         "hint: replayed records stay, and the other replay continues from there",
     ]
+
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "amount", "type": "long"}, {"name": "currency", "type": "string"}],
+}
+
+
+def orders(data: Path, *currencies: str) -> App:
+    """Checks orders, whose schema is in the registry."""
+    app = App("orders", config={"state.dir": str(data)})
+    rules = contract(
+        rule("positive", col("amount") > 0),
+        rule("known currency", col("currency").is_in(*currencies)),
+        name="orders",
+        on_violation="quarantine",
+    )
+    app.stream("orders", value=avro(ORDER), contract=rules).to("checked")
+    return app
+
+
+def test_quarantined_records_are_shown_and_replayed_once_the_contract_accepts_them(millstream: Run, data: Path) -> None:
+    given = [{"amount": 5, "currency": "EUR"}, {"amount": -5, "currency": "EUR"}, {"amount": 7, "currency": "CHF"}]
+    with open_log(data) as log:
+        log.create_topic("source")
+        log.create_topic("orders")
+        log.produce("source", [ProducerRecord(b"k", json.dumps(order).encode(), 1_000) for order in given])
+    writer = App("writer", config={"state.dir": str(data)})
+    writer.stream("source").to("orders", value=avro(ORDER))
+    for app in (writer, orders(data, "EUR")):
+        with InProcessRun(app) as local:
+            local.run()
+
+    listed = millstream("dlq", "list", "orders-quarantine", "-o", "json").lines
+    assert [letter["contract"] for letter in listed] == [
+        {"name": "orders", "rule": "positive", "reason": "violated", "schema_id": 1},
+        {"name": "orders", "rule": "known currency", "reason": "violated", "schema_id": 1},
+    ]
+    shown = millstream("dlq", "show", "orders-quarantine", "0:1").out.splitlines()
+    assert shown[2:9] == [
+        "source     orders 0:2",
+        "exception  millstream.errors.ContractViolationError",
+        "message    contract 'orders', rule 'known currency': the condition is false",
+        "contract   orders",
+        "rule       known currency",
+        "reason     violated",
+        "schema     id 1",
+    ]
+
+    done = millstream("dlq", "replay", "orders-quarantine", "--rule", "known currency", "--execute", "--yes")
+    assert done == (0, "1 dead letter of orders-quarantine was replayed to orders\n", "")
+    with InProcessRun(orders(data, "EUR", "CHF")) as local:
+        local.run()
+        assert local.log.ends(["checked"])["checked"][0] == 2
+        original = local.log.read("orders", 0, 2, 4)["value"].to_pylist()
+        assert original[0] == original[1]
+    left = millstream("dlq", "list", "orders-quarantine", "--contract", "orders", "--pending", "-o", "json").lines
+    assert [letter["contract"]["rule"] for letter in left] == ["positive"]
+    assert millstream("dlq", "list", "orders-quarantine", "--contract", "others", "-o", "json").lines == []

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 from tests.kafka import independent
 
-from millstream import App, Materialized, session, tumbling
+from millstream import App, Materialized, contract, session, tumbling, value
 from millstream.dev.broker import Broker
 from millstream.errors import IncompatibleTopologyError, OffsetOutOfRangeError, SetupError
 from millstream.log import ProducerRecord
@@ -170,6 +170,27 @@ def test_global_tables_alone_are_read_to_their_ends(log: KafkaLog, make: Make) -
     app.global_table("names", key=str, value=str, store="names")
     app.run(until_caught_up=True)
     assert dict(app.store("names").all()) == {f"k{n}": str(n) for n in range(100)}
+
+
+def test_violations_of_contracts_are_in_quarantine_once_and_not_in_views(
+    log: KafkaLog, make: Make, broker: Broker
+) -> None:
+    rows = [b"1", b"-2", b"{", b"3", b"-4"]
+    log.create_topic("rates", 2)
+    log.create_topic("orders", 2)
+    for n, row in enumerate(rows):
+        log.produce("rates", [ProducerRecord(b"k%d" % n, row, timestamp=n + 1)])
+        log.produce("orders", [ProducerRecord(b"k%d" % n, row, timestamp=n + 1)])
+        app = make()
+        positive = contract(value() > 0, on_violation="quarantine")
+        app.global_table("rates", contract=positive, store="rates")
+        app.stream("orders", contract=positive).to("checked")
+        if n in {2, 4}:
+            app.run(until_caught_up=True)
+    assert dict(app.store("rates").all()) == {"k0": 1, "k3": 3}
+    for topic in ("rates", "orders"):
+        letters = [message.value() for message in independent.messages(broker.bootstrap_servers, f"{topic}-quarantine")]
+        assert letters == [b"-2", b"{", b"-4"]
 
 
 def test_a_migration_rebuilds_stores_from_changelogs(log: KafkaLog, make: Make, broker: Broker) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from millstream import App, Materialized, tumbling
+from millstream import App, Materialized, contract, rule, tumbling, value
 from millstream.core.records import Headers
 from millstream.engine.chunks import Chunk
 from millstream.engine.compile import Build
@@ -121,8 +121,27 @@ def behind_two_exchanges(app: App) -> None:
     counted.to_stream().group_by(lambda count: f"c{count % 3}", key=str).count(store="again").to_stream().to("out")
 
 
+def checked(app: App) -> None:
+    rules = contract(value() % 4 != 0, rule("small", value() < 550, on_violation="drop"), on_violation="quarantine")
+    app.stream("in", value=int, contract=rules).group_by_key().count(store="n").to_stream().to("out")
+
+
+def checked_by_function(app: App) -> None:
+    app.stream("in", value=int, contract=contract(lambda n: 10 / (n % 9) > 2, on_violation="quarantine")).to("out")
+
+
+def checked_and_mapped(app: App) -> None:
+    rules = contract(value() % 4 != 0, on_violation="quarantine", allow_null=False)
+    app.stream("in", value=int, contract=rules).map_values(fails_at_seven, value=str).to("out")
+
+
+def checked_on_write(app: App) -> None:
+    rules = contract(~value().ends_with("3"), on_violation="quarantine", quarantine="aside")
+    app.stream("in", value=int).map_values(fails_at_seven, value=str).to("out", contract=rules)
+
+
 SHAPES = [
-    rekeyed, regrouped, behind_two_exchanges,
+    rekeyed, regrouped, behind_two_exchanges, checked, checked_by_function, checked_and_mapped, checked_on_write,
     counts, windows, unlogged_windows, long_retention, mapped, mapped_with_key, filtered, filtered_not,
     filtered_by_invalid_result, filtered_counts, retimed, retimed_windows, copied, two_functions,
 ]  # fmt: skip

@@ -23,7 +23,7 @@ import pytest
 from pyspark import SparkContext
 from tests.processes import below, running
 
-from millstream import App, Processor, Record, TestDriver as Driver
+from millstream import App, Processor, Record, TestDriver as Driver, col, contract
 from millstream.errors import (
     AlreadyRunningError,
     IncompatibleTopologyError,
@@ -174,6 +174,23 @@ def test_poison_records_go_to_the_dead_letter_topic(tmp_path: Path, log: Log) ->
     assert len(values(log, "out")) == 90
     assert values(log, "letters") == [b"x"] * 10
     assert sum(handle.metrics()["dropped"].values()) == 10
+
+
+def test_violations_of_contracts_go_to_quarantine(tmp_path: Path, log: Log) -> None:
+    log.create_topic("in", 2)
+    log.produce("in", [ProducerRecord(b"%d" % n, b'{"n": %d}' % n, n) for n in range(100)])
+    app = make(tmp_path, "checked")
+    numbers = app.stream("in", contract=contract(col("n") % 10 != 0, name="numbers", on_violation="quarantine"))
+    numbers.group_by_key().count().to_stream().to("counts")
+    numbers.to("out", contract=contract(lambda value: value["n"] % 7 != 0, name="outputs", on_violation="quarantine"))
+    handle = app.start(until_caught_up=True)
+    handle.wait()
+    assert sorted(values(log, "numbers-quarantine")) == [b'{"n": %d}' % n for n in range(0, 100, 10)]
+    assert sorted(values(log, "outputs-quarantine")) == sorted(b'{"n": %d}' % n for n in range(0, 100, 7) if n % 10)
+    assert len(values(log, "counts")) == 90
+    figures = handle.metrics()["contracts"]
+    assert figures["numbers"] == {"dropped": 0, "quarantined": 10, "rules": {"n % 10 <> 0": {"violated": 10}}}
+    assert figures["outputs"]["quarantined"] == len(values(log, "outputs-quarantine"))
 
 
 class Ticking(Processor[str, str, str, str]):

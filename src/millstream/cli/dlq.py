@@ -34,6 +34,12 @@ Exceptions = Annotated[
 Sources = Annotated[
     str | None, typer.Option("--source", "-s", metavar="TOPIC", help="Only those of records from this topic.")
 ]
+Contracts = Annotated[
+    str | None, typer.Option("--contract", metavar="NAME", help="Only those of records that violate this contract.")
+]
+Rules = Annotated[
+    str | None, typer.Option("--rule", metavar="NAME", help="Only those of records that violate this rule.")
+]
 
 
 @command(
@@ -47,6 +53,8 @@ def list_(
     topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The dead-letter topic.")] = None,
     exception: Exceptions = None,
     source: Sources = None,
+    contract: Contracts = None,
+    rule: Rules = None,
     pending: Annotated[bool, typer.Option("--pending", help="Only dead letters that were not replayed yet.")] = False,
     summary: Annotated[bool, typer.Option("--summary", help="Count them by exception and source.")] = False,
     limit: Annotated[
@@ -64,7 +72,7 @@ def list_(
     """
     from millstream.log import DeadLetters, dead_letter_topics
 
-    selection = _selection(exception, source)
+    selection = _selection(exception, source, contract, rule)
     with open_data(data) as log:
         if topic is None:
             topics = dead_letter_topics(log)
@@ -126,6 +134,7 @@ def show_(
         "source": _source(letter),
         "exception": letter.exception,
         "message": letter.message,
+        **_contract(letter),
         "returned": letter.returned or None,
         "key": as_text(letter.key, keys),
         "value": as_text(letter.value, values),
@@ -153,6 +162,8 @@ def replay(
     ] = None,
     exception: Exceptions = None,
     source: Sources = None,
+    contract: Contracts = None,
+    rule: Rules = None,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, help="The largest number of dead letters.")
     ] = None,
@@ -176,7 +187,7 @@ def replay(
     """
     from millstream.log import DeadLetters
 
-    selection = _selection(exception, source, places)
+    selection = _selection(exception, source, contract, rule, places)
     with open_data(data) as log:
         letters = DeadLetters(log, topic)
         for partition, offset in sorted(selection.places or ()):
@@ -244,6 +255,20 @@ def _facts(letter: DeadLetter) -> dict[str, Any]:
         "returned": letter.returned,
         "exception": letter.exception,
         "message": letter.message,
+        **({} if letter.contract is None else {"contract": letter.contract._asdict()}),
+    }
+
+
+def _contract(letter: DeadLetter) -> dict[str, Any]:
+    """The contract that a record violates, for `show`."""
+    if letter.contract is None:
+        return {}
+    name, rule, reason, schema_id = letter.contract
+    return {
+        "contract": name,
+        "rule": rule,
+        "reason": reason,
+        "schema": None if schema_id is None else f"id {schema_id}",
     }
 
 
@@ -287,10 +312,13 @@ def _source(letter: DeadLetter) -> str | None:
     return f"{topic} {partition}:{'?' if offset is None else offset}"
 
 
-def _selection(exception: str | None, source: str | None, places: list[str] | None = None) -> DeadLetterFilter:
+def _selection(
+    exception: str | None, source: str | None, contract: str | None, rule: str | None, places: list[str] | None = None
+) -> DeadLetterFilter:
     from millstream.log import DeadLetterFilter
 
-    return DeadLetterFilter(exception, source, frozenset(map(_place, places)) if places else None)
+    chosen = frozenset(map(_place, places)) if places else None
+    return DeadLetterFilter(exception, source, chosen, contract, rule)
 
 
 def _place(text: str) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from millstream.cli.loading import load, user_lines
 from millstream.core.durations import to_ms
 from millstream.core.records import Headers, Windowed
 from millstream.errors import ConfigError, DurationError, SerdeError, suggestion
+from millstream.plan.contracts import quarantine_topics
 from millstream.plan.topics import free_writer, reader_of, topics_read, topics_written, writer_of
 from millstream.schemas.registries import registry_of
 from millstream.serde import STRING, Serde, SerdeContext, serde_for, session_windowed, time_windowed
@@ -71,7 +72,8 @@ def serdes_of(target: str, topic: str) -> tuple[Serde[Any], Serde[Any]]:
     with user_lines():
         plan = app.plan()
     node = writer_of(plan, topic) or reader_of(plan, topic)
-    if node is None and topic == app.config["errors.dead.letter.queue.topic.name"]:
+    dead_letters = app.config["errors.dead.letter.queue.topic.name"]
+    if node is None and topic in {dead_letters, *quarantine_topics(plan, app.config)}:
         return STRING, STRING
     node = node or free_writer(plan)
     if node is None:

@@ -400,6 +400,7 @@ PREFIXES = {
     "client.": "All Kafka clients: `client.id`, `client.rack`, …",
     "producer.": "The producer: `producer.compression.type`, `producer.transaction.timeout.ms`, …",
     "consumer.": "Consumers: `consumer.fetch.message.max.bytes`, …",
+    "mask.key.": 'The keys of masks: `mask.key.customers` is that of `hmac("customers")`. Secret texts.',
     "topic.": "The application's internal topics on a cluster: `topic.segment.bytes`, …",
 }
 """Prefixes of keys that are passed on unchanged. Those of Kafka's clients follow librdkafka's names."""

@@ -9,7 +9,9 @@ from typing import Any
 
 from millstream.errors import ConfigError
 
-_SECRET = re.compile(r"password|secret|token|\.pem$|credential(?!s\.source$)|oauthbearer\.config|user\.info$")
+_SECRET = re.compile(
+    r"password|secret|token|\.pem$|credential(?!s\.source$)|oauthbearer\.config|user\.info$|^mask\.key\."
+)
 _REFERENCE = re.compile(r"\$\{(?P<kind>env|file):(?P<name>[^}]+)\}")
 
 

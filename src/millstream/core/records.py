@@ -57,6 +57,9 @@ def check_headers(headers: Any) -> None:
 ERROR_HEADER = "__streams.errors."
 """The prefix of the headers of a dead letter that describe its error."""
 
+CONTRACT_HEADER = "__millstream.contract."
+"""The prefix of the headers of a dead letter that name the contract which its record violates."""
+
 
 class Windowed(NamedTuple, Generic[K]):
     """The key of a row of a windowed table: a key and the bounds of its window, in milliseconds.

@@ -11,7 +11,6 @@ from millstream.core.durations import Duration
 from millstream.core.names import check_name
 from millstream.dsl.inputs import GlobalTableOptions, Inputs, StreamOptions, TableOptions
 from millstream.dsl.internals import DslObject, declared_serde
-from millstream.dsl.options import Materialized
 from millstream.dsl.stores import name_of, store_of_processors
 from millstream.dsl.stream import Stream
 from millstream.dsl.suggesting import check_options, suggesting_methods
@@ -115,6 +114,7 @@ class App(DslObject[Inputs]):
                 the partition.
             offset_reset: Where the first start of the application begins to read: ``"earliest"``, ``"latest"``,
                 ``"none"`` or ``"by_duration:1h"``. Default: ``auto.offset.reset``.
+            contract: The `contract` of the records: conditions that they must meet.
             name: Name of the operator.
         """
         check_options("stream", options, StreamOptions, "key", "value")
@@ -146,6 +146,7 @@ class App(DslObject[Inputs]):
             ttl: A row that was not updated for this long in stream time is deleted.
             timestamp: As for `stream`.
             on_invalid_timestamp: As for `stream`.
+            contract: As for `stream`. Records that violate it do not change the table.
             name: Name of the operator.
         """
         check_options("table", options, TableOptions, "key", "value")
@@ -177,14 +178,22 @@ class App(DslObject[Inputs]):
         *,
         key: Any = None,
         value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        **options: Unpack[GlobalTableOptions],
     ) -> GlobalTable[Any, Any]:
         """Reads a topic as a table of which every task has a full copy, so that a stream can join it by any key.
 
         The copies take memory in every task: use it for small tables that change slowly.
+
+        Args:
+            topic: Name of the topic.
+            key: Serde of the keys.
+            value: Serde of the values.
+            store: Name of the store, or `Materialized`.
+            contract: As for `stream`.
+            name: Name of the operator.
         """
-        return GlobalTable(self._internals.global_table(topic, key, value, store, name))
+        check_options("global_table", options, GlobalTableOptions, "key", "value")
+        return GlobalTable(self._internals.global_table(topic, key, value, options))
 
     def add_store(
         self,

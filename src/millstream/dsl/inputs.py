@@ -11,6 +11,7 @@ from millstream.core.callsite import caller
 from millstream.core.durations import Duration
 from millstream.core.frozen import Frozen
 from millstream.core.names import check_name
+from millstream.dsl.contracts import ContractOption, contract_on_read
 from millstream.dsl.internals import KEY_VALUE, NodeOutput, declared_serde
 from millstream.dsl.options import Materialized
 from millstream.dsl.stores import key_value
@@ -36,6 +37,7 @@ class StreamOptions(TypedDict, total=False):
     timestamp: TimestampOption
     on_invalid_timestamp: OnInvalid
     offset_reset: str
+    contract: ContractOption | None
     name: str | None
 
 
@@ -46,6 +48,7 @@ class TableOptions(TypedDict, total=False):
     ttl: Duration | None
     timestamp: TimestampOption
     on_invalid_timestamp: OnInvalid
+    contract: ContractOption | None
     name: str | None
 
 
@@ -53,6 +56,7 @@ class GlobalTableOptions(TypedDict, total=False):
     """Options of `App.global_table`."""
 
     store: str | Materialized | None
+    contract: ContractOption | None
     name: str | None
 
 
@@ -95,6 +99,7 @@ class Inputs(Frozen):
                 value=values,
                 timestamps=self._timestamps(values, options),
                 offset_reset=_offset_reset(options.get("offset_reset")),
+                contract=contract_on_read(self.builder, options.get("contract"), base, keys, values),
             )
         )
         return NodeOutput(self.builder, node, node.key, node.value)
@@ -110,6 +115,7 @@ class Inputs(Frozen):
             key=keys,
             value=values,
             timestamps=self._timestamps(values, options),
+            contract=contract_on_read(self.builder, options.get("contract"), topic, keys, values),
         )
         self.builder.reserve_topic(topic, source)
         self.builder.add(source, lineage=topic)
@@ -121,16 +127,16 @@ class Inputs(Frozen):
             source_topic=topic,
         )
 
-    def global_table(self, topic: str, key: Any, value: Any, store: Any, name: str | None) -> NodeOutput:
+    def global_table(self, topic: str, key: Any, value: Any, given: GlobalTableOptions) -> NodeOutput:
         """Adds a global table."""
         check_name(topic, "topic")
-        options = Materialized.of(store)
+        options = Materialized.of(given.get("store"))
         if options.history is not None:
             raise TopologyError(
                 "global_table: a global table cannot be versioned", hint="read the topic as a table to keep its history"
             )
         keys, values = self._serdes(key, value, topic)
-        label = self.builder.name(name, "global-table", base=topic)
+        label = self.builder.name(given.get("name"), "global-table", base=topic)
         node = GlobalTable(
             name=label,
             at=caller(),
@@ -138,6 +144,7 @@ class Inputs(Frozen):
             key=keys,
             value=values,
             store=key_value(options, f"{label}-store", keys, values),
+            contract=contract_on_read(self.builder, given.get("contract"), topic, keys, values),
         )
         self.builder.reserve_topic(topic, node)
         return NodeOutput(self.builder, self.builder.add(node), keys, values)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from millstream.core.callsite import caller
 from millstream.core.names import check_name
 from millstream.dsl import compositions, grouped, table
+from millstream.dsl.contracts import ContractOption, contract_on_write
 from millstream.dsl.grouping import StreamGrouping
 from millstream.dsl.internals import KEY_VALUE, NodeOutput, declared_serde
 from millstream.dsl.options import Materialized
@@ -92,6 +93,7 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
         key: Any = None,
         value: Any = None,
         partitioner: Callable[..., int] | None = None,
+        contract: ContractOption | None = None,
         name: str | None = None,
     ) -> None:
         """Writes each record to a topic.
@@ -102,21 +104,24 @@ class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
             value: Serde of the values. Default: likewise.
             partitioner: Function of key, value and number of partitions that returns the partition. Default: Kafka's,
                 murmur2 of the key.
+            contract: The `contract` of the records: conditions that they must meet, and masks of tagged fields.
             name: Name of the operator.
         """
         output = self._internals.declared(key, value)
         builder = output.builder
         target = check_name(topic, "topic") if isinstance(topic, str) else self._internals.record_function(topic, "to")
         base = target if isinstance(target, str) else builder.lineage(output.node)
+        label = builder.name(name, "sink", output.node, base=base)
         builder.add(
             stateless.Sink(
-                name=builder.name(name, "sink", output.node, base=base),
+                name=label,
                 at=caller(),
                 parent=output.node,
                 topic=target,
                 key=output.key_serde,
                 value=output.value_serde,
                 partitioner=_partitioner(partitioner),
+                contract=contract_on_write(output, contract, target if isinstance(target, str) else label),
             )
         )
 

@@ -95,7 +95,12 @@ class Chunk:
 
     def fail(self, row: int, handle: Callable[..., None], error: BaseException) -> None:
         """Records that an operator failed for a record; `handle_failures` calls the handler in the record's turn."""
-        self.origin.failures.append((self.origin.indexes[row], partial(handle, error, *self.record(row))))
+        failures = self.origin.failures
+        failure = (self.origin.indexes[row], partial(handle, error, *self.record(row)))
+        if failures and failures[-1][0] > failure[0]:  # an operator above has failed for a later record
+            failures.insert(bisect_right(failures, failure[0], key=_index), failure)
+        else:
+            failures.append(failure)
 
     def handle_failures(self, before: int | None = None) -> None:
         """Calls the error handlers of the records that failed: of all, or of those before an index."""
@@ -150,6 +155,10 @@ class Chunk:
             None if self.key_bytes is None else KeyBytes(self.key_bytes.serde, select(self.key_bytes.data)),
             self.origin._replace(indexes=select(self.origin.indexes)),
         )
+
+
+def _index(failure: tuple[int, Callable[[], None]]) -> int:
+    return failure[0]
 
 
 def read_chunk(

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from millstream.core.records import Headers
 from millstream.engine.chunks import Bulk
 from millstream.engine.context import Drop, Failure, Getter, TaskContext
+from millstream.engine.contracts import checked_in_bulk
 from millstream.errors import SerdeError
 from millstream.plan.functions import Function
 from millstream.plan.node import Edge, Node
@@ -117,6 +118,12 @@ class Build:
             make = BULKS.get(type(child))
             self._bulks[child] = None if make is None else make(child, self)
         return self._bulks[child]
+
+    def input_bulk(self, node: Node) -> Bulk | None:
+        """Returns the bulk form of an input: its contract, and all operators below it."""
+        if node not in self._bulks:
+            self._bulks[node] = checked_in_bulk(node, self.context, self.bulk(node))
+        return self._bulks[node]
 
     def only_stream(self, node: Node) -> Process | None:
         """Returns the process below the `ToStream` of a table, if the table has no other operators below it."""

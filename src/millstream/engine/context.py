@@ -8,10 +8,12 @@ from typing import Any, NamedTuple, TypeAlias
 from millstream.config import Config
 from millstream.core.records import Headers
 from millstream.engine.call_trace import installed_trace
+from millstream.engine.contract_violations import handle_unreadable
 from millstream.engine.errors import STACK_TRACE, ErrorContext, ErrorHandlers, Fatal, Phase, check_interrupt, failure
 from millstream.engine.punctuation import Punctuators
 from millstream.engine.queues import InputRecord
-from millstream.errors import RunError, UnknownStoreError, suggestion
+from millstream.errors import RunError, SchemaError, UnknownStoreError, suggestion
+from millstream.plan.contracts import contract_of
 from millstream.plan.functions import Function
 from millstream.plan.node import Node
 from millstream.stages import Topology
@@ -131,7 +133,7 @@ class TaskContext:
         self.punctuators = Punctuators(self)
         self.partition_counts: Callable[[str], int] = lambda _topic: 1
         self.largest: int | None = None
-        self._handlers = ErrorHandlers(config, self._dead_letter)
+        self._handlers = ErrorHandlers(config, self.dead_letter)
 
     @property
     def task_id(self) -> str:
@@ -163,17 +165,36 @@ class TaskContext:
         operator = node.name
 
         def dropped(key: Any, value: Any, timestamp: int, _headers: Headers) -> None:
-            self._count(DroppedRecord(operator, reason, key, value, timestamp))
+            self.count(DroppedRecord(operator, reason, key, value, timestamp))
 
         return dropped
 
-    def _count(self, record: DroppedRecord) -> None:
+    def count(self, record: DroppedRecord) -> None:
+        """Counts a dropped record."""
         if record.operator in self.silent:
             return
         counter = (record.operator, record.reason)
         self.dropped[counter] = self.dropped.get(counter, 0) + 1
         if self.on_drop is not None:
             self.on_drop(record)
+
+    def count_drop(self, operator: str, reason: str, key: Any, value: Any, timestamp: int) -> None:
+        """Counts a dropped record."""
+        self.count(DroppedRecord(operator, reason, key, value, timestamp))
+
+    def reader_of(self, topic: str) -> Any:
+        """Returns the source, repartition or global table that reads a topic; None if the task has none."""
+        if self.source is not None and self.source.topic == topic:
+            return self.source.node
+        tables = (table for table in self.topology.global_tables if table.topic == topic)
+        sources = (source for part in self.topology.parts for source in part.sources if topic in source.topics)
+        return next(iter((*tables, *sources)), None)
+
+    @staticmethod
+    def stops(error: BaseException) -> bool:
+        """Whether an error stops the application whatever the handlers and contracts say: no record is at fault."""
+        check_interrupt(error)
+        return isinstance(error, Fatal | SchemaError)
 
     def failure(self, node: Node, function: Function | str | None = None, phase: Phase = "processing") -> Failure:
         """Returns the error handler of an operator: it raises, or drops the record."""
@@ -185,7 +206,7 @@ class TaskContext:
                 raise error
             if node.name in self.silent:
                 return
-            self._handlers.handle(self._error_context(node.name, location, phase, timestamp), error)
+            self._handlers.handle(self.error_context(node.name, location, phase, timestamp), error)
             drop(key, value, timestamp, headers)
 
         return failed
@@ -193,32 +214,32 @@ class TaskContext:
     def start_failure(self, node: Node, function: str, error: BaseException) -> RunError:
         """Returns the error of a processor that cannot start or close. Without a record, handlers do not apply."""
         check_interrupt(error)
-        return failure(self._error_context(node.name, function, "processing", 0), error)
+        return failure(self.error_context(node.name, function, "processing", 0), error)
 
-    def read_failure(
-        self, operator: str, topic: str, partition: int, record: InputRecord, error: BaseException
-    ) -> None:
+    def read_failure(self, node: Node, topic: str, partition: int, record: InputRecord, error: BaseException) -> None:
         """Handles a record that cannot be deserialized: raises, or counts it as dropped."""
-        if operator in self.silent:
+        if node.name in self.silent:
             return
-        self._handlers.handle(
-            ErrorContext(
-                phase="deserialization",
-                topic=topic,
-                partition=partition,
-                offset=record.offset,
-                operator=operator,
-                function=None,
-                task_id=self.task_id,
-                timestamp=record.timestamp,
-                key=record.key,
-                value=record.value,
-                headers=record.headers,
-            ),
-            error,
+        failed = ErrorContext(
+            phase="deserialization",
+            topic=topic,
+            partition=partition,
+            offset=record.offset,
+            operator=node.name,
+            function=None,
+            task_id=self.task_id,
+            timestamp=record.timestamp,
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
         )
+        contract = contract_of(node)
+        if contract is not None and contract.on_violation != "fail" and not self.stops(error):
+            handle_unreadable(self, node, contract, failed, error)
+            return
+        self._handlers.handle(failed, error)
         reason = "deserialization error"
-        self._count(DroppedRecord(operator, reason, record.key, record.value, record.timestamp))
+        self.count(DroppedRecord(node.name, reason, record.key, record.value, record.timestamp))
 
     def source_record(self) -> InputRecord | None:
         """Returns the current record, serialized; None if it is not available."""
@@ -232,7 +253,8 @@ class TaskContext:
         """Returns a user function, traced if the process has a call trace."""
         return call if self.call_trace is None else self.call_trace.traced(node.name, call)
 
-    def _error_context(self, operator: str, function: str | None, phase: Phase, timestamp: int) -> ErrorContext:
+    def error_context(self, operator: str, function: str | None, phase: Phase, timestamp: int) -> ErrorContext:
+        """Returns the description of the current record, for an error handler."""
         source, entry, raw = self.source, self.current(), self.source_record()
         record = raw if raw is not None else InputRecord(-1, timestamp, None, None)
         return ErrorContext(
@@ -249,8 +271,8 @@ class TaskContext:
             headers=record.headers,
         )
 
-    def _dead_letter(self, topic: str, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        """Writes a dead letter. The stack trace is left out if the record would be too large."""
+    def dead_letter(self, topic: str, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        """Writes a dead letter. The stack trace is empty if the record would be too large."""
         if self.largest is not None and size_of(key, value, headers) > self.largest:
             headers = tuple((name, b"" if name == STACK_TRACE else data) for name, data in headers)
         self.outputs.append(OutputRecord(topic, key, value, timestamp, headers))

@@ -95,7 +95,7 @@ class ErrorHandlers:
             raise Fatal(failure(context, error)) from error
         answer = self._answer(context, error)
         if self._topic is not None and context.topic is not None:
-            headers = (*context.headers, *_dead_letter_headers(context, error))
+            headers = (*context.headers, *dead_letter_headers(context, error))
             self._send(self._topic, context.key, context.value, context.timestamp, headers)
         if answer == "fail":
             raise Fatal(failure(context, error)) from error
@@ -141,14 +141,15 @@ def failure(context: ErrorContext, error: BaseException) -> RunError:
     return _ERRORS[context.phase](f"{operator} ({record}{function}): {cause}", hint=hint)
 
 
-def _dead_letter_headers(context: ErrorContext, error: BaseException) -> Headers:
+def dead_letter_headers(context: ErrorContext, error: BaseException, *, with_trace: bool = True) -> Headers:
+    """Returns the headers of a dead letter: the source record and the error."""
     details = {
         "exception": f"{type(error).__module__}.{type(error).__qualname__}",
         "message": shorten(plain_text(error)),
-        _TRACE: shorten("".join(traceback.format_exception(error)), TRACE),
+        **({_TRACE: shorten("".join(traceback.format_exception(error)), TRACE)} if with_trace else {}),
         "topic": context.topic,
         "partition": context.partition,
         "offset": context.offset,
     }
-    texts = {f"{ERROR_HEADER}{name}": str(value) for name, value in details.items()}
+    texts = {f"{ERROR_HEADER}{name}": str(value) for name, value in details.items() if value is not None}
     return tuple((name, text.encode(errors="backslashreplace")) for name, text in texts.items())

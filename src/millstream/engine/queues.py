@@ -108,7 +108,7 @@ class Queue:
                 _check_readable(record)
                 key, value = self._deserialized(record)
             except FAILURES as error:
-                self._context.read_failure(self.node.name, self.topic, self.partition, record, error)
+                self._context.read_failure(self.node, self.topic, self.partition, record, error)
                 continue
             self._append(record, key, value)
 
@@ -159,7 +159,7 @@ class Queue:
 
     def _failed(self, record: InputRecord, error: BaseException) -> Process:
         def process(*_record: Any) -> None:
-            self._context.read_failure(self.node.name, self.topic, self.partition, record, error)
+            self._context.read_failure(self.node, self.topic, self.partition, record, error)
 
         return process
 
@@ -178,7 +178,7 @@ class Queue:
         try:
             time = self._extract(record.timestamp, key, value)
         except FAILURES as error:
-            self._context.read_failure(self.node.name, self.topic, self.partition, record, error)
+            self._context.read_failure(self.node, self.topic, self.partition, record, error)
             return
         if time is None:
             self._context.drop(self.node, "invalid timestamp")(key, value, record.timestamp, record.headers)

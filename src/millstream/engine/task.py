@@ -100,7 +100,7 @@ class Task:
         if queue is None:
             for pattern, source in self._patterns:
                 if pattern.fullmatch(topic):
-                    process = self._build.forward(source)
+                    process = self._build.entry(source)
                     queue = self._queues[topic] = Queue(source, topic, self.partition, process, self.context)
                     break
         return queue
@@ -248,7 +248,7 @@ class Task:
         sources = {queue.node for queue, columns in inputs if columns.offsets}
         if len(sources) != 1 or context.punctuators.any("stream") or context.call_trace is not None:
             return False
-        bulk = self._build.bulk(sources.pop())
+        bulk = self._build.input_bulk(sources.pop())
         chunk = None if bulk is None else read_chunk(inputs, order, self._set_current)
         if bulk is None or chunk is None:
             return False
@@ -352,9 +352,15 @@ class Task:
                 raise Fatal(self.context.start_failure(node, describe_callable(init), error)) from error
 
     def _drain_global(self, queue: Queue) -> None:
-        while queue.entries:
-            timestamp, key, value, headers, *_rest = queue.entries.popleft()
-            self._guard(queue.process, key, value, timestamp, headers)
+        before = self.context.source, self._entry
+        self.context.source = queue
+        try:
+            while queue.entries:
+                self._entry = queue.entries.popleft()
+                timestamp, key, value, headers, *_rest = self._entry
+                self._guard(queue.process, key, value, timestamp, headers)
+        finally:
+            self.context.source, self._entry = before
 
     def _restore(self, changelogs: dict[str, list[ChangelogRecord]], cells: dict[str, Any]) -> None:
         context = self.context

@@ -180,6 +180,10 @@ class Expr(Frozen):
             options = tuple(sorted(values, key=repr) if isinstance(values, set | frozenset) else values)
         return _call("in", self, *options) if options else Literal(False)
 
+    def is_in(self, *options: Operand) -> Expr:
+        """Whether it is one of the options: another name of `in_`."""
+        return self.in_(*options)
+
     def between(self, low: Operand, high: Operand) -> Expr:
         """Whether it is neither less than ``low`` nor more than ``high``."""
         return _call("between", self, low, high)

@@ -27,7 +27,7 @@ from millstream.log.api import (
     ViewStorage,
 )
 from millstream.log.blocks import Block, ColumnBlock
-from millstream.log.dead_letter import DeadLetter, DeadLetterFilter, DeadLetterSource
+from millstream.log.dead_letter import DeadLetter, DeadLetterFilter, DeadLetterSource, ViolatedContract
 from millstream.log.dead_letters import DeadLetters, ReplayResult, dead_letter_topics
 from millstream.log.opening import open_log
 
@@ -61,6 +61,7 @@ __all__ = [
     "TopicPartition",
     "Topics",
     "ViewStorage",
+    "ViolatedContract",
     "dead_letter_topics",
     "open_log",
 ]

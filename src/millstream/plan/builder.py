@@ -23,6 +23,7 @@ from millstream.core.callsite import caller
 from millstream.core.names import check_name
 from millstream.errors import TopologyError
 from millstream.expr import (
+    ANY,
     BIGINT,
     BOOLEAN,
     BYTES,
@@ -36,6 +37,7 @@ from millstream.expr import (
     type_of,
 )
 from millstream.plan.analysis import PlanFacts
+from millstream.plan.contracts import same_contract
 from millstream.plan.functions import Function, annotated_result
 from millstream.plan.node import Node, Plan
 from millstream.plan.sources import GlobalTable, Source
@@ -298,6 +300,17 @@ class Builder:
             type_of(target, _schemas(function.roles, serdes))
         return function
 
+    def condition(
+        self, target: Callable[..., Any] | Expr, roles: tuple[str, ...], what: str, **serdes: Serde[Any] | None
+    ) -> Function:
+        """Wraps a condition on a record. An expression must be boolean, as far as its type is known."""
+        function = self.function(target, roles, what, has_record=True, **serdes)
+        if isinstance(target, Expr):
+            found = type_of(target, _schemas(function.roles, serdes))
+            if found not in {BOOLEAN, ANY}:
+                raise TopologyError(f"{what}: `{target}` is {found}, not a condition", hint="compare it with something")
+        return function
+
     def result_serde(
         self, declared: Any, function: Function, part: str, **serdes: Serde[Any] | None
     ) -> Serde[Any] | None:
@@ -334,6 +347,7 @@ def _same_source(a: Source, b: Source) -> bool:
         and a.value.name == b.value.name
         and a.timestamps == b.timestamps
         and a.offset_reset == b.offset_reset
+        and same_contract(a.contract, b.contract)
     )
 
 

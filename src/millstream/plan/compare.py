@@ -196,7 +196,8 @@ def _operators(old: Side, new: Side, functions: list[tuple[str, str, str]]) -> I
         else:
             top = [key for key in ("kind", "parents") if before[key] != after[key]]
             code = [f"code of {option}" for operator, option, _ in functions if operator == name]
-            reasons = (*top, *differing(before["options"], after["options"]), *code)
+            contract = ["contract"] if old.contracts.get(name) != new.contracts.get(name) else []
+            reasons = (*top, *differing(before["options"], after["options"]), *contract, *code)
             yield Change(name, "changed" if reasons else "kept", name, reasons)
 
 

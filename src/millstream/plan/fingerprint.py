@@ -15,6 +15,7 @@ from millstream.core.frozen import Frozen, defaults, fields
 from millstream.expr import Expr
 from millstream.plan.analysis import PlanFacts
 from millstream.plan.code_digest import code_digest
+from millstream.plan.contracts import contract_of
 from millstream.plan.functions import Function, describe_callable
 from millstream.plan.node import Node, Plan, hyphenated
 from millstream.plan.shapes import shape_of
@@ -28,8 +29,9 @@ FORMAT = 3
 """The version of the layout that `to_dict` returns."""
 
 _DIGITS = 16
-# Names and lines are not options. State depends neither on queries nor on what the optimizer may do.
-_IGNORED = frozenset({"name", "at", "mergeable", "named"})
+# Names and lines are not options. State depends neither on queries nor on what the optimizer may do. A changed contract
+# goes on with the state, as a changed filter does.
+_IGNORED = frozenset({"name", "at", "mergeable", "named", "contract"})
 
 
 def fingerprint(plan: Plan) -> str:
@@ -60,7 +62,7 @@ def fingerprint(plan: Plan) -> str:
 
 def essence(data: PlainPlan) -> PlainPlan:
     """Returns the parts of a plan's data that state depends on."""
-    return {name: part for name, part in data.items() if name not in {"functions", "named", "traits"}}
+    return {name: part for name, part in data.items() if name not in {"functions", "named", "traits", "contracts"}}
 
 
 def to_dict(plan: Plan) -> PlainPlan:
@@ -76,6 +78,7 @@ def to_dict(plan: Plan) -> PlainPlan:
     - ``stores``: by name, each with its ``operator`` and the fields of its specification. Only stores that exist when
       the plan runs. ``key_type`` and ``value_type`` are the fields of typed keys and values.
     - ``named``: the stores that the user named.
+    - ``contracts``: by operator, its contract. State does not depend on it.
     - ``functions``: the version of ``python``, and by operator and option the digest and place of Python functions.
 
     >>> from millstream import App
@@ -97,6 +100,9 @@ def to_dict(plan: Plan) -> PlainPlan:
         "traits": {node.name: traits for node in plan.nodes if (traits := _traits(node))},
         "stores": {spec.name: {"operator": node.name, **_options(spec), **_types(spec)} for node, spec in stores},
         "named": sorted(spec.name for _node, spec in stores if spec.named),
+        "contracts": {
+            node.name: contract.plain() for node in plan.nodes if (contract := contract_of(node)) is not None
+        },
         "functions": {
             "python": "{}.{}".format(*sys.version_info),
             "operators": {node.name: digests for node in plan.nodes if (digests := dict(_digests(node)))},

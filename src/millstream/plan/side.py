@@ -33,6 +33,7 @@ class Side:
         self.operators: dict[str, Plain] = data["operators"]
         self.stores: dict[str, Plain] = data["stores"]
         self.functions: Plain = data["functions"]
+        self.contracts: Plain = data.get("contracts", {})  # plans of earlier versions have none
         self.named = frozenset(data["named"])
         self.topics = {
             operator["options"]["topic"]: {**operator["options"], "operator": name}

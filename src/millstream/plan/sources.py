@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from millstream.core.frozen import Value
+from millstream.plan.contracts import Contract
 from millstream.plan.functions import Function
 from millstream.plan.node import Edge, Node, Role, WhenMaterialized
 from millstream.serde import Serde
@@ -44,6 +45,7 @@ class Source(Node, kw_only=True):
     value: Serde[Any]
     timestamps: Timestamps = Timestamps()
     offset_reset: str | None = None
+    contract: Contract | None = None
 
     role: ClassVar[Role] = "source"
     pure: ClassVar[bool] = True
@@ -79,6 +81,7 @@ class GlobalTable(Node, kw_only=True):
     value: Serde[Any]
     store: StoreSpec
     timestamps: Timestamps = Timestamps()
+    contract: Contract | None = None
 
     edge: ClassVar[Edge] = "none"
     role: ClassVar[Role] = "global"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from millstream.plan.contracts import Contract
 from millstream.plan.functions import Function
 from millstream.plan.node import Edge, Node, Role
 from millstream.serde import Serde
@@ -183,6 +184,7 @@ class Sink(Node, kw_only=True):
     key: Serde[Any]
     value: Serde[Any]
     partitioner: Function | None = None
+    contract: Contract | None = None
 
     edge: ClassVar[Edge] = "none"
     role: ClassVar[Role] = "sink"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from millstream.config import Config
+from millstream.plan.contracts import check_keys
 from millstream.runtime.execution import Execution
 from millstream.runtime.handle import Handle
 from millstream.runtime.lifecycle import Lifecycle, Listener, State
@@ -44,6 +45,7 @@ def prepare(
 ) -> Handle:
     """Prepares an application, with its lock taken, and returns the handle that starts it."""
     refuse_start_in_import()
+    check_keys(topology.plan, config)
     life = Lifecycle()
     if config["execution.mode"] != "local":
         check_startable(config)

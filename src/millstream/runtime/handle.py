@@ -83,6 +83,8 @@ class Handle:
         - ``sinks``: by topic, the number of records written.
         - ``operators``: by name, the number of records ``dropped``, by reason; for sources and repartitions also the
           number received (``taken``). ``dropped`` contains the same in one list.
+        - ``contracts``: by name, the number of records ``dropped`` and ``quarantined``, and in ``rules`` the number of
+          violations by rule and reason (``violated``, ``null``, ``error``, ``schema``). ``operators`` has them, too.
         - ``subtopologies``: by number, as in `App.describe`, the number of records that its sources received
           (``taken``).
         - ``stores``: by name, including unnamed ones: the approximate number of ``rows``, the bytes of ``memory`` that

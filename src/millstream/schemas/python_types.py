@@ -25,6 +25,10 @@ MISSING: Any = type("Missing", (), {"__repr__": lambda _self: "MISSING"})()
 """The default of a field that has none."""
 
 
+TAGS = "confluent:tags"
+"""The attribute of a field in Avro and JSON Schema that has its tags."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bits:
     """The size of numbers in a schema: ``Annotated[int, Bits(32)]``. Default: 64 bits."""
@@ -60,6 +64,19 @@ class FieldNumber:
     """The number of a field in Protobuf. Default: its position, from 1."""
 
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """Tags of a field: ``Annotated[str, Tags("pii")]``. Contracts mask tagged fields, and `describe` shows them.
+
+    Schemas in Avro and JSON Schema have them as ``confluent:tags``.
+    """
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +138,7 @@ class RecordField:
         type: Its type.
         default: Its default value, or `MISSING`.
         required: A TypedDict must have it.
-        annotations: What its annotation adds: `Aliases`, `FieldNumber`.
+        annotations: What its annotation adds: `Aliases`, `FieldNumber`, `Tags`.
     """
 
     name: str
@@ -243,7 +260,7 @@ class _Describing:
             hints = typing.get_type_hints(cls, include_extras=True)
         except (NameError, TypeError) as error:
             raise InvalidSchemaError(f"{path}: an annotation of {cls.__name__} cannot be resolved: {error}") from None
-        for attribute, name, default, required in _fields(cls):
+        for attribute, name, default, required in fields_of_class(cls):
             hint = hints.get(attribute, Any)
             where = f"{path}.{attribute}"
             metadata = _metadata(cls, attribute, hint)
@@ -264,7 +281,7 @@ def _has_fields(cls: Any) -> bool:
     )
 
 
-def _fields(cls: Any) -> list[tuple[str, str, Any, bool]]:
+def fields_of_class(cls: Any) -> list[tuple[str, str, Any, bool]]:
     """Returns the attribute, the name, the default and whether it is required, of each field."""
     if typing.is_typeddict(cls):
         hints = typing.get_type_hints(cls, include_extras=True)

@@ -195,9 +195,19 @@ class SchemaSerde(Serde[T], Generic[T]):
         """Reads a value whose schema id is in a header, if there is such a header."""
         if not headers or data is None:
             return self.deserialize(data)
+        return self.deserialize(self._prefix_in(headers) + data)
+
+    def _prefix_in(self, headers: Headers) -> bytes:
+        """Returns the id of the schema in the headers, as a prefix of the payload; empty if there is none."""
         header = "__key_schema_id" if self._context.is_key else "__value_schema_id"
-        prefix = next((value for name, value in headers if name == header and value is not None), b"")
-        return self.deserialize(prefix + data)
+        return next((value for name, value in headers if name == header and value is not None), b"")
+
+    def schema_id(self, data: bytes | None, headers: Headers) -> int | None:
+        """Returns the id of the schema of a record."""
+        if data is None or self._options.bare:
+            return None
+        prefix = (self._prefix_in(headers) + data)[:PREFIX]
+        return int.from_bytes(prefix[1:], "big") if prefix[:1] == MAGIC and len(prefix) == PREFIX else None
 
     def _read(self, read: Decode, data: bytes) -> T:
         try:

@@ -105,6 +105,10 @@ class Serde(ABC, Generic[T]):
         """Returns the value of the bytes of a record with these headers. Called only if ``uses_headers`` is set."""
         return self.deserialize(data)
 
+    def schema_id(self, data: bytes | None, headers: Headers) -> int | None:
+        """Returns the id of the schema with which a record was written; None if the record does not have one."""
+        return None
+
     def serialize_all(self, values: Collection[T | None]) -> list[bytes | None]:
         """Returns the bytes of several values. A subclass may override it with a faster way than one by one.
 

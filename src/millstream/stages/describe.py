@@ -11,6 +11,7 @@ from millstream.expr import Expr
 from millstream.plan.functions import describe_callable
 from millstream.plan.node import Node
 from millstream.plan.walk import functions_of
+from millstream.stages.contracts import contract_data, contract_text
 from millstream.stages.picture import Graph, Group, Kind, Link, Shape, draw
 from millstream.stages.subtopology import Topology, changelog_topic
 from millstream.state.spec import StoreSpec
@@ -185,7 +186,7 @@ def _text(topology: Topology) -> str:
         lines.append(f"  Sub-topology: {part.index}{title}\n")
         lines.extend(f"    {_text_of(element)}\n" for element in part.elements)
         lines.append("" if part.is_global else "\n")
-    return "".join(lines)
+    return "".join((*lines, contract_text(topology.plan)))
 
 
 def _text_of(element: _Element) -> str:
@@ -320,4 +321,5 @@ def _node(topology: Topology, element: _Element) -> dict[str, Any]:
         "at": node.at,
         "functions": {name: describe_callable(target) for name, target in functions if not isinstance(target, Expr)},
         "expressions": {name: str(target) for name, target in functions if isinstance(target, Expr)},
+        **contract_data(node),
     }

@@ -20,6 +20,7 @@ from millstream.engine.context import DroppedRecord
 from millstream.errors import SerdeError, TopologyError, UnknownStoreError, suggestion
 from millstream.optimize import optimize
 from millstream.optimize.bind_serdes import bind_serdes
+from millstream.plan.contracts import quarantine_topics
 from millstream.plan.topics import free_writer, reader_of, topics_read, topics_written, writer_of
 from millstream.registry.api import SchemaRegistry
 from millstream.schemas.registries import forget, registry_for
@@ -331,11 +332,15 @@ class TestDriver:
         writer = writer_of(plan, topic) or free_writer(plan)
         if writer is not None:
             return writer.key, writer.value
-        if self._runner.has_topic(topic) or topic == self._config["errors.dead.letter.queue.topic.name"]:
+        if self._runner.has_topic(topic) or topic in self._letter_topics():
             return BYTES, BYTES
         known = topics_written(plan)
         hint = suggestion(topic, known) or f"it writes to: {', '.join(known) or 'none'}"
         raise TopologyError(f"the application does not write to a topic {topic!r}", hint=hint)
+
+    def _letter_topics(self) -> set[str | None]:
+        dead_letters = self._config["errors.dead.letter.queue.topic.name"]
+        return {dead_letters, *quarantine_topics(self.topology.plan, self._config)}
 
 
 def _checked_batches(batches: Batches) -> Batches:

@@ -58,6 +58,8 @@ class DriverTasks:
     def _make_task(self, partition: int, state: Any) -> Task:
         task = Task(self._topology, self._config, partition, now=self._now, state=state)
         task.context.on_drop = self.dropped_records.append
+        if partition:  # every task has the rows of global tables, and the first one reports
+            task.context.silent = frozenset(table.name for table in self._topology.global_tables)
         task.context.partition_counts = self.partition_count
         return task
 

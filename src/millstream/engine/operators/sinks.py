@@ -11,6 +11,7 @@ from millstream.core.records import Headers
 from millstream.engine.chunks import Bulk, Chunk
 from millstream.engine.compile import Build, Process, in_bulk, operator
 from millstream.engine.context import OutputBatch, OutputRecord, size_of
+from millstream.engine.contracts import checked, checked_in_bulk, mask_of, write_failure
 from millstream.engine.errors import FAILURES
 from millstream.errors import ProductionError, SerializationError
 from millstream.plan import stateless as plan
@@ -25,22 +26,26 @@ from millstream.serde.windowed import window_bytes
 def sink(node: plan.Sink, build: Build) -> Process:
     """Writes each record to a topic."""
     if isinstance(node.topic, Function):
-        return _dynamic_sink(node, node.topic, build)
-    return _writer(node, build, node.topic, node.key, node.value, node.partitioner)
+        return checked(node, build.context, _dynamic_sink(node, node.topic, build))
+    write = _writer(node, build, node.topic, node.key, node.value, node.partitioner)
+    return checked(node, build.context, write)
 
 
 @in_bulk(plan.Sink)
 def write_all(node: plan.Sink, build: Build) -> Bulk | None:
     """Writes records to a topic. If one cannot be written, all are written one by one."""
-    dead_letters = build.context.config["errors.dead.letter.queue.topic.name"]
-    if isinstance(node.topic, Function) or node.partitioner is not None or node.topic == dead_letters:
+    context = build.context
+    dead_letters = {context.config["errors.dead.letter.queue.topic.name"]}
+    if node.contract is not None:
+        dead_letters.add(node.contract.quarantine_topic(context.config))
+    if isinstance(node.topic, Function) or node.partitioner is not None or node.topic in dead_letters:
         return None
     topic, key_serde, value_serde = node.topic, node.key, node.value
     write = _writer(node, build, topic, key_serde, value_serde, None)
-    context, partition = build.context, -window_bytes(key_serde) or None
+    partition, masked = -window_bytes(key_serde) or None, mask_of(node, context)
 
     def take(chunk: Chunk) -> None:
-        columns = _serialized(chunk, key_serde, value_serde)
+        columns = _serialized(chunk, key_serde, value_serde, masked)
         if columns is None:
             chunk.one_by_one(write)
             return
@@ -51,17 +56,18 @@ def write_all(node: plan.Sink, build: Build) -> Bulk | None:
         else:
             context.outputs.append(OutputBatch(topic, keys, values, chunk.timestamps, chunk.headers, partition))
 
-    return Bulk(take, copies=value_serde.immutable)
+    return checked_in_bulk(node, context, Bulk(take, copies=value_serde.immutable))
 
 
 def _serialized(
-    chunk: Chunk, key_serde: Serde[Any], value_serde: Serde[Any]
+    chunk: Chunk, key_serde: Serde[Any], value_serde: Serde[Any], masked: Callable[[Any], Any] | None = None
 ) -> tuple[Sequence[bytes | None], Sequence[bytes | None]] | None:
     """Returns the keys and the values of records as bytes; None if one of them cannot be serialized in bulk."""
     if chunk.headers is not None and (serializes_with_headers(key_serde) or serializes_with_headers(value_serde)):
         return None
     try:
-        keys, values = chunk.serialized_keys(key_serde), value_serde.serialize_all(chunk.values)
+        plain = chunk.values if masked is None else list(map(masked, chunk.values))
+        keys, values = chunk.serialized_keys(key_serde), value_serde.serialize_all(plain)
         for serde, column in ((key_serde, keys), (value_serde, values)):
             if not _is_built_in(serde):
                 _check_bytes(serde, *column)
@@ -190,7 +196,7 @@ def _writer(
             append((topic, key, value, timestamp, headers))
 
         return write_raw
-    fail = context.failure(node, phase="production")
+    fail, masked = write_failure(node, context), mask_of(node, context)
     uses_headers = serializes_with_headers(key_serde) or serializes_with_headers(value_serde)
     key_bytes, value_bytes = _serializer(key_serde), _serializer(value_serde)
     key_of, value_of = _with_headers(key_serde), _with_headers(value_serde)
@@ -207,10 +213,11 @@ def _writer(
             if choose is not None:
                 count = context.partition_counts(topic)
                 partition = _checked_partition(choose(key, value, count), count)
+            written = value if masked is None else masked(value)
             if uses_headers:
-                key_data, value_data = key_of(key, headers), value_of(value, headers)
+                key_data, value_data = key_of(key, headers), value_of(written, headers)
             else:
-                key_data, value_data = key_bytes(key), value_bytes(value)
+                key_data, value_data = key_bytes(key), value_bytes(written)
         except FAILURES as error:
             fail(_explain_key(error, key, key_serde), key, value, timestamp, headers)
             return

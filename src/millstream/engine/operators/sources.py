@@ -6,6 +6,7 @@ from typing import Any
 
 from millstream.core.records import Headers
 from millstream.engine.compile import Build, Process, getter, operator
+from millstream.engine.contracts import checked
 from millstream.engine.table_stores import stored_rows, table_store, value_check
 from millstream.errors import SerdeError
 from millstream.plan import sources as plan
@@ -14,8 +15,8 @@ from millstream.plan.process import Store
 
 @operator(plan.Source)
 def source(node: plan.Source, build: Build) -> Process:
-    """Forwards records unchanged."""
-    return build.forward(node)
+    """Forwards records unchanged; those that violate its contract are not forwarded."""
+    return checked(node, build.context, build.forward(node))
 
 
 @operator(Store)
@@ -79,7 +80,7 @@ def global_table(node: plan.GlobalTable, build: Build) -> Process:
         else:
             rows.put(key, value, timestamp)
 
-    return process
+    return checked(node, build.context, process)
 
 
 getter(plan.GlobalTable)(stored_rows)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from millstream.errors import LogError
+from millstream.plan.contracts import counted
 from millstream.runtime.clock import SYSTEM_CLOCK, Clock
 from millstream.runtime.execution import Progress
 from millstream.runtime.messages import TaskResult
@@ -165,9 +166,19 @@ class Metrics:
 
     @property
     def dropped(self) -> int:
-        """Number of records dropped, without those that were dropped as intended."""
+        """Number of records dropped, without those that were dropped as intended, and those in quarantine."""
         with self._lock:
-            return sum(count for (_, reason), count in self._dropped.items() if reason not in _NOT_MISSED)
+            return sum(
+                count
+                for (_, reason), count in self._dropped.items()
+                if reason not in _NOT_MISSED and not _is_quarantined(reason)
+            )
+
+    @property
+    def quarantined(self) -> int:
+        """Number of records in quarantine."""
+        with self._lock:
+            return sum(count for (_, reason), count in self._dropped.items() if _is_quarantined(reason))
 
     def read(self) -> dict[str, Any]:
         """Returns all metrics."""
@@ -185,6 +196,7 @@ class Metrics:
                 "sources": {topic: {"read": self._read[topic], "lag": lag[topic]} for topic in lag},
                 "sinks": dict(self._written),
                 "dropped": {f"{operator}: {reason}": count for (operator, reason), count in self._dropped.items()},
+                "contracts": _by_contract(self._dropped),
                 "operators": _by_operator(self._dropped, self._taken),
                 "subtopologies": self._by_subtopology(),
                 "stores": {
@@ -226,6 +238,23 @@ def _by_store(tasks: Iterable[dict[str, StoreSize]]) -> dict[str, Counter[str]]:
         for name, (rows, memory, stored) in stores.items():
             totals.setdefault(name, Counter()).update({"rows": rows, "memory": memory, "stored-bytes": stored})
     return totals
+
+
+def _is_quarantined(reason: str) -> bool:
+    violation = counted(reason)
+    return violation is not None and violation.is_quarantined
+
+
+def _by_contract(dropped: Counter[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    contracts: dict[str, dict[str, Any]] = {}
+    for (_operator, reason), count in dropped.items():
+        violation = counted(reason)
+        if violation is not None:
+            figures = contracts.setdefault(violation.contract, {"dropped": 0, "quarantined": 0, "rules": {}})
+            figures["quarantined" if violation.is_quarantined else "dropped"] += count
+            reasons = figures["rules"].setdefault(violation.rule, {})
+            reasons[violation.reason] = reasons.get(violation.reason, 0) + count
+    return contracts
 
 
 def _by_operator(dropped: Counter[tuple[str, str]], taken: Counter[str]) -> dict[str, dict[str, Any]]:

@@ -76,7 +76,7 @@ class Status:
         read = sum(source["read"] for source in figures["sources"].values())
         written = sum(figures["sinks"].values())
         counts = f"{_plural(self._metrics.unit)} {figures['batches']}  read {read}  written {written}"
-        return f"  {counts}  dropped {self._metrics.dropped}{self._restarts()}"
+        return f"  {counts}  dropped {self._metrics.dropped}{self._quarantined()}{self._restarts()}"
 
     def failed(self, error: MillstreamError, pause: float) -> None:
         """Prints why the application restarts."""
@@ -193,8 +193,12 @@ class Status:
         return (
             f"in {_short(rate_in)}/s  out {_short(rate_out)}/s  lag {_short(lag)}  "
             f"{self._metrics.unit} {self._metrics.unit_seconds * 1000:.0f} ms  "
-            f"state {show_bytes(self._metrics.state_bytes)}  dropped {_short(self._metrics.dropped)}{self._restarts()}"
+            f"state {show_bytes(self._metrics.state_bytes)}  dropped {_short(self._metrics.dropped)}"
+            f"{self._quarantined()}{self._restarts()}"
         )
+
+    def _quarantined(self) -> str:
+        return f"  quarantined {_short(self._metrics.quarantined)}" if self._metrics.quarantined else ""
 
     def _restarts(self) -> str:
         return f"  restarts {self._metrics.restarts}" if self._metrics.restarts else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from itertools import repeat
 
@@ -28,8 +29,9 @@ def finder(*parts: Columns) -> Callable[[int], InputRecord]:
     """Finds a record of a partition by its offset, for error messages and dead letters."""
 
     def find(offset: int) -> InputRecord:
-        columns = next(part for part in parts if offset in part.offsets) if len(parts) > 1 else parts[0]
-        row = columns.offsets.index(offset)
+        # Offsets ascend, and a batch may have many dead letters.
+        columns = next(part for part in parts if part.offsets and part.offsets[0] <= offset <= part.offsets[-1])
+        row = bisect_left(columns.offsets, offset)
         headers = columns.headers[row] if isinstance(columns.headers, list) else ()
         return InputRecord(offset, columns.timestamps[row], columns.keys[row], columns.values[row], headers)
 

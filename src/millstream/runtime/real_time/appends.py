@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from millstream.core.records import Headers
+from millstream.engine import OutputRecord
 from millstream.log.api import Append
 from millstream.log.arrays import partitions_of_keys
 from millstream.log.blocks import ColumnBlock
-from millstream.runtime.order.positions import Position
-from millstream.runtime.output_blocks import OutputColumns, columns_for, origins_for, partitions_of
+from millstream.runtime.order.positions import LEAST, Position
+from millstream.runtime.output_blocks import Origins, OutputColumns, columns_for, origins_for, partitions_of
 from millstream.runtime.real_time.envelope import least, wrap
 from millstream.runtime.real_time.task import TaskOutputs
 
@@ -56,6 +57,12 @@ def appends_of(outputs: Sequence[TaskOutputs], count_of: Callable[[str], int], p
             block = _block(columns, places)
             first = None if at is None else least(at if places is None else at[places])
             yield TaskAppend(Append(topic, number, block), first)
+
+
+def letters_of(records: Sequence[OutputRecord], count_of: Callable[[str], int]) -> list[Append]:
+    """Makes appends of dead letters that belong to no task."""
+    outputs = [TaskOutputs(list(records), Origins((), None, LEAST))]
+    return [each.append for each in appends_of(outputs, count_of, 0)]
 
 
 def _by_hash(keys: Sequence[bytes | None], count: int, mark: int | None) -> Any:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
-from millstream.engine import InputRecord, Task
+from millstream.engine import InputRecord, OutputRecord, Task
 from millstream.log.api import Fetched, Log, Offsets
 from millstream.plan.node import Plan
 from millstream.runtime.messages import Drop
@@ -41,6 +41,8 @@ class GlobalTables:
         self._specs = [table.store for table in tables]
         self._offsets: dict[tuple[str, int], int] = {}
         self._known: Offsets = {}
+        self._letters: list[tuple[str, int, int, OutputRecord]] = []
+        self._task.context.largest = program.log.largest
 
     def _open(self, spec: StoreSpec) -> Any:
         if spec.name not in self.stores:
@@ -72,14 +74,19 @@ class GlobalTables:
         self._offsets = {place: self._follower.position(*place) for place in self._offsets}
 
     def _apply(self, fetched: Fetched) -> None:
-        """Applies records. An earlier run has counted the dropped ones of those that it has committed."""
+        """Applies records. An earlier run has reported the dropped ones of those that it has committed."""
         known = self._known.get((fetched.topic, fetched.partition), 0)
         records = _records(fetched)
         context = self._task.context
         before = dict(context.dropped)
         self._task.add(fetched.topic, (record for record in records if record.offset < known))
+        self._task.take_outputs()
         context.dropped = before
-        self._task.add(fetched.topic, (record for record in records if record.offset >= known))
+        for record in records:
+            if record.offset >= known:
+                self._task.add(fetched.topic, (record,))
+                letters = self._task.take_outputs()
+                self._letters += [(fetched.topic, fetched.partition, record.offset, letter) for letter in letters]
 
     def offsets(self) -> list[tuple[str, int, int]]:
         """Returns (topic, partition, offset): the offsets up to which the tables were applied."""
@@ -89,6 +96,13 @@ class GlobalTables:
         """Returns the numbers of records dropped since the last call."""
         dropped, self._task.context.dropped = self._task.context.dropped, {}
         return [Drop(*where, number) for where, number in dropped.items()]
+
+    def take_letters(self, applied: Iterable[tuple[str, int, int]]) -> list[OutputRecord]:
+        """Returns the dead letters of records before some offsets (topic, partition, offset), each once."""
+        ends = {(topic, partition): offset for topic, partition, offset in applied}
+        due = [entry for entry in self._letters if entry[2] < ends.get(entry[:2], 0)]
+        self._letters = [entry for entry in self._letters if entry[2] >= ends.get(entry[:2], 0)]
+        return [letter for _topic, _partition, _offset, letter in due]
 
     def take_views(self, has_view: Callable[[StoreSpec], bool]) -> list[ViewChange]:
         """Returns the changes of views since the last call."""

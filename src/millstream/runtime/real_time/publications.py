@@ -219,7 +219,8 @@ class Publications:
         self._publisher.wait()
         now = self._clock.monotonic()
         claims = self._claims and not is_last
-        has_offsets = is_last or self._is_embedded or self._are_group_offsets_due
+        # Letters of global tables are published with the offsets of their records.
+        has_offsets = is_last or self._is_embedded or self._are_group_offsets_due or self._reports_globals
         if has_offsets:
             self._mark_passed()
         dirty = [task for task in self._rounds.tasks if self._is_changed(task)]

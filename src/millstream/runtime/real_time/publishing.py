@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from millstream.log.api import Append
@@ -10,7 +10,7 @@ from millstream.log.blocks import ColumnBlock
 from millstream.runtime.messages import OutputBlock, TaskProgress, TaskResult
 from millstream.runtime.order.positions import Position
 from millstream.runtime.program.program import Program
-from millstream.runtime.real_time.appends import appends_of
+from millstream.runtime.real_time.appends import appends_of, letters_of
 from millstream.runtime.real_time.global_tables import GlobalTables
 from millstream.runtime.real_time.hosted_task import HostedTask
 from millstream.runtime.real_time.task import RealTimeTask
@@ -146,8 +146,8 @@ class Collector:
         block = ColumnBlock([now], [KEY], [encode(record, publication)])
         collected.records.append(Append(self._topic, task.slot, block))
 
-    def add_globals(self, tables: GlobalTables, applied: Iterable[tuple[str, int, int]], collected: Collected) -> None:
-        """Adds the offsets and the views of global tables. Of all workers, the first one does so.
+    def add_globals(self, tables: GlobalTables, applied: Sequence[tuple[str, int, int]], collected: Collected) -> None:
+        """Adds the offsets, the dead letters and the views of global tables. Of all workers, the first one does so.
 
         Args:
             tables: The tables.
@@ -158,6 +158,9 @@ class Collector:
             self._offsets.setdefault((topic, partition), {None: 0})
             self._move((topic, partition), None, offset, collected.result)
         collected.result.drops.extend(tables.take_drops())
+        letters = letters_of(tables.take_letters(applied), self._count_of)
+        collected.outputs.extend(letters)
+        self._count(letters, collected)
         views = tables.take_views(self._program.has_view)
         for change in views:
             _count_changes(change.store, len(change.records), collected)

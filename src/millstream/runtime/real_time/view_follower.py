@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import NamedTuple
 
-from millstream.errors import LogError, OffsetOutOfRangeError
+from millstream.engine.contracts import obeys
+from millstream.errors import LogError, OffsetOutOfRangeError, SchemaError
 from millstream.log.api import Fetched, Follower, FollowingViews, Log
 from millstream.runtime.program.program import Program
 from millstream.stages.subtopology import changelog_topic
@@ -44,6 +46,8 @@ class ViewFollower:
         self._views = views
         self._application = program.topology.application_id
         tables = {table.store.name: table.topic for table in program.topology.global_tables}
+        # The topic of a table may have records that violate its contract, and are not in the table.
+        self._obeys = {t.topic: obeys(t) for t in program.topology.global_tables if t.contract is not None}
         self._stores: dict[str, _Followed] = {}
         for spec in program.topology.stores:
             if program.has_view(spec):
@@ -93,13 +97,13 @@ class ViewFollower:
                 self._begin(follower, lambda _message: None)
                 while not self._ended.is_set():
                     self._step(follower)
-            except LogError:  # such as a broker that does not answer: the application reports it
+            except (LogError, SchemaError):  # such as a broker that does not answer: the application reports it
                 self._ended.wait(_PAUSE)
             finally:
                 follower.close()
         try:
             self.catch_up(lambda _message: None)
-        except LogError:
+        except (LogError, SchemaError):
             return
 
     def _begin(self, follower: Follower, tell: Callable[[str], None]) -> None:
@@ -144,7 +148,7 @@ class ViewFollower:
 
     def _change(self, fetched: Fetched) -> ViewChange:
         spec, is_source = self._stores[fetched.topic]
-        rows: list[RowChange] = list(_rows(fetched))
+        rows: list[RowChange] = list(_rows(fetched, self._obeys.get(fetched.topic)))
         if spec.kind == "versioned" and not is_source:
             rows = list(versions_put(rows))
         time = None
@@ -157,7 +161,8 @@ class ViewFollower:
         return change_of(spec, fetched.partition, rows, time)
 
 
-def _rows(fetched: Fetched) -> Iterator[RowChange]:
-    for key, value, timestamp in zip(fetched.keys, fetched.values, fetched.timestamps, strict=True):
-        if key is not None:
+def _rows(fetched: Fetched, holds: Callable[..., bool] | None) -> Iterator[RowChange]:
+    headers = repeat(()) if fetched.headers is None else fetched.headers
+    for key, value, timestamp, own in zip(fetched.keys, fetched.values, fetched.timestamps, headers, strict=False):
+        if key is not None and (holds is None or holds(key, value, timestamp, own)):
             yield key, value, timestamp

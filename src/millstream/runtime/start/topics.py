@@ -5,6 +5,7 @@ from __future__ import annotations
 from millstream.core.durations import later
 from millstream.errors import SetupError, UnknownTopicError
 from millstream.log.api import Log, Topic
+from millstream.plan.contracts import quarantine_topics
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition, Sink
 from millstream.runtime.program.program import Program
@@ -62,13 +63,14 @@ def changelog_config(spec: StoreSpec) -> dict[str, str]:
 
 
 def create_outputs(program: Program, log: Log) -> None:
-    """Creates the topics of sinks, and that of dead letters, unless they exist."""
+    """Creates the topics of sinks, and those of dead letters, unless they exist."""
     for node in program.topology.plan.of_type(Sink):
         if isinstance(node.topic, str):
             _create(program, log, node.topic, program.tasks)
     dead_letters = program.config["errors.dead.letter.queue.topic.name"]
-    if dead_letters is not None:
-        _create(program, log, dead_letters, 1)
+    letters = quarantine_topics(program.topology.plan, program.config) | ({dead_letters} - {None})
+    for topic in sorted(letters):
+        _create(program, log, topic, 1)
 
 
 def _create(program: Program, log: Log, name: str, partitions: int) -> None:

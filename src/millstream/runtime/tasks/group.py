@@ -78,10 +78,15 @@ class TaskGroup:
             cells = decode_cells(program.cells[number])
         self._tasks: list[TaskRunner] = []
         self._graph = exchange_graph(program.placement)
+        reported: set[str] = set()
         for topology in topologies:
             index = topology.parts[0].index if topology.parts else len(program.topology.parts)
             own = cells_of(cells, topology, topologies)
             task = TaskRunner(TaskId(index, number), topology, program, own, now, self.state.open, self._graph)
+            # Several tasks have the rows of a global table: the first task of the first group reports its records.
+            tables = {table.name for table in topology.global_tables}
+            task.task.context.silent = frozenset(tables & reported if number == 0 else tables)
+            reported |= tables
             self._tasks.append(task)
         self._readers: dict[str, list[TaskRunner]] = {}
         for stored_task in stored:

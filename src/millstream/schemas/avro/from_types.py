@@ -11,6 +11,7 @@ from millstream.errors import InvalidSchemaError
 from millstream.schemas.conversion import accepts
 from millstream.schemas.python_types import (
     MISSING,
+    TAGS,
     Aliases,
     Choice,
     Entries,
@@ -19,6 +20,7 @@ from millstream.schemas.python_types import (
     PythonType,
     RecordField,
     Scalar,
+    Tags,
 )
 
 _NAMES: dict[str, Any] = {
@@ -96,7 +98,10 @@ class _Writing:
             first = described.members[0] if isinstance(described, OneOf) else described
             written["default"] = _default(first, default, path)
         aliases = [name for item in field.annotations if isinstance(item, Aliases) for name in item.names]
-        return {**written, "aliases": aliases} if aliases else written
+        if aliases:
+            written["aliases"] = aliases
+        tags = [name for item in field.annotations if isinstance(item, Tags) for name in item.names]
+        return {**written, TAGS: tags} if tags else written
 
 
 def _scalar(described: Scalar, path: str) -> Any:

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from millstream.errors import InvalidSchemaError
-from millstream.schemas.python_types import describe_type
+from millstream.schemas.python_types import TAGS, describe_type, fields_of_class
+from millstream.schemas.tags import tagged_attributes
 from millstream.serde.json_codec import is_pydantic
 from millstream.serde.json_serde import type_text
 
@@ -24,12 +25,22 @@ def schema_text(python_type: Any) -> str:
     except (TypeError, ValueError, NameError, RecursionError) as error:
         describe_type(python_type)  # raises an error that names the field, if it is that
         raise InvalidSchemaError(f"{type_text(python_type)}: there is no JSON Schema for it: {error}") from error
+    _add_tags(schema, python_type)
     # As in the schemas that Confluent's serializers derive: a version that admits any other property forbids all
     # later versions to declare one.
     for part in (schema, *schema.get("$defs", {}).values()):
         if part.get("type") == "object" and "properties" in part:
             part.setdefault("additionalProperties", False)
     return json.dumps(schema)
+
+
+def _add_tags(schema: dict[str, Any], python_type: Any) -> None:
+    """Adds the tags of fields to their properties."""
+    for cls, attribute, tags in tagged_attributes(python_type):
+        names = {own: name for own, name, *_ in fields_of_class(cls)}
+        for title, part in ((schema.get("title"), schema), *schema.get("$defs", {}).items()):
+            if title == cls.__name__:
+                part.get("properties", {}).get(names.get(attribute), {})[TAGS] = tags
 
 
 def _of_type(python_type: Any) -> dict[str, Any]:
