@@ -19,6 +19,8 @@ from millstream.cli.serdes import to_json_value
 from millstream.errors import SerializationError
 from millstream.log import ProducerRecord, open_log
 
+pytestmark = pytest.mark.usefixtures("embedded_registry")
+
 ORDER = {
     "type": "record",
     "name": "shop.Order",
@@ -38,13 +40,6 @@ message Order { string id = 1; int64 amount = 2; repeated string tags = 3; }
 """
 EVENT = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"], "additionalProperties": False}
 FULL = '{"id": "o1", "amount": 3, "day": "2026-01-31", "price": "12.50", "lines": [{"sku": 7}, {"sku": "x"}]}'
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PROFILE", "CONFIG", "BOOTSTRAP_SERVERS", "SCHEMA_REGISTRY_URL"):
-        monkeypatch.delenv(f"MILLSTREAM_{name}", raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 @pytest.fixture
@@ -133,6 +128,7 @@ GOOD_LINE = '{"id": "o1", "amount": 1}\n'
          "price: 1.234 is not a decimal of 6 digits, 2 of them behind the point"),
         ('{"id": "o1", "amount": 1, "lines": [{"sku": 1}, {"sku": 1.5}]}',
          "lines[1].sku: 1.5 is not one of int, string"),
+        ('{"id": "\\ud800", "amount": 1}', "id: it contains a lone surrogate"),
         ("5", "the value: 5 is not an object"),
         ("{", "'{' is not JSON: Expecting property name"),
     ],
@@ -204,6 +200,12 @@ def test_a_zero_byte_alone_is_no_schema(orders: Run, data: Path) -> None:
     assert explicit[1] == "null\t(not avro) 0x0000000009616263"
 
 
+def test_the_registry_of_an_application_is_its_own(orders: Run) -> None:
+    result = orders(*READ, "--app", "shop.py", "--registry", "http://127.0.0.1:1")
+    assert result.code == 2
+    assert "--app and --registry exclude each other" in result.err
+
+
 def test_an_id_in_a_header_is_used(orders: Run, data: Path) -> None:
     orders(*AVRO, given=GOOD_LINE)
     (shown,) = orders(*READ, "-o", "json").lines
@@ -264,3 +266,13 @@ def test_unions_take_the_type_that_fits_or_that_is_named() -> None:
     assert [branch(value) for value in ({"string": "x"}, {"a": "x"}, {"long": "x"})] == [3, 7, 7]
     with pytest.raises(SerializationError, match=r"u: 1\.5 is not one of null, int, long, string, shop\.E, shop\.A"):
         serde.value_of_json({"u": 1.5})
+
+
+def test_deeply_nested_json_is_refused() -> None:
+    tree = {"type": "record", "name": "T", "fields": [{"name": "below", "type": {"type": "array", "items": "T"}}]}
+    serde: Any = avro(tree, registry=None)
+    value: Any = {"below": []}
+    for _ in range(2_000):
+        value = {"below": [value]}
+    with pytest.raises(SerializationError, match="nested too deeply"):
+        serde.value_of_json(value)

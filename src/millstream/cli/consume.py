@@ -91,6 +91,10 @@ def consume(
         raise UsageError("only one of --from-beginning, --offset and --timestamp can be given")
     if max_records is not None and max_records < 1:
         raise UsageError(f"--max-records: {max_records} is below 1")
+    if app is not None and registry is not None:
+        raise UsageError(
+            "--app and --registry exclude each other: the configuration of the application has the registry"
+        )
     if group is not None:
         check_name(group, "consumer group")
     moment = None if timestamp is None else to_milliseconds(timestamp, "--timestamp")

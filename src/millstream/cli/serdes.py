@@ -148,6 +148,8 @@ class TextOrSchema(Serde[Any]):
             return None
         prefix = data[:PREFIX]
         schema_id = int.from_bytes(prefix[1:], "big")
+        if schema_id == 0:  # ids begin with 1; the bytes are probably a number
+            return None
         try:
             if prefix not in self._serdes:
                 self._serdes[prefix] = self._serde_of(self._registry().schema(schema_id).type)

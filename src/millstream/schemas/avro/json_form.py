@@ -123,7 +123,10 @@ def _primitive(kind: str, value: Any, path: str) -> Any:
     if kind == "boolean":
         return _checked(value, bool, "a boolean", path)
     if kind == "string":
-        return _checked(value, str, "a text", path)
+        text = _checked(value, str, "a text", path)
+        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+            raise ValueError(f"{_where(path)}: it contains a lone surrogate, which cannot be encoded")
+        return text
     if kind == "bytes":
         return _bytes(value, path)
     if kind in _BITS:

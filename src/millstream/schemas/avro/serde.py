@@ -81,6 +81,8 @@ class AvroSerde(SchemaSerde[T], Generic[T]):
             return json_reader(self._written)(value)
         except ValueError as error:
             raise SerializationError(str(error)) from None
+        except RecursionError:
+            raise SerializationError("it is nested too deeply") from None
 
     def _decoder(self, schema: Schema, parts: Parts, own: Parts, skip: int) -> Decode:
         from fastavro import schemaless_reader
