@@ -40,7 +40,7 @@ def java() -> Iterator[Ask]:
     jars = [jar for name in ("avro-1*", "jackson-*", "slf4j-api-*") for jar in JARS.glob(f"{name}.jar")]
     program = Path(__file__).with_name("java") / "Avro.java"
     command = [java_command("this test"), "-Xss8m", "-cp", ":".join(map(str, jars)), str(program)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         stdin, stdout = process.stdin, process.stdout
         assert stdin is not None
         assert stdout is not None
