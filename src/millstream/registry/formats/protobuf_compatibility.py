@@ -2,7 +2,8 @@
 
 Fields are the same if their numbers are: names may change, and so may the package. A type may change to another one
 with the same encoding. A message must not be removed, since records may have it, nor a field of a ``oneof`` that stays.
-Fields that a record may have together must not be joined in a ``oneof``: all but one would be lost.
+Fields that a record may have together must not be joined in a ``oneof``: all but one would be lost. That includes the
+fields of two oneofs that become one, which Confluent's registry may accept.
 """
 
 from __future__ import annotations
