@@ -22,6 +22,7 @@ from bench.latency_cases import produce_to_visible, small_batch
 from bench.measuring import Figure, machine, show
 from bench.partition_cases import partitions
 from bench.running import Bench
+from bench.schema_cases import schema_count
 from bench.state_cases import checkpoint_size, first_result, large_state, restart
 from bench.throughput_cases import keyed_count, stream_table_join, table_table_join, windowed_count
 
@@ -29,6 +30,7 @@ from millstream.runtime.spark.session import cores_of
 
 CASES: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "keyed-count": keyed_count,
+    "schema-count": schema_count,
     "windowed-count": windowed_count,
     "stream-table-join": stream_table_join,
     "table-table-join": table_table_join,

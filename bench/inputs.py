@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,8 +78,16 @@ def _noise(count: int, size: int) -> pa.Array:
     )
 
 
-def preload(log: Log, topic: str, records: Records, partitions: int, *, noise: int = 0) -> None:
-    """Writes records to a topic; the value is the timestamp, or random bytes, which do not compress."""
+def preload(
+    log: Log,
+    topic: str,
+    records: Records,
+    partitions: int,
+    *,
+    noise: int = 0,
+    values: Callable[[Numbers], pa.Array] = long_bytes,
+) -> None:
+    """Writes records to a topic; the value follows from the timestamp, or is random bytes, which do not compress."""
     log.create_topic(topic, partitions, exist_ok=True)
     for begin in range(0, len(records.keys), _AT_ONCE):
         part = records.part(begin, _AT_ONCE)
@@ -90,8 +99,8 @@ def preload(log: Log, topic: str, records: Records, partitions: int, *, noise: i
             for first in range(0, len(places), _BLOCK):
                 chosen = places[first : first + _BLOCK]
                 times = part.timestamps[chosen]
-                values = _noise(len(chosen), noise) if noise else long_bytes(times)
-                block = encode(pa.array(times), keys.take(pa.array(chosen)), values)
+                written = _noise(len(chosen), noise) if noise else values(times)
+                block = encode(pa.array(times), keys.take(pa.array(chosen)), written)
                 appends.append(Append(topic, partition, block))
         log.append(appends)
 

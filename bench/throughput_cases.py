@@ -13,7 +13,7 @@ from bench.running import Bench, Watch, check_count, phases
 
 from millstream import App, tumbling
 
-_KEYS = 100_000
+KEYS = 100_000
 _WINDOW = 60_000
 _GRACE_MINUTES = 15
 _BATCH = 100_000
@@ -25,14 +25,14 @@ def keyed_count(bench: Bench) -> list[Figure]:
 
     Batches have the size that pacing finds; then Spark has batches of that size, too.
     """
-    records = uniform(bench.size(5_000_000, 500_000), _KEYS)
+    records = uniform(bench.size(5_000_000, 500_000), KEYS)
     unnamed = _ours(bench, records, lambda app: _count(app, None))
     named = _ours(bench, records, lambda app: _count(app, "counts"))
     raw = _raw(bench, records, raw_spark.keyed_count, unnamed.batch_records())
     return [
-        _rate("keyed-count", "unnamed store", unnamed).at_least(120_000),
-        _rate("keyed-count", "named store: view and changelog", named),
-        _rate("keyed-count", "raw Spark", raw, raw=True),
+        rate("keyed-count", "unnamed store", unnamed).at_least(120_000),
+        rate("keyed-count", "named store: view and changelog", named),
+        rate("keyed-count", "raw Spark", raw, raw=True),
         Figure("keyed-count", "unnamed store / raw Spark", unnamed.rate() / raw.rate(), "times"),
     ]
 
@@ -46,9 +46,9 @@ def windowed_count(bench: Bench) -> list[Figure]:
     keeping = _raw(bench, records, raw_spark.windowed_count(_WINDOW, None), _BATCH)
     times = ours.rate() / raw.rate()
     return [
-        _rate("windowed-count", f"unnamed store, {keys * 10:,} live windows", ours),
-        _rate("windowed-count", "raw Spark", raw, raw=True),
-        _rate("windowed-count", "raw Spark that keeps every window for ever", keeping, raw=True),
+        rate("windowed-count", f"unnamed store, {keys * 10:,} live windows", ours),
+        rate("windowed-count", "raw Spark", raw, raw=True),
+        rate("windowed-count", "raw Spark that keeps every window for ever", keeping, raw=True),
         Figure("windowed-count", "unnamed store / raw Spark", times, "times").at_least(3),
         Figure("windowed-count", "… / raw Spark that keeps all", ours.rate() / keeping.rate(), "times"),
     ]
@@ -56,23 +56,23 @@ def windowed_count(bench: Bench) -> list[Figure]:
 
 def stream_table_join(bench: Bench) -> list[Figure]:
     """Joins each record with the row of its key."""
-    records = uniform(bench.size(3_000_000, 500_000), _KEYS, start=1)
+    records = uniform(bench.size(3_000_000, 500_000), KEYS, start=1)
 
     def topology(app: App) -> None:
         table = app.table("table", value=int)
         app.stream("in", value=int).join(table, lambda left, right: left + right).to("out")
 
     with bench.data("stream-table") as (directory, log):
-        preload(log, "table", each_once(_KEYS), bench.tasks)
+        preload(log, "table", each_once(KEYS), bench.tasks)
         progress = _run(bench, directory, log, {"in": records}, topology)
         check_count(log, "out", len(records.keys))
-    return [_rate("stream-table-join", f"table of {_KEYS:,} rows", progress)]
+    return [rate("stream-table-join", f"table of {KEYS:,} rows", progress)]
 
 
 def table_table_join(bench: Bench) -> list[Figure]:
     """Joins two tables of 100 k rows, updated in turn."""
     count = bench.size(1_500_000, 250_000)
-    sides = {"left": uniform(count, _KEYS, seed=4), "right": uniform(count, _KEYS, seed=5)}
+    sides = {"left": uniform(count, KEYS, seed=4), "right": uniform(count, KEYS, seed=5)}
 
     def topology(app: App) -> None:
         left, right = (app.table(name, value=int) for name in sides)
@@ -80,7 +80,7 @@ def table_table_join(bench: Bench) -> list[Figure]:
 
     with bench.data("table-table") as (directory, log):
         progress = _run(bench, directory, log, sides, topology)
-    return [_rate("table-table-join", f"two tables of {_KEYS:,} rows", progress)]
+    return [rate("table-table-join", f"two tables of {KEYS:,} rows", progress)]
 
 
 def _count(app: App, store: str | None) -> None:
@@ -126,7 +126,8 @@ def _raw(bench: Bench, records: Records, shape: raw_spark.Shape, batch: float) -
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _rate(case: str, what: str, progress: Progress, *, raw: bool = False) -> Figure:
+def rate(case: str, what: str, progress: Progress, *, raw: bool = False) -> Figure:
+    """Returns the throughput of a run, with its effort and its phases."""
     notes = {
         "processor µs a record": progress.effort(),
         "records a batch": progress.batch_records(),

@@ -79,6 +79,14 @@ def process(data: Path) -> Run:
     return run_in(data)
 
 
+@pytest.fixture
+def embedded_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Removes settings of clusters and registries, so that commands use the registry of the data directory."""
+    for name in ("PROFILE", "CONFIG", "BOOTSTRAP_SERVERS", "SCHEMA_REGISTRY_URL"):
+        monkeypatch.delenv(f"MILLSTREAM_{name}", raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
 Inside = Callable[[Path], Run]
 
 

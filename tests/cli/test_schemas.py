@@ -9,16 +9,11 @@ import pytest
 from tests.cli.conftest import Run
 from tests.registry.http_server import Answer, Request, serving
 
+pytestmark = pytest.mark.usefixtures("embedded_registry")
+
 ID = {"name": "id", "type": "long"}
 NOTE = {"name": "note", "type": "string"}
 Write = Callable[..., str]
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PROFILE", "CONFIG", "BOOTSTRAP_SERVERS", "SCHEMA_REGISTRY_URL"):
-        monkeypatch.delenv(f"MILLSTREAM_{name}", raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 @pytest.fixture

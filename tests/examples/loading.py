@@ -15,7 +15,7 @@ from millstream.log import Log
 from millstream.log.blocks import decode_headers
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/app.py"))
+EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/generate.py"))
 
 Rows = Mapping[bytes | None, list[tuple[bytes | None, int]]]
 """Values and timestamps by key, in their order."""

@@ -176,6 +176,25 @@ def test_records_are_written_and_read(millstream: Run, log: KafkaLog, broker: Br
     assert millstream("consume", "in", "--timestamp", str(NOW + 9)).out == ""
 
 
+def test_avro_is_written_and_decoded_by_its_id(
+    millstream: Run, log: KafkaLog, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MILLSTREAM_SCHEMA_REGISTRY_URL", raising=False)
+    log.create_topic("orders", 1)
+    schema = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    (tmp_path / "order.avsc").write_text(json.dumps(schema), encoding="utf-8")
+    millstream("produce", "orders", "--value", "avro", "--schema", "order.avsc", given='{"id": 7}\n')
+    with closing(Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "theirs"})) as consumer:
+        consumer.assign([TopicPartition("orders", 0, 0)])
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.value() == b"\x00\x00\x00\x00\x01\x0e"
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce("orders", value=b"\x00\x00\x00\x00\x01\x10", partition=0)
+    producer.flush()
+    assert millstream("consume", "orders", "--from-beginning").out == 'null\t{"id": 7}\nnull\t{"id": 8}\n'
+
+
 def test_last_shows_the_last_records(millstream: Run, log: KafkaLog) -> None:
     log.create_topic("in", 1)
     for number in range(4):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import json
 from typing import Any
 
 import pytest
 
 from millstream import avro
 from millstream.errors import DeserializationError
+from millstream.registry.api import Schema
 from millstream.testing.registry import MemoryRegistry
 from tests.schemas.confluent import bound
 
@@ -17,6 +19,12 @@ from tests.schemas.confluent import bound
 def resolved(writer: Any, reader: Any, value: Any) -> Any:
     registry = MemoryRegistry()
     return bound(avro(reader), registry).deserialize(bound(avro(writer), registry).serialize(value))
+
+
+def resolved_bytes(writer: Any, reader: Any, data: bytes) -> Any:
+    registry = MemoryRegistry()
+    number = registry.register("orders-value", Schema(json.dumps(writer)))
+    return bound(avro(reader), registry).deserialize(b"\x00" + number.to_bytes(4, "big") + data)
 
 
 def record(*fields: dict[str, Any], name: str = "R", **options: Any) -> dict[str, Any]:

@@ -14,12 +14,13 @@ from millstream.cli.exits import UsageError
 from millstream.cli.log_access import open_data
 from millstream.cli.options import Data
 from millstream.cli.printing import format_time, print_json
-from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_headers, as_text, serde_named, serdes_of
+from millstream.cli.registries import Registry, SchemaSerdes
+from millstream.cli.serdes import KeyOfRecord, ValueOfRecord, as_field, as_headers, as_text, serdes_of
 from millstream.cli.topics import check_partition
 from millstream.cli.user_input import to_milliseconds
 from millstream.core.names import check_name
 from millstream.core.records import UnreadableHeaders
-from millstream.serde import STRING, Serde
+from millstream.serde import Serde
 
 if TYPE_CHECKING:
     from millstream.log import Log
@@ -32,6 +33,7 @@ _POSITION_WIDTH, _KEY_WIDTH = 11, 12
 EXAMPLES = (
     "millstream consume orders --from-beginning",
     "millstream consume word-counts --from-beginning --value-serde long --follow",
+    "millstream consume orders --from-beginning --value avro --registry http://localhost:8081",
     "millstream consume word-counts --app word_count.py --offset -10",
     "millstream consume orders --offset -10 --output json",
     "millstream consume orders --group checks --from-beginning --max-records 100",
@@ -59,14 +61,15 @@ def consume(
     max_records: Annotated[
         int | None, typer.Option("--max-records", "-n", help="Stop after this many records.")
     ] = None,
-    key_serde: KeySerde = None,
-    value_serde: ValueSerde = None,
+    key_serde: KeyOfRecord = None,
+    value_serde: ValueOfRecord = None,
     app: Annotated[
         str | None,
         typer.Option(
             "--app", metavar="APP", help="Use the serdes of the topic in this application: module:app or file.py."
         ),
     ] = None,
+    registry: Registry = None,
     data: Data = None,
     output: Annotated[
         Literal["table", "json"],
@@ -79,22 +82,31 @@ def consume(
     unless --follow is given. Ctrl-C stops it, with exit code 130.
 
     A group starts at its committed offsets; the other options apply to partitions without one.
+
+    A key or value that begins with the id of a schema (Avro, Protobuf, JSON Schema) is decoded with it, unless a serde
+    or --app is given. With --output json, its bytes and the id are printed, too.
     """
     positions_given = sum([from_beginning, offset is not None, timestamp is not None])
     if positions_given > 1:
         raise UsageError("only one of --from-beginning, --offset and --timestamp can be given")
     if max_records is not None and max_records < 1:
         raise UsageError(f"--max-records: {max_records} is below 1")
+    if app is not None and registry is not None:
+        raise UsageError(
+            "--app and --registry exclude each other: the configuration of the application has the registry"
+        )
     if group is not None:
         check_name(group, "consumer group")
     moment = None if timestamp is None else to_milliseconds(timestamp, "--timestamp")
-    keys, values = (STRING, STRING) if app is None else serdes_of(app, topic)
-    if key_serde is not None:
-        keys = serde_named(key_serde, "--key-serde")
-    if value_serde is not None:
-        values = serde_named(value_serde, "--value-serde")
-    printer = _printer(topic, keys, values, output)
-    with open_data(data) as log:
+    with SchemaSerdes(topic, registry, data) as serdes, open_data(data) as log:
+        by_app = (None, None) if app is None else serdes_of(app, topic)
+        keys, values = (
+            serdes.named(name, f"--{kind}-serde", is_key=kind == "key")
+            if name is not None
+            else of_app or serdes.by_id(is_key=kind == "key")
+            for kind, name, of_app in zip(("key", "value"), (key_serde, value_serde), by_app, strict=True)
+        )
+        printer = _printer(topic, keys, values, output)
         count = log.topic(topic).partitions
         check_partition(topic, count, partition)
         partitions = list(range(count)) if partition is None else [partition]
@@ -211,8 +223,14 @@ class _Printer:
 
     def print(self, rows: Iterable[dict[str, Any]]) -> None:
         """Prints records."""
-        lines = [f"{as_text(row['key'], self.keys)}\t{as_text(row['value'], self.values)}" for row in rows]
-        typer.echo("\n".join(lines))
+        typer.echo("\n".join("\t".join(self.texts(row)) for row in rows))
+
+    def texts(self, row: dict[str, Any]) -> tuple[str, str]:
+        """Returns the key and the value of a record as text."""
+        from millstream.log.blocks import decode_headers
+
+        headers = decode_headers(row["headers"])
+        return as_text(row["key"], self.keys, headers), as_text(row["value"], self.values, headers)
 
 
 class _JsonPrinter(_Printer):
@@ -223,9 +241,9 @@ class _JsonPrinter(_Printer):
 
         for row in rows:
             record = {name: row[name] for name in ("partition", "offset", "timestamp")}
-            record = {"topic": self.topic, **record, **as_field("key", row["key"], self.keys)}
-            record |= as_field("value", row["value"], self.values)
             headers = decode_headers(row["headers"])
+            record = {"topic": self.topic, **record, **as_field("key", row["key"], self.keys, headers)}
+            record |= as_field("value", row["value"], self.values, headers)
             if isinstance(headers, UnreadableHeaders):
                 record["headers_error"] = headers.reason
             elif headers:
@@ -246,11 +264,10 @@ class _TerminalPrinter(_Printer):
             typer.secho(head, bold=True)
         for row in rows:
             position = f"{row['partition']}:{row['offset']}"
-            key = as_text(row["key"], self.keys)
+            key, value = self.texts(row)
             line = f"{position:>{_POSITION_WIDTH}}  {format_time(row['timestamp']):<24}  "
             typer.echo(typer.style(line, dim=True) + f"{key:<{_KEY_WIDTH}}  ", nl=False)
             # A value that does not fit is printed completely, on a line of its own.
-            value = as_text(row["value"], self.values)
             used = len(line) + max(len(key), _KEY_WIDTH) + 2
             typer.echo(value if used + len(value) <= width or used + 20 > width else f"\n    {value}")
 

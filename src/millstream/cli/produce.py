@@ -19,13 +19,14 @@ from millstream.cli.exits import CommandError, UsageError
 from millstream.cli.log_access import open_data
 from millstream.cli.options import Data, Output
 from millstream.cli.printing import print_json, print_note
+from millstream.cli.registries import Registry, SchemaFile, SchemaSerdes, prepare_to_write
 from millstream.cli.serdes import (
-    KeySerde,
-    ValueSerde,
+    KeyOfRecord,
+    ValueOfRecord,
     bytes_of_json,
     from_base64,
     parse_json,
-    serde_named,
+    refused,
     to_bytes,
     value_of_json,
 )
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20
 _BATCH_BYTES = 4 << 20
 _FIELDS = ("key", "key_base64", "value", "value_base64", "timestamp", "headers", "partition")
+_OF_CONSUME = ("topic", "offset", "key_schema_id", "value_schema_id")
 
 _TOO_LARGE = 2**63
 
@@ -59,8 +61,21 @@ def produce(
             "--key-separator", metavar="TEXT", help="The separator of key and value. Default: lines have no keys."
         ),
     ] = None,
-    key_serde: KeySerde = None,
-    value_serde: ValueSerde = None,
+    key_serde: KeyOfRecord = None,
+    value_serde: ValueOfRecord = None,
+    schema: Annotated[
+        str | None,
+        typer.Option("--schema", metavar="FILE", help="The schema of values: a file of type .avsc, .proto or .json."),
+    ] = None,
+    message: Annotated[
+        str | None, typer.Option("--message", metavar="NAME", help="The message of a .proto file, if it has several.")
+    ] = None,
+    key_schema: Annotated[
+        str | None, typer.Option("--key-schema", metavar="FILE", help="The schema of keys; as for values.")
+    ] = None,
+    key_message: Annotated[
+        str | None, typer.Option("--key-message", metavar="NAME", help="The message of keys; as for values.")
+    ] = None,
     null_marker: Annotated[
         str | None, typer.Option("--null-marker", metavar="TEXT", help="The text that stands for a null key or value.")
     ] = None,
@@ -72,6 +87,7 @@ def produce(
     rate: Annotated[
         float | None, typer.Option("--rate", metavar="N", help="The highest number of records per second.")
     ] = None,
+    registry: Registry = None,
     data: Data = None,
     output: Output = "table",
 ) -> None:
@@ -83,36 +99,30 @@ def produce(
     with base64.
 
     consume --output json prints this format: piped into produce, it writes the same records with the same bytes.
+
+    With --value avro, protobuf or json_schema, a value is JSON, and --schema names its schema, which is registered as
+    the next version of the subject, as a serializer does it. Without --schema, the latest version of the subject is
+    used.
     """
     if rate is not None and rate <= 0:
         raise UsageError(f"--rate: {rate:g} is not above 0")
     if key_separator == "":
         raise UsageError("--key-separator: it is empty")
     moment = None if timestamp is None else to_milliseconds(timestamp, "--timestamp")
-    keys, values = serde_named(key_serde, "--key-serde"), serde_named(value_serde, "--value-serde")
-
-    typed_keys, typed_values = keys if key_serde else None, values if value_serde else None
-
-    def text(line: str, where: str) -> tuple[bytes | None, bytes | None]:
-        key, value = _split(line, key_separator, where)
-        return (
-            None if key is None or key == null_marker else to_bytes(key, keys, f"{where}, key"),
-            None if value == null_marker else to_bytes(value, values, f"{where}, value"),
-        )
-
-    from millstream.log import ProducerRecord
-
-    def parse(line: str, number: int) -> ProducerRecord:
-        where = f"line {number}"
-        if format == "json":
-            return _from_json(line, moment, where, (typed_keys, typed_values))
-        return ProducerRecord(*text(line, where), moment)
-
-    with open_data(data) as log:
+    with SchemaSerdes(topic, registry, data) as serdes, open_data(data) as log:
         check_partition(topic, log.topic(topic).partitions, partition)
+        keys = serdes.named(key_serde, "--key-serde", is_key=True, schema=SchemaFile(key_schema, key_message))
+        values = serdes.named(value_serde, "--value-serde", is_key=False, schema=SchemaFile(schema, message))
+        parse = (
+            _json_parser(moment, (keys if key_serde else None, values if value_serde else None))
+            if format == "json"
+            else _text_parser(moment, (keys, values), key_separator, null_marker)
+        )
         descriptor = _opened(file)
         writer = _RecordWriter(log, topic, partition, output)
         try:
+            prepare_to_write(keys)
+            prepare_to_write(values)
             _produce(_batches(descriptor), parse, writer, rate)
         except BaseException as error:
             writer.report(ended=isinstance(error, KeyboardInterrupt))
@@ -120,6 +130,29 @@ def produce(
         finally:
             os.close(descriptor)
         writer.report(ended=True)
+
+
+def _text_parser(
+    moment: int | None, serdes: tuple[Serde[Any], Serde[Any]], separator: str | None, null_marker: str | None
+) -> Parse:
+    from millstream.log import ProducerRecord
+
+    keys, values = serdes
+
+    def parse(line: str, number: int) -> ProducerRecord:
+        where = f"line {number}"
+        key, value = _split(line, separator, where)
+        return ProducerRecord(
+            None if key is None or key == null_marker else to_bytes(key, keys, f"{where}, key"),
+            None if value == null_marker else to_bytes(value, values, f"{where}, value"),
+            moment,
+        )
+
+    return parse
+
+
+def _json_parser(moment: int | None, serdes: tuple[_Typed, _Typed]) -> Parse:
+    return lambda line, number: _from_json(line, moment, f"line {number}", serdes)
 
 
 class _RecordWriter:
@@ -262,7 +295,7 @@ def _from_json(line: str, timestamp: int | None, where: str, serdes: tuple[_Type
     if not isinstance(fields, dict):
         raise UsageError(f"{where} is not a JSON object", hint='write {"key": …, "value": …}')
     # The additional fields of consume are accepted, so that its output can be written to another topic.
-    unknown = [name for name in fields if name not in {*_FIELDS, "topic", "offset"}]
+    unknown = [name for name in fields if name not in {*_FIELDS, *_OF_CONSUME}]
     if unknown:
         hint = f"the fields are: {', '.join(_FIELDS)}"
         raise UsageError(f"{where}: there is no field {unknown[0]!r}", hint=hint)
@@ -289,7 +322,7 @@ def _field(fields: dict[str, Any], name: str, where: str, serde: _Typed) -> byte
     try:
         return serde.serialize(value_of_json(value, serde))
     except SerdeError as error:
-        raise UsageError(f"{where}, {name}: {error.message}", hint=error.hint) from None
+        raise refused(error, serde, f"{where}, {name}") from None
     except (TypeError, ValueError):
         raise UsageError(f"{where}, {name}: {json.dumps(value)} is not a {serde.name}") from None
 
@@ -317,5 +350,6 @@ def _header_value(value: Any, where: str) -> bytes | None:
 EXAMPLES = (
     "echo 'to be or not to be' | millstream produce lines",
     "millstream produce orders --file orders.txt --key-separator :",
+    "millstream produce orders --value avro --schema order.avsc --file orders.jsonl",
     "millstream consume orders --from-beginning -o json | millstream produce copy --format json",
 )

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from millstream.cli.exits import CommandError, ExitCode, UsageError
-from millstream.cli.options import Data, Output, Yes, cluster_settings, command
+from millstream.cli.options import Data, Output, Yes, command
 from millstream.cli.printing import print_json, print_note, print_rows, print_text
+from millstream.cli.registries import Registry, opened_registry
 from millstream.cli.user_input import confirm
 from millstream.errors import InvalidSchemaError, UnknownSchemaError, suggestion
 
@@ -37,19 +36,10 @@ References = Annotated[
         help="A schema that the file refers to; VERSION may be latest. Repeatable.",
     ),
 ]
-Registry = Annotated[
-    str | None,
-    typer.Option(
-        "--registry",
-        metavar="URL",
-        help="A registry with Confluent's API. Default: $MILLSTREAM_SCHEMA_REGISTRY_URL, else the data directory's.",
-    ),
-]
 Normalize = Annotated[bool, typer.Option("--normalize", help="Schemas that differ only in form are the same version.")]
 
 _TYPES = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
 _SUFFIXES = {".avsc": "AVRO", ".avro": "AVRO", ".json": "JSON", ".proto": "PROTOBUF"}
-_PATIENCE_MS = 10_000
 
 
 @command(schemas, "list", "millstream schemas list", "millstream schemas list --registry http://localhost:8081 -o json")
@@ -60,7 +50,7 @@ def list_(
     output: Output = "table",
 ) -> None:
     """Lists the subjects with their latest version, or all versions of a subject."""
-    with _opened(registry, data) as opened:
+    with opened_registry(registry, data) as opened:
         if subject is not None:
             found = [opened.version(subject, number) for number in _versions(opened, subject)]
             versions = [[each.version, each.id, each.schema.type, len(each.schema.references)] for each in found]
@@ -97,7 +87,7 @@ def show(
         raise UsageError("there is nothing to show", hint="add a SUBJECT, or --id ID")
     if id is not None and version is not None:
         raise UsageError("--id and --version exclude each other")
-    with _opened(registry, data) as opened:
+    with opened_registry(registry, data) as opened:
         if id is not None:
             schema, facts = opened.schema(id, subject), dict[str, Any](id=id)
         else:
@@ -141,7 +131,7 @@ def register(
     subject (NONE, BACKWARD, FORWARD, FULL, or one of the last three with _TRANSITIVE) determines which versions must be
     able to read the records of which others.
     """
-    with _opened(registry, data) as opened:
+    with opened_registry(registry, data) as opened:
         schema = _read(opened, file, type, reference)
         if compatibility is not None:
             _set_level(opened, subject, compatibility)
@@ -176,7 +166,7 @@ def check(
 
     The exit code is 3 if it is not.
     """
-    with _opened(registry, data) as opened:
+    with opened_registry(registry, data) as opened:
         problems = opened.problems(subject, _read(opened, file, type, reference))
         level = opened.compatibility(subject)
         is_new = not _versions_or_none(opened, subject)
@@ -217,7 +207,7 @@ def diff(
 
     if file is not None and to is not None:
         raise UsageError("--to and a FILE exclude each other")
-    with _opened(registry, data) as opened:
+    with opened_registry(registry, data) as opened:
         numbers = _versions(opened, subject)
         new_name, new = (file, _read(opened, file, type, None)) if file is not None else _named(opened, subject, to)
         last = to if to is not None else numbers[-1]
@@ -264,7 +254,7 @@ def delete(
 
     Records with its id can still be read, unless --permanent is given.
     """
-    with _opened(registry, data) as opened:
+    with opened_registry(registry, data) as opened:
         what = f"version {version} of {subject}" if version is not None else f"all versions of {subject}"
         if not permanent:
             _version(opened, subject, version)
@@ -279,23 +269,7 @@ def delete(
     print_note(f"{subject}: {numbers} {are} deleted{' permanently' if permanent else ''}")
 
 
-# ----- registries ----------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _opened(url: str | None, data: str | None) -> Iterator[SchemaRegistry]:
-    """Opens the registry that the options name, else that of the environment, else that of the data directory."""
-    from millstream.core.data_directory import data_directory
-    from millstream.registry import open_registry
-
-    settings: dict[str, Any] = {"schema.registry.api.timeout.ms": _PATIENCE_MS, **cluster_settings()}
-    if url is not None:
-        settings["schema.registry.url"] = url
-    registry = open_registry(settings, data_directory(data), report=print_note)
-    try:
-        yield registry
-    finally:
-        registry.close()
+# ----- versions ------------------------------------------------------------------------------------------------------
 
 
 def _versions(registry: SchemaRegistry, subject: str) -> list[int]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
+import datetime as dt
 import json
 import math
 import uuid
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -16,44 +18,61 @@ from millstream.cli.exits import UsageError
 from millstream.cli.loading import load, user_lines
 from millstream.core.durations import to_ms
 from millstream.core.records import Headers, Windowed
-from millstream.errors import ConfigError, DurationError, SerdeError, suggestion
+from millstream.errors import (
+    ConfigError,
+    DurationError,
+    RegistryError,
+    SerdeError,
+    SetupError,
+    UnknownSchemaError,
+    suggestion,
+)
 from millstream.plan.contracts import quarantine_topics
 from millstream.plan.topics import free_writer, reader_of, topics_read, topics_written, writer_of
 from millstream.schemas.registries import registry_of
+from millstream.schemas.serde import MAGIC, PREFIX, SchemaSerde
 from millstream.serde import STRING, Serde, SerdeContext, serde_for, session_windowed, time_windowed
+from millstream.serde.api import reader
 from millstream.serde.error_messages import shorten
 from millstream.text.escaping import json_text, printable
 
+if TYPE_CHECKING:
+    from millstream.registry import SchemaRegistry
+
 _NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
 _KEYS = "The serde of keys: text, json, long, double, uuid, bytes, windowed:string:1m, session:string, …"
-KeySerde = Annotated[
-    str | None,
-    typer.Option(
-        "--key-serde",
-        metavar="SERDE",
-        help=_KEYS,
-    ),
-]
-ValueSerde = Annotated[
-    str | None, typer.Option("--value-serde", metavar="SERDE", help="The serde of values; the same names.")
-]
+_VALUES = "The serde of values; the same names."
+_WITH_SCHEMAS = " With a schema: avro, protobuf, json_schema."
+KeySerde = Annotated[str | None, typer.Option("--key-serde", metavar="SERDE", help=_KEYS)]
+ValueSerde = Annotated[str | None, typer.Option("--value-serde", metavar="SERDE", help=_VALUES)]
+KeyOfRecord = Annotated[str | None, typer.Option("--key-serde", "--key", metavar="SERDE", help=_KEYS + _WITH_SCHEMAS)]
+ValueOfRecord = Annotated[str | None, typer.Option("--value-serde", "--value", metavar="SERDE", help=_VALUES)]
 
 
-def serde_named(name: str | None, option: str) -> Serde[Any]:
+def serde_named(
+    name: str | None, option: str, more: Callable[[str], Serde[Any] | None] = lambda _name: None
+) -> Serde[Any]:
     """Returns a serde by name: Kafka's names, and text, the default, for string.
 
     >>> serde_named("text", "--key-serde"), serde_named("windowed:long:1m", "--key-serde")
     (<string serde>, <time-windowed<long> serde>)
+
+    Args:
+        name: The name.
+        option: The option, for errors.
+        more: Returns serdes of further names.
     """
     if name is None or name == "text":
         return STRING
+    if (found := more(name)) is not None:
+        return found
     kind, _, rest = name.partition(":")
     try:
         if kind == "session":
-            return session_windowed(serde_named(rest or None, option))
+            return session_windowed(serde_named(rest or None, option, more))
         if kind == "windowed":
             inner, _, size = rest.rpartition(":")
-            return time_windowed(serde_named(inner or None, option), to_ms(size, option))
+            return time_windowed(serde_named(inner or None, option, more), to_ms(size, option))
         return serde_for(name, option)
     except DurationError:
         hint = "write the serde of the key and the window size: windowed:string:1m"
@@ -85,13 +104,75 @@ def serdes_of(target: str, topic: str) -> tuple[Serde[Any], Serde[Any]]:
     return node.key.bind(keys), node.value.bind(values)
 
 
+class Found(NamedTuple):
+    """A value that was read with the schema whose id its record carries."""
+
+    value: Any
+    schema_id: int
+
+
+class TextOrSchema(Serde[Any]):
+    """Reads a record with the schema whose id it carries. All other records are text.
+
+    Bytes that begin with a zero byte can have any meaning, so a record is text, too, if the registry does not have the
+    id, or if the bytes do not fit its schema.
+    """
+
+    name = "text"
+    uses_headers = True
+
+    def __init__(
+        self, registry: Callable[[], SchemaRegistry], serde_of: Callable[[str], Serde[Any]], *, is_key: bool
+    ) -> None:
+        self._registry = registry
+        self._serde_of = serde_of
+        self._header = "__key_schema_id" if is_key else "__value_schema_id"
+        self._serdes: dict[bytes, Serde[Any] | None] = {}
+
+    def serialize(self, value: Any) -> bytes | None:
+        """Writes text."""
+        return STRING.serialize(value)
+
+    def deserialize(self, data: bytes | None) -> Any:
+        """Reads text."""
+        return STRING.deserialize(data)
+
+    def read(self, data: bytes, headers: Headers) -> Found | None:
+        """Reads a record with its schema; None if it has none.
+
+        Raises:
+            RegistryError: The registry does not answer.
+            SetupError: The library of the format is not installed.
+        """
+        prefix = next((value for name, value in headers if name == self._header and value is not None), b"")
+        data = prefix + data
+        if data[:1] != MAGIC or len(data) < PREFIX:
+            return None
+        prefix = data[:PREFIX]
+        schema_id = int.from_bytes(prefix[1:], "big")
+        if schema_id == 0:  # ids begin with 1; the bytes are probably a number
+            return None
+        try:
+            if prefix not in self._serdes:
+                self._serdes[prefix] = self._serde_of(self._registry().schema(schema_id).type)
+            serde = self._serdes[prefix]
+            return None if serde is None else Found(to_json_value(serde.deserialize(data)), schema_id)
+        except UnknownSchemaError:
+            self._serdes[prefix] = None
+        except (RegistryError, SetupError):
+            raise
+        except Exception:  # noqa: BLE001  (a value may be nested too deeply, or of a type that has no JSON)
+            return None
+        return None
+
+
 def to_value(text: str, serde: Serde[Any], what: str) -> Any:
     """Converts typed text to a value of a serde.
 
     Raises:
         UsageError: It is not one.
     """
-    kind = serde.name
+    kind = "json" if isinstance(serde, SchemaSerde) else serde.name
     try:
         if kind in {"long", "int", "short"}:
             return int(text)
@@ -100,7 +181,7 @@ def to_value(text: str, serde: Serde[Any], what: str) -> Any:
         if kind == "boolean":
             return {"true": True, "false": False}[text.lower()]
         if kind == "json":
-            return parse_json(text)
+            return value_of_json(parse_json(text), serde)
         if kind == "uuid":
             return uuid.UUID(text)
         if kind == "bytes":
@@ -146,6 +227,8 @@ def value_of_json(value: Any, serde: Serde[Any]) -> Any:
     """Converts a JSON value to a value of a serde: the inverse of `to_json_value`."""
     kind = serde.name
     inner = getattr(serde, "inner", None)
+    if isinstance(serde, SchemaSerde) and value is not None:
+        return serde.value_of_json(value)
     if inner is not None and isinstance(value, dict) and value.keys() == {"key", "start", "end"}:
         return Windowed(value_of_json(value["key"], inner), value["start"], value["end"])
     if kind in {"double", "float"} and value in _NOT_IN_JSON:
@@ -160,17 +243,30 @@ def to_bytes(text: str, serde: Serde[Any], what: str) -> bytes | None:
     try:
         return serde.serialize(to_value(text, serde, what))
     except SerdeError as error:
-        raise UsageError(f"{what}: {error.message}", hint=error.hint) from None
+        raise refused(error, serde, what) from None
 
 
-def as_text(data: bytes | None, serde: Serde[Any]) -> str:
+def refused(error: SerdeError, serde: Serde[Any], what: str) -> UsageError:
+    """Returns the error of a value that a serde does not write."""
+    hint = error.hint
+    if isinstance(serde, SchemaSerde):
+        hint = f"this shows the schema: millstream schemas show {serde.subject}"
+    return UsageError(f"{what}: {error.message}", hint=hint)
+
+
+def as_text(data: bytes | None, serde: Serde[Any], headers: Headers = ()) -> str:
     """Returns bytes as readable text; in hexadecimal if the serde cannot deserialize them."""
     if data is None:
         return "null"
+    if isinstance(serde, TextOrSchema):
+        found = serde.read(data, headers)
+        return printable(data.decode("utf-8", "backslashreplace")) if found is None else to_text(found.value)
     if serde is STRING:
         return printable(data.decode("utf-8", "backslashreplace"))
     try:
-        return to_text(serde.deserialize(data))
+        return to_text(reader(serde)(data, headers))
+    except (RegistryError, SetupError):
+        raise
     except Exception:  # noqa: BLE001  (a user's serde may raise anything, and a value may be nested too deeply)
         return f"(not {serde.name}) 0x{data.hex()}"
 
@@ -190,7 +286,7 @@ def to_text(value: Any) -> str:
     return json_text(to_json_value(value))
 
 
-def to_json_value(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:  # noqa: PLR0911  (one case for each type)
     """Converts a value to JSON types. Numbers that JSON lacks become the texts NaN, Infinity, -Infinity."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -198,19 +294,27 @@ def to_json_value(value: Any) -> Any:
         return value
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
+    if isinstance(value, dt.datetime):
+        return value.isoformat()
     if isinstance(value, Windowed):
         return {"key": to_json_value(value.key), "start": value.start, "end": value.end}
     if isinstance(value, dict):
         return {str(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [to_json_value(item) for item in value]
+    if hasattr(value, "DESCRIPTOR"):
+        from google.protobuf.json_format import MessageToDict
+
+        return MessageToDict(value)
     if dataclasses.is_dataclass(value):
         return {field.name: to_json_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
     return str(value)
 
 
-def as_field(name: str, data: bytes | None, serde: Serde[Any]) -> dict[str, Any]:
+def as_field(name: str, data: bytes | None, serde: Serde[Any], headers: Headers = ()) -> dict[str, Any]:
     """Returns bytes as a field of a JSON object; bytes that are not text, in base64 under another name.
+
+    A value with the id of a schema comes with the id and the bytes, so that `produce` writes the same bytes.
 
     >>> as_field("value", b"a", STRING), as_field("value", bytes([255]), STRING), as_field("value", None, STRING)
     ({'value': 'a'}, {'value_base64': '/w=='}, {'value': None})
@@ -218,10 +322,20 @@ def as_field(name: str, data: bytes | None, serde: Serde[Any]) -> dict[str, Any]
     if data is None:
         return {name: None}
     try:
-        value = serde.deserialize(data)
+        if isinstance(serde, TextOrSchema):
+            found = serde.read(data, headers)
+            if found is not None:
+                return {
+                    name: to_json_value(found.value),
+                    f"{name}_schema_id": found.schema_id,
+                    f"{name}_base64": to_json_value(data),
+                }
+        value = reader(serde)(data, headers)
         if not (value is None or isinstance(value, bytes)):
             return {name: to_json_value(value)}
         value = data  # JSON's null is a value, not a missing one
+    except (RegistryError, SetupError):
+        raise
     except Exception:  # noqa: BLE001  (as in `as_text`)
         value = data
     return {f"{name}_base64": to_json_value(value)}

@@ -114,13 +114,27 @@ class SchemaSerde(Serde[T], Generic[T]):
         if value is None:
             return None
         if (write := self._write) is None:
-            write = self._write = self._writer()
+            write = self.prepare_to_write()
         try:
             return write(value)
         except SerdeError:
             raise
         except Exception as error:  # the libraries raise many types, and a user's class may raise anything
             raise cannot_write(self.name, value, _reason(error)) from error
+
+    def prepare_to_write(self) -> Encode:
+        """Registers the schema to write with, or asks the registry for it, unless that has been done."""
+        if self._write is None:
+            self._write = self._writer()
+        return self._write
+
+    def value_of_json(self, value: Any) -> Any:
+        """Returns the value of plain JSON data, for `serialize`.
+
+        Raises:
+            SerializationError: It does not fit the schema. The message names the field.
+        """
+        return value
 
     def _writer(self) -> Encode:
         if self._options.bare:
@@ -166,6 +180,11 @@ class SchemaSerde(Serde[T], Generic[T]):
             f"{self.name} serde: there is no schema to write with: subject {subject!r} has none",
             hint=f"give the serde a type or a schema, or register a schema under {subject!r}",
         )
+
+    @property
+    def is_key(self) -> bool:
+        """Whether the serde is used for keys."""
+        return self._context.is_key
 
     @property
     def subject(self) -> str:
@@ -279,7 +298,7 @@ class SchemaSerde(Serde[T], Generic[T]):
         return cannot_read(self.name, data, f"the registry has no schema {schema_id}", hint=hint)
 
 
-_OF_THIS_PROCESS = frozenset({"_write", "_readers", "_unknown"})
+_OF_THIS_PROCESS = frozenset({"_write", "_written", "_readers", "_unknown"})
 
 
 def parts_of(schema: Schema, registry: SchemaRegistry) -> Parts:

@@ -1,8 +1,9 @@
 """Which Protobuf schemas can read the records of which others: the rules of Confluent's registry.
 
 Fields are the same if their numbers are: names may change, and so may the package. A type may change to another one
-with the same encoding. A message must not be removed, since records may have it. A field must not leave its ``oneof``,
-nor join one that exists; of several fields that join a new one, all but one would be lost.
+with the same encoding. A message must not be removed, since records may have it, nor a field of a ``oneof`` that stays.
+Fields that a record may have together must not be joined in a ``oneof``: all but one would be lost. That includes the
+fields of two oneofs that become one, which Confluent's registry may accept.
 """
 
 from __future__ import annotations
@@ -94,20 +95,24 @@ def _compare(
 
 
 def _moves(new: _Message, old: _Message, sides: Sides) -> Iterator[Finding]:
-    """Finds fields that move into a oneof."""
-    existing = _one_ofs(old)
+    """Finds fields that move into a oneof with others, although a record may have both."""
     for one_of in dict.fromkeys(filter(None, (field.one_of for field in new.fields.values()))):
-        moved = [
-            field.name
+        joined = [
+            (field.name, old.fields[number].one_of)
             for number, field in new.fields.items()
-            if field.one_of == one_of and number in old.fields and old.fields[number].one_of is None
+            if field.one_of == one_of and number in old.fields
         ]
-        if moved and one_of in existing:
-            for name in moved:
-                text = f"{sides.reader} moves this field into the oneof {one_of} of {sides.writer}"
-                yield Finding(name, text)
-        elif len(moved) > 1:
+        moved = [name for name, former in joined if former is None]
+        former_one_ofs = {former for _name, former in joined if former is not None}
+        if len(moved) + len(former_one_ofs) < 2:
+            continue
+        if len(moved) == 1:
+            yield Finding(moved[0], f"{sides.reader} moves this field into the oneof {one_of} of {sides.writer}")
+        elif moved:
             yield Finding(one_of, f"{sides.reader} moves several fields into one oneof: {', '.join(moved)}")
+        else:
+            merged = ", ".join(sorted(former_one_ofs))
+            yield Finding(one_of, f"{sides.reader} merges several oneofs of {sides.writer} into one: {merged}")
 
 
 def _type_problem(

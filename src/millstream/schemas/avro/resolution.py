@@ -38,28 +38,29 @@ def with_python_defaults(schema: ParsedSchema) -> tuple[Any, bool]:
     for record in named.values():
         for field in record.get("fields", ()):
             if "default" in field:
-                field["default"] = _python(field["type"], field["default"], named)
+                field["default"] = python_default(field["type"], field["default"], named)
                 mutable = mutable or isinstance(field["default"], list | dict)
     return root, mutable
 
 
-def _python(schema: Any, value: Any, named: dict[str, Any]) -> Any:
+def python_default(schema: Any, value: Any, named: dict[str, Any]) -> Any:
+    """Returns the default of a field, which the schema has in JSON, as a Python value."""
     if isinstance(schema, list):
-        return _python(schema[0], value, named)
+        return python_default(schema[0], value, named)
     if isinstance(schema, str):
         if schema in named:
-            return _python(named[schema], value, named)
+            return python_default(named[schema], value, named)
         return value.encode("latin-1") if schema == "bytes" and isinstance(value, str) else value
     kind, logical = schema["type"], schema.get("logicalType")
     if kind == "array":
-        return [_python(schema["items"], item, named) for item in value]
+        return [python_default(schema["items"], item, named) for item in value]
     if kind == "map":
-        return {key: _python(schema["values"], item, named) for key, item in value.items()}
+        return {key: python_default(schema["values"], item, named) for key, item in value.items()}
     if kind == "record":
         return {
-            field["name"]: _python(field["type"], value[field["name"]], named)
+            field["name"]: python_default(field["type"], value[field["name"]], named)
             if field["name"] in value
-            else _python(field["type"], field.get("default"), named)
+            else python_default(field["type"], field.get("default"), named)
             for field in schema["fields"]
         }
     if kind in {"bytes", "fixed"} and isinstance(value, str):

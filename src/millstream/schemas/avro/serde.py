@@ -6,8 +6,9 @@ import copy
 from io import BytesIO
 from typing import Any, ClassVar, Generic, TypeVar
 
-from millstream.errors import InvalidSchemaError
+from millstream.errors import InvalidSchemaError, SerializationError
 from millstream.registry.api import Schema, SchemaType
+from millstream.schemas.avro.json_form import json_reader
 from millstream.schemas.avro.limits import check_levels, guard_for
 from millstream.schemas.avro.parsing import ParsedSchema, is_recursive, parsed
 from millstream.schemas.avro.resolution import with_python_defaults
@@ -39,6 +40,10 @@ class AvroSerde(SchemaSerde[T], Generic[T]):
             self._name = parsed(schema).name
             self._converters()  # a type that cannot be converted is an error now
 
+    def _forget(self) -> None:
+        super()._forget()
+        self._written: ParsedSchema | None = None
+
     def _record_name(self) -> str | None:
         return self._name
 
@@ -50,7 +55,7 @@ class AvroSerde(SchemaSerde[T], Generic[T]):
     def _encoder(self, schema: Schema, parts: Parts, prefix: bytes) -> Encode:
         from fastavro import schemaless_writer
 
-        to_write = parsed(schema, parts)
+        to_write = self._written = parsed(schema, parts)
         root, recursive, convert = to_write.root, is_recursive(to_write), self._converters()[0]
         if _is_bytes(to_write):
             # Confluent's serializers write bytes without their length, because the record ends behind them.
@@ -67,6 +72,17 @@ class AvroSerde(SchemaSerde[T], Generic[T]):
             return buffer.getvalue()
 
         return encode
+
+    def value_of_json(self, value: Any) -> Any:
+        """Returns the value of its JSON form, as `consume` prints it."""
+        self.prepare_to_write()
+        assert self._written is not None
+        try:
+            return json_reader(self._written)(value)
+        except ValueError as error:
+            raise SerializationError(str(error)) from None
+        except RecursionError:
+            raise SerializationError("it is nested too deeply") from None
 
     def _decoder(self, schema: Schema, parts: Parts, own: Parts, skip: int) -> Decode:
         from fastavro import schemaless_reader
