@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from millstream.core.records import Headers
@@ -20,11 +20,13 @@ class SerdeContext(NamedTuple):
         is_key: The serde serializes keys; otherwise values.
         registry: The schema registry of the application, which each process opens by itself; None if the serde is
             used without an application.
+        recorded: What the state of the application records of schemas, by subject.
     """
 
     topic: str | None
     is_key: bool
     registry: Any = None
+    recorded: Mapping[str, Any] | None = None
 
 
 class Serde(ABC, Generic[T]):
@@ -89,6 +91,11 @@ class Serde(ABC, Generic[T]):
             DeserializationError: The bytes are not in the format of this serde.
         """
 
+    @property
+    def parts(self) -> tuple[Serde[Any], ...]:
+        """The serdes of the parts of a value, if this serde joins their bytes."""
+        return ()
+
     def bind(self, context: SerdeContext) -> Serde[T]:
         """Returns the serde for one use of it: it learns its topic, and whether it serializes keys or values.
 
@@ -123,6 +130,14 @@ class Serde(ABC, Generic[T]):
 
     def __repr__(self) -> str:
         return f"<{self.name} serde>"
+
+
+def innermost(serde: Serde[Any]) -> Iterator[Serde[Any]]:
+    """Yields the serdes that a serde consists of, in the order of their parts: itself, if it has none."""
+    if not serde.parts:
+        yield serde
+    for part in serde.parts:
+        yield from innermost(part)
 
 
 def serializes_with_headers(serde: Serde[Any]) -> bool:

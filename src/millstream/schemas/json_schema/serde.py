@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from millstream.errors import InvalidSchemaError
 from millstream.registry.api import Schema, SchemaType
+from millstream.schemas.canonical import in_order_of
 from millstream.schemas.json_text import load_schema_json
 from millstream.schemas.libraries import library
 from millstream.schemas.options import SerdeOptions
@@ -45,10 +46,13 @@ class JsonSchemaSerde(SchemaSerde[T], Generic[T]):
         write = json_of(self.python_type).serialize
         check = validator(schema, parts) if self._validate else None
         is_typed = self.python_type is not object
+        properties = load_schema_json(schema.text) if self.is_key and not is_typed else None
 
         def encode(value: Any) -> bytes:
             if check is not None and not is_typed:
                 check(value)
+            if properties is not None:
+                value = in_order_of(properties, value)
             data = cast("bytes", write(value))
             if check is not None and is_typed:
                 check(JSON.deserialize(data))

@@ -1,0 +1,91 @@
+"""The schemas of an application's keys and values, with what its state records of them.
+
+A key is written with one schema id as long as the application has its state: another id would change the bytes of the
+key, and so its partition and its row. The state records the id at the first start. It also records the schemas with
+which rows were written, because a row stays as it is until its key changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from millstream.errors import SerializationError, UnknownSchemaError
+from millstream.optimize.bind_serdes import bind_serdes
+from millstream.runtime.start.application_state import ApplicationState
+from millstream.schemas.recorded import SchemaRecord, plain_version, schema_serdes
+from millstream.schemas.serde import SchemaSerde
+from millstream.serde import Serde
+from millstream.stages import Topology, cut
+
+
+def with_recorded_schemas(topology: Topology, state: ApplicationState, *, register: bool) -> Topology:
+    """Returns a topology whose serdes know what the state of the application records of their subjects.
+
+    Args:
+        topology: The topology.
+        state: The recorded state of the application.
+        register: Whether schemas of keys that have no id yet are registered. A comparison registers nothing.
+
+    Raises:
+        SchemaError: The registry refuses a schema of keys, or does not have it and may not register it.
+        RegistryError: The registry does not answer.
+    """
+    recorded = _recorded(state.published_plan or state.started_plan or {})
+    records: dict[str, SchemaRecord] = {}
+    for serde in _serdes(topology):
+        subject = serde.known_subject
+        if subject is not None and subject not in records:
+            records[subject] = _record(serde, recorded.get(subject), register=register)
+    return cut(bind_serdes(topology.plan, recorded=records)) if records else topology
+
+
+def _serdes(topology: Topology) -> Iterator[SchemaSerde[Any]]:
+    """The serdes with schemas of stores, of repartition topics, and of the keys of output topics."""
+    for node in topology.plan.nodes:
+        items: list[Serde[Any]] = [serde for spec in topology.facts.stores_of(node) for serde in (spec.key, spec.value)]
+        parts = {"exchange": ("key", "value"), "sink": ("key",)}.get(node.role, ())
+        items += (serde for part in parts if isinstance(serde := getattr(node, part, None), Serde))
+        for item in items:
+            yield from schema_serdes(item)
+
+
+def _recorded(plan: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The schemas that a recorded plan has, by subject."""
+    holders = [*plan.get("stores", {}).values(), *(each["options"] for each in plan.get("operators", {}).values())]
+    return {
+        schema["subject"]: schema
+        for holder in holders
+        for part in ("key_schemas", "value_schemas")
+        for schema in holder.get(part, ())
+        if "subject" in schema
+    }
+
+
+def _record(serde: SchemaSerde[Any], before: Mapping[str, Any] | None, *, register: bool) -> SchemaRecord:
+    references = serde.all_references()
+    if serde.is_key:
+        return SchemaRecord(_key_id(serde, before or {}, register=register), references)
+    if before is None or serde.schema is None:
+        return SchemaRecord(None, references)
+    # Rows of a serde without a schema of its own were written with the schemas of the subject.
+    earlier = before["versions"] if "versions" in before else [plain_version(*each) for each in serde.versions()]
+    return SchemaRecord(None, references, tuple(earlier))
+
+
+def _key_id(serde: SchemaSerde[Any], before: Mapping[str, Any], *, register: bool) -> int | None:
+    """The id with which keys are written: the recorded one, unless the serde has another schema now."""
+    recorded: int | None = before.get("id")
+    try:
+        if not serde.chooses_schema:
+            return recorded if recorded is not None or not register else serde.id_to_write()
+        if recorded is None:
+            return serde.id_to_write() if register else serde.id_of_schema()
+    except (SerializationError, UnknownSchemaError):
+        if serde.schema is not None:
+            raise
+        return None  # no producer has registered a schema yet: the next start records its id
+    assert serde.schema is not None
+    own = plain_version(serde.schema.text, serde.all_references())
+    # An unchanged schema that the registry has lost keeps its id: writing a key says that the registry lacks it.
+    return serde.id_of_schema() if own != before.get("versions", [None])[-1] else recorded
