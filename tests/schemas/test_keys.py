@@ -120,9 +120,8 @@ def test_a_new_schema_of_the_keys_of_an_output_topic_is_refused(log: Log, tmp_pa
 def test_a_new_schema_of_the_keys_of_a_repartition_topic_is_refused(log: Log, tmp_path: Path) -> None:
     def grouping(key: Any) -> App:
         app = App("shop", config=CONFIG)
-        app.stream("orders", value=str).select_key(lambda value: {"id": value}, key=key).repartition(name="by-customer").to(
-            "counted"
-        )
+        by_customer = app.stream("orders", value=str).select_key(lambda value: {"id": value}, key=key)
+        by_customer.repartition(name="by-customer").to("counted")
         return app
 
     produce(log, "orders", tmp_path, (b"k", b"ann"))

@@ -69,10 +69,11 @@ def _values(was: Mapping[str, Any], now: Mapping[str, Any], values: str) -> Iter
         old, new = words[bool(was.get("bare"))], words[bool(now.get("bare"))]
         yield True, f"{values} had {old}, and now have {new}"
         return
-    if "versions" not in now or _same_form(was, now):
+    if "versions" not in now:
         return
     if was.get("bare") and was["type"] == "AVRO":
-        yield True, f"the schema of {values} changed, and Avro without a registry reads only what this schema wrote"
+        if not _same_form(was, now):
+            yield True, f"the schema of {values} changed, and Avro without a registry reads only what this schema wrote"
         return
     *earlier, own = now["versions"]
     former = [version for version in was.get("versions", ()) if version not in earlier]
@@ -81,7 +82,7 @@ def _values(was: Mapping[str, Any], now: Mapping[str, Any], values: str) -> Iter
     )
     shown = list(problems)[:_MOST]
     yield from ((True, f"the schema of {values} changed: {problem}") for problem in shown)
-    if not problems:
+    if not problems and not _same_form(was, now):
         yield False, f"the schema of {values} changed; data from before is read with the new one"
 
 
@@ -96,7 +97,7 @@ def _same_form(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
         normal = [_normal(now["type"], version) for version in (old, new)]
     except InvalidSchemaError:
         return False
-    return normal[0] == normal[1] and old.get("references") == new.get("references")
+    return bool(normal[0] == normal[1]) and old.get("references") == new.get("references")
 
 
 def _normal(type: str, version: Mapping[str, Any]) -> Any:

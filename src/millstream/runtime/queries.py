@@ -7,9 +7,6 @@ from typing import Any
 from millstream.config import Config
 from millstream.errors import CorruptLogError, LogError, StateError, UnknownStoreError, suggestion
 from millstream.log.opening import LogLocation, log_location, open_location
-from millstream.runtime.start.application_state import read_state
-from millstream.runtime.start.schemas import with_recorded_schemas
-from millstream.schemas.recorded import schema_serdes
 from millstream.stages import Topology
 from millstream.state.spec import StoreSpec
 from millstream.views.reader import open_view
@@ -44,9 +41,8 @@ def open_store(topology: Topology, config: Config, name: str, *, timestamped: bo
     if name in viewed:
         place = log_location(config)
         _check_log(place)
-        spec = _with_recorded_keys(topology, specs[name], place)
         try:
-            return open_view(place.views, topology.application_id, spec, timestamped=timestamped)
+            return open_view(place.views, topology.application_id, specs[name], timestamped=timestamped)
         except StateError as error:
             if not isinstance(error, UnknownStoreError) and place.views.exists():
                 raise
@@ -56,19 +52,6 @@ def open_store(topology: Topology, config: Config, name: str, *, timestamped: bo
         raise UnknownStoreError(f"store {name!r} has no view", hint=hint)
     hint = suggestion(name, viewed) or f"the stores are: {', '.join(viewed) or 'none'}"
     raise UnknownStoreError(f"there is no store {name!r}", hint=hint)
-
-
-def _with_recorded_keys(topology: Topology, spec: StoreSpec, place: LogLocation) -> StoreSpec:
-    """Returns a store whose keys are written with the schema id that the state of the application records."""
-    if all(serde.is_bare or serde.recorded is not None for serde in schema_serdes(spec.key)):
-        return spec
-    try:
-        with open_location(place, create=False) as log:
-            state = read_state(log, topology.application_id)
-    except LogError:
-        return spec  # the view says what is wrong
-    stores = with_recorded_schemas(topology, state, register=False).stores
-    return next(each for each in stores if each.name == spec.name)
 
 
 def _check_log(place: LogLocation) -> None:

@@ -100,9 +100,7 @@ class SchemaSerde(Serde[T], Generic[T]):
     @property
     def chooses_schema(self) -> bool:
         """Whether values are written with the schema of the serde, and not with one that the registry has."""
-        return self.schema is not None and not _either(
-            self._options.use_latest, defaults_of(self._context).use_latest
-        )
+        return self.schema is not None and not _either(self._options.use_latest, defaults_of(self._context).use_latest)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.__getstate__() == cast("Self", other).__getstate__()

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from millstream.errors import SerializationError, UnknownSchemaError
+from millstream.config import Config
+from millstream.errors import LogError, SerializationError, UnknownSchemaError
+from millstream.log.opening import log_location, open_location
 from millstream.optimize.bind_serdes import bind_serdes
-from millstream.runtime.start.application_state import ApplicationState
+from millstream.runtime.start.application_state import ApplicationState, read_state
 from millstream.schemas.recorded import SchemaRecord, plain_version, schema_serdes
 from millstream.schemas.serde import SchemaSerde
 from millstream.serde import Serde
@@ -33,21 +35,34 @@ def with_recorded_schemas(topology: Topology, state: ApplicationState, *, regist
     """
     recorded = _recorded(state.published_plan or state.started_plan or {})
     records: dict[str, SchemaRecord] = {}
-    for serde in _serdes(topology):
+    for serde, is_stored in _serdes(topology):
         subject = serde.known_subject
         if subject is not None and subject not in records:
-            records[subject] = _record(serde, recorded.get(subject), register=register)
+            records[subject] = _record(serde, recorded.get(subject), is_stored=is_stored, register=register)
     return cut(bind_serdes(topology.plan, recorded=records)) if records else topology
 
 
-def _serdes(topology: Topology) -> Iterator[SchemaSerde[Any]]:
-    """The serdes with schemas of stores, of repartition topics, and of the keys of output topics."""
+def with_schemas_of(topology: Topology, config: Config, store: str) -> Topology:
+    """Returns a topology with which a store is read: its keys have the recorded id of their schema."""
+    keys = [serde for spec in topology.stores if spec.name == store for serde in schema_serdes(spec.key)]
+    if all(serde.is_bare for serde in keys):
+        return topology
+    try:
+        with open_location(log_location(config), create=False) as log:
+            state = read_state(log, topology.application_id)
+    except LogError:
+        return topology  # the query says what is wrong with the log
+    return with_recorded_schemas(topology, state, register=False)
+
+
+def _serdes(topology: Topology) -> Iterator[tuple[SchemaSerde[Any], bool]]:
+    """The serdes with schemas of stores, of repartition topics, and of the keys of output topics; which are stored."""
+    for spec in topology.stores:
+        yield from ((serde, True) for part in (spec.key, spec.value) for serde in schema_serdes(part))
     for node in topology.plan.nodes:
-        items: list[Serde[Any]] = [serde for spec in topology.facts.stores_of(node) for serde in (spec.key, spec.value)]
         parts = {"exchange": ("key", "value"), "sink": ("key",)}.get(node.role, ())
-        items += (serde for part in parts if isinstance(serde := getattr(node, part, None), Serde))
-        for item in items:
-            yield from schema_serdes(item)
+        for item in (getattr(node, part, None) for part in parts):
+            yield from ((serde, False) for serde in (schema_serdes(item) if isinstance(item, Serde) else ()))
 
 
 def _recorded(plan: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -62,11 +77,13 @@ def _recorded(plan: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def _record(serde: SchemaSerde[Any], before: Mapping[str, Any] | None, *, register: bool) -> SchemaRecord:
+def _record(
+    serde: SchemaSerde[Any], before: Mapping[str, Any] | None, *, is_stored: bool, register: bool
+) -> SchemaRecord:
     references = serde.all_references()
     if serde.is_key:
         return SchemaRecord(_key_id(serde, before or {}, register=register), references)
-    if before is None or serde.schema is None:
+    if before is None or serde.schema is None or not is_stored:
         return SchemaRecord(None, references)
     # Rows of a serde without a schema of its own were written with the schemas of the subject.
     earlier = before["versions"] if "versions" in before else [plain_version(*each) for each in serde.versions()]
