@@ -121,7 +121,8 @@ def run(
 def describe(
     target: Target,
     format: Annotated[
-        Literal["text", "mermaid", "svg", "json"], typer.Option("--format", help="text is the format of Kafka Streams.")
+        Literal["text", "mermaid", "svg", "json"],
+        typer.Option("--format", "--output", help="text is the format of Kafka Streams."),
     ] = "text",
     config: Settings = None,
 ) -> None:

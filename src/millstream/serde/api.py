@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from millstream.core.records import Headers
+
+if TYPE_CHECKING:
+    from millstream.expr.description import Description
 
 T = TypeVar("T")
 
@@ -59,6 +62,7 @@ class Serde(ABC, Generic[T]):
             may then use the values themselves as keys of a dict.
         exact: A value has exactly one serialized form: serializing a deserialized value returns the same bytes. The
             engine may then forward the bytes of a record without serializing it again.
+        known: What is known of the values beside their Python type, if no schema has it: see `description`.
         uses_headers: The serde reads the headers of records. Sources and sinks then call ``serialize_with_headers``
             and ``deserialize_with_headers``.
     """
@@ -69,6 +73,7 @@ class Serde(ABC, Generic[T]):
     hashable: bool = False
     exact: bool = False
     uses_headers: bool = False
+    known: Description | None = None
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -90,6 +95,10 @@ class Serde(ABC, Generic[T]):
         Raises:
             DeserializationError: The bytes are not in the format of this serde.
         """
+
+    def description(self) -> Description | None:
+        """Returns what is known of the values: their fields and types; None if only ``python_type`` is known."""
+        return self.known
 
     @property
     def parts(self) -> tuple[Serde[Any], ...]:

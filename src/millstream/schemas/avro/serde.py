@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from millstream.errors import InvalidSchemaError
 from millstream.registry.api import Schema, SchemaType
+from millstream.expr.description import Description
+from millstream.schemas.avro.description import describe_avro
 from millstream.schemas.avro.limits import check_levels, guard_for
 from millstream.schemas.avro.parsing import ParsedSchema, is_recursive, parsed
 from millstream.schemas.avro.resolution import with_python_defaults
@@ -42,6 +44,11 @@ class AvroSerde(SchemaSerde[T], Generic[T]):
 
     def _record_name(self) -> str | None:
         return self._name
+
+    def description(self) -> Description | None:
+        if self.schema is None or self.schema.references:
+            return None  # schemas to which it refers are in the registry, which is not asked here
+        return describe_avro(parsed(self.schema))
 
     def _converters(self) -> tuple[Convert | None, Convert | None]:
         if self.python_type is object:

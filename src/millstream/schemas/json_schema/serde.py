@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from millstream.errors import InvalidSchemaError
+from millstream.expr.description import Description
 from millstream.registry.api import Schema, SchemaType
 from millstream.schemas.canonical import in_order_of
+from millstream.schemas.json_schema.description import describe_json
 from millstream.schemas.json_text import load_schema_json
 from millstream.schemas.libraries import library
 from millstream.schemas.options import SerdeOptions
@@ -41,6 +43,9 @@ class JsonSchemaSerde(SchemaSerde[T], Generic[T]):
 
     def _record_name(self) -> str | None:
         return self._title
+
+    def description(self) -> Description | None:
+        return None if self.schema is None else describe_json(load_schema_json(self.schema.text))
 
     def _encoder(self, schema: Schema, parts: Parts, prefix: bytes) -> Encode:
         write = json_of(self.python_type).serialize

@@ -7,9 +7,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
+from millstream.expr.description import Description
 from millstream.registry.api import Reference, Schema, SchemaRegistry, SchemaType
 from millstream.schemas.options import SerdeOptions, defaults_of
 from millstream.schemas.protobuf.conversion import MessageReader, MessageWriter
+from millstream.schemas.protobuf.description import describe_message
 from millstream.schemas.protobuf.descriptors import (
     Files,
     Messages,
@@ -61,6 +63,11 @@ class ProtobufSerde(SchemaSerde[T], Generic[T]):
 
     def _record_name(self) -> str | None:
         return self._message
+
+    def description(self) -> Description | None:
+        if self.schema is None or (self._class is None and self._files is None):
+            return None  # files that it imports are in the registry, which is not asked here
+        return describe_message(self._own_class(()).DESCRIPTOR)
 
     def _record(self) -> Record:
         described = describe_type(self.python_type)
