@@ -138,7 +138,7 @@ def derived(orders: Any, app: App) -> dict[str, Callable[[], Any]]:
     return {
         "map_values": lambda: stream,
         "filter": lambda: stream.filter(col("total") > 1).filter_not(col("who").is_null()).peek(print),
-        "repartition": lambda: stream.repartition(),
+        "repartition": stream.repartition,
         "select_key": lambda: stream.select_key(col("who")),
         "to_table": lambda: stream.to_table(store="rows").filter(col("total") > 1).to_stream(),
         "group_by": lambda: stream.group_by(col("who")).reduce(lambda a, _b: a).to_stream(),

@@ -61,11 +61,7 @@ def _described(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> D
         return Description(_TYPES[schema]) if schema in _TYPES else _described(named[schema], named, inside)
     kind = schema["type"]
     if kind in {"record", "error"}:
-        name = schema["name"]
-        if name in inside:  # a recursive record has no finite type
-            return replace(UNKNOWN, name=name, nullable=False)
-        fields = [(field["name"], _field(field, named, (*inside, name))) for field in schema["fields"]]
-        return description.record(name, fields, schema.get("doc"))
+        return _record(schema, named, inside)
     if kind == "array":
         return description.array(_described(schema["items"], named, inside))
     if kind == "map":
@@ -76,6 +72,14 @@ def _described(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> D
     if logical == "decimal":
         return Description(DecimalType(schema["precision"], schema.get("scale", 0)))
     return Description(_LOGICAL.get(logical, _TYPES[kind]), name=schema.get("name"), doc=schema.get("doc"))
+
+
+def _record(schema: dict[str, Any], named: dict[str, Any], inside: tuple[str, ...]) -> Description:
+    name = schema["name"]
+    if name in inside:  # a recursive record has no finite type
+        return replace(UNKNOWN, name=name, nullable=False)
+    fields = [(field["name"], _field(field, named, (*inside, name))) for field in schema["fields"]]
+    return description.record(name, fields, schema.get("doc"))
 
 
 def _field(field: dict[str, Any], named: dict[str, Any], inside: tuple[str, ...]) -> Description:

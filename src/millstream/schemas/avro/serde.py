@@ -7,8 +7,8 @@ from io import BytesIO
 from typing import Any, ClassVar, Generic, TypeVar
 
 from millstream.errors import InvalidSchemaError
-from millstream.registry.api import Schema, SchemaType
 from millstream.expr.description import Description
+from millstream.registry.api import Schema, SchemaType
 from millstream.schemas.avro.description import describe_avro
 from millstream.schemas.avro.limits import check_levels, guard_for
 from millstream.schemas.avro.parsing import ParsedSchema, is_recursive, parsed
