@@ -191,3 +191,43 @@ def test_protobuf_keys_of_all_versions_have_one_row(own: Any) -> None:
     keys = [(protobuf(PROTO % "", "Customer"), {"id": "ann"}), (newer, {"id": "ann", "region": "EU"})]
     [(key, count)] = driven(own, *keys)
     assert (key.id, count) == ("ann", 2)
+
+
+# ----- keys inside of rows ------------------------------------------------------------------------------------------
+
+
+def test_a_new_schema_of_keys_that_a_processor_writes_into_rows_is_refused(log: Log, tmp_path: Path) -> None:
+    def unique(key: Any) -> App:
+        app = App("shop", config=CONFIG)
+        app.stream("orders", key=key, value=str).deduplicate("1h", store="seen").to("counted", key=avro(ONE))
+        return app
+
+    produce(log, "orders", tmp_path, ((avro(ONE), {"id": "ann"}), b"o1"))
+    run(unique(avro(ONE)), "local")
+    with pytest.raises(IncompatibleTopologyError, match=r"seen .*\n.*the schema of its keys .* had id 1"):
+        run(unique(avro(TWO)), "local")
+
+
+def test_both_sides_of_a_join_by_foreign_key_have_a_schema_and_one_row_for_each_key(log: Log, tmp_path: Path) -> None:
+    log.create_topic("people", 1)
+    product = {"type": "record", "name": "Product", "fields": [{"name": "sku", "type": "long"}]}
+
+    def joining(left: Any, right: Any) -> App:
+        app = App("shop", config=CONFIG)
+        orders = app.table("orders", key=left, value=str)
+        products = app.table("people", key=right, value=str)
+        joined = orders.join(products, lambda a, b: f"{a} {b}", on=lambda _value: {"sku": 7}, store="joined")
+        assert joined is not None
+        return app
+
+    produce(log, "orders", tmp_path, ((avro(ONE), {"id": "ann"}), b"o1"))
+    produce(log, "people", tmp_path, ((avro(product), {"sku": 7}), b"shoe"))
+    run(joining(avro(ONE), avro(product)), "local")
+    produce(log, "orders", tmp_path, ((avro(TWO), {"id": "ann", "region": "EU"}), b"o2"))
+    produce(log, "people", tmp_path, ((avro(product), {"sku": 7}), b"boot"))
+    app = joining(avro(ONE), avro(product))
+    run(app, "local")
+    assert list(app.store("joined").all()) == [({"id": "ann"}, "o2 boot")]
+    changed = {**product, "fields": [*product["fields"], {"name": "size", "type": "int", "default": 0}]}
+    with pytest.raises(IncompatibleTopologyError, match=r"subscriptions-store .*\n.*-right-key\) had id"):
+        run(joining(avro(ONE), avro(changed)), "local")

@@ -9,12 +9,11 @@ from millstream.core.frozen import fields, replace
 from millstream.optimize.rewrite import rewrite
 from millstream.plan.node import Node, Plan
 from millstream.plan.process import SerdeUser
+from millstream.plan.schemas import KEYS
 from millstream.plan.sources import Source, ToTable
 from millstream.plan.stateless import Repartition
 from millstream.serde import Serde, SerdeContext
 from millstream.state.spec import StoreSpec
-
-_KEYS = ("key", "left_key", "right_key")
 
 
 def bind_serdes(plan: Plan, registry: Any = None, recorded: Mapping[str, Any] | None = None) -> Plan:
@@ -41,7 +40,10 @@ def _bound(node: Node, application_id: str, context: SerdeContext) -> Node:
     for field in fields(node):
         value = getattr(node, field)
         if isinstance(value, Serde):
-            changes[field] = value.bind(context._replace(topic=topic, is_key=field in _KEYS))
+            # The two sides of a join by foreign key have schemas of their own.
+            side = next((f"-{side}" for side in ("left", "right") if field.startswith(f"{side}_")), "")
+            own = None if topic is None else f"{topic}{side}"
+            changes[field] = value.bind(context._replace(topic=own, is_key=field in KEYS))
         elif isinstance(value, StoreSpec):
             changes[field] = _bound_store(value, context._replace(topic=_changelog(node, value, application_id)))
         elif isinstance(value, SerdeUser):

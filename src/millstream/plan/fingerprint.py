@@ -17,7 +17,7 @@ from millstream.plan.analysis import PlanFacts
 from millstream.plan.code_digest import code_digest
 from millstream.plan.functions import Function, describe_callable
 from millstream.plan.node import Node, Plan, hyphenated
-from millstream.plan.schemas import schemas_of
+from millstream.plan.schemas import schemas_of, written_key_schemas
 from millstream.plan.shapes import shape_of
 from millstream.plan.walk import functions_of
 from millstream.serde import Serde
@@ -76,7 +76,8 @@ def to_dict(plan: Plan) -> PlainPlan:
     - ``traits``: by operator, the declarations of its node that a comparison of plans needs.
     - ``stores``: by name, each with its ``operator`` and the fields of its specification. Only stores that exist when
       the plan runs. ``key_type`` and ``value_type`` are the fields of typed keys and values, ``key_schemas`` and
-      ``value_schemas`` the schemas of serdes that have one. Repartitions have these, too, and sinks ``key_schemas``.
+      ``value_schemas`` the schemas of serdes that have one. Repartitions have these, too, and other operators that
+      write keys ``key_schemas``.
     - ``named``: the stores that the user named.
     - ``functions``: the version of ``python``, and by operator and option the digest and place of Python functions.
 
@@ -123,9 +124,7 @@ def _digests(node: Node) -> Iterator[tuple[str, list[str]]]:
 
 
 def _operator(node: Node) -> PlainPlan:
-    types = _types(node) if node.role == "exchange" else {}
-    if node.role == "sink" and isinstance(getattr(node, "key", None), Serde):
-        types = schemas_of(node, ("key",))
+    types = _types(node) if node.role == "exchange" else written_key_schemas(node)
     return {
         "kind": node.kind,
         "parents": [parent.name for parent in node.parents],

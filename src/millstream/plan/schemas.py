@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from millstream.core.frozen import fields
 from millstream.errors import InvalidSchemaError
+from millstream.plan.node import Node
+from millstream.plan.process import SerdeUser
 from millstream.registry.formats import format_of
 from millstream.registry.formats.problems import Sides
 from millstream.schemas.recorded import plain_schemas
+from millstream.serde import Serde
 
 _SIDES = Sides(reader="the new schema", writer="the former schema")
 _MOST = 5
+
+KEYS = ("key", "left_key", "right_key")
+"""The fields of nodes that are serdes of keys."""
+
 _OF_BYTES = frozenset(
     {"type", "name", "namespace", "fields", "symbols", "items", "values", "size", "logicalType", "precision", "scale"}
 )
@@ -21,10 +29,28 @@ FORMER_SCHEMA = "give the serde of the keys its former schema, which also reads 
 """How to go on if keys have another schema."""
 
 
-def schemas_of(item: Any, parts: Sequence[str] = ("key", "value")) -> dict[str, Any]:
+def schemas_of(item: Any) -> dict[str, Any]:
     """Returns the schemas of the keys and values of a store, or of a topic, as plain data: see `plain_schemas`."""
-    schemas = {f"{part}_schemas": plain_schemas(getattr(item, part)) for part in parts}
+    schemas = {f"{part}_schemas": plain_schemas(getattr(item, part)) for part in ("key", "value")}
     return {name: each for name, each in schemas.items() if each}
+
+
+def written_keys(node: Node) -> Iterator[Serde[Any]]:
+    """Yields the serdes with which a node writes keys, to a topic or into rows that have the bytes of keys."""
+    if node.role in {"source", "global"}:
+        return
+    for field in fields(node):
+        value = getattr(node, field)
+        if isinstance(value, SerdeUser):
+            yield value.key
+        elif field in KEYS and isinstance(value, Serde):
+            yield value
+
+
+def written_key_schemas(node: Node) -> dict[str, Any]:
+    """Returns the schemas of the keys that a node writes, as plain data."""
+    schemas = [schema for serde in written_keys(node) for schema in plain_schemas(serde)]
+    return {"key_schemas": schemas} if schemas else {}
 
 
 def schema_changes(

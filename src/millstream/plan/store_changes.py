@@ -18,7 +18,7 @@ _ROWS = {
 }
 # Options of an operator that determine the contents of its store.
 _MEANING = ("how", "predicate", "negate", "function", "joiner", "grace")
-_NOT_NOTED = frozenset({"window", "reuse_source", "source_topic"})
+_NOT_NOTED = frozenset({"window", "reuse_source", "source_topic", "key_schemas"})
 
 
 class Verdict(NamedTuple):
@@ -56,6 +56,7 @@ def _rows(name: str, old: Side, new: Side) -> Iterator[str]:
         yield f"it was a {before['kind']} store, and is now a {after['kind']} store"
     yield from serdes(before, after)
     yield from unreadable(before, after)
+    yield from _written_keys(name, old, new)
     for key, words in _ROWS.items():
         was, now = before.get(key, False), after.get(key, False)
         if was != now and before["kind"] == after["kind"]:
@@ -87,6 +88,15 @@ def unreadable(before: Plain, after: Plain) -> Iterator[str]:
     for part in ("key", "value"):
         if before[part] == after[part]:
             yield from (text for harmful, text in schema_changes(before, after, part) if harmful)
+
+
+def _written_keys(name: str, old: Side, new: Side) -> Iterator[str]:
+    """Yields changes of keys whose bytes are in the rows of a store, although its own keys may be others."""
+    known = {*unreadable(old.stores[name], new.stores[name])}
+    for writer in new.writers(name):
+        if writer in old.operators:
+            options = old.operators[writer]["options"], new.operators[writer]["options"]
+            yield from (text for _, text in schema_changes(*options, "key") if text not in known)
 
 
 def _evolved(before: Plain, after: Plain) -> Iterator[str]:

@@ -14,10 +14,11 @@ from millstream.config import Config
 from millstream.errors import LogError, SerializationError, UnknownSchemaError
 from millstream.log.opening import log_location, open_location
 from millstream.optimize.bind_serdes import bind_serdes
+from millstream.plan.schemas import written_keys
+from millstream.plan.stateless import Repartition
 from millstream.runtime.start.application_state import ApplicationState, read_state
 from millstream.schemas.recorded import SchemaRecord, plain_version, schema_serdes
 from millstream.schemas.serde import SchemaSerde
-from millstream.serde import Serde
 from millstream.stages import Topology, cut
 
 
@@ -56,13 +57,13 @@ def with_schemas_of(topology: Topology, config: Config, store: str) -> Topology:
 
 
 def _serdes(topology: Topology) -> Iterator[tuple[SchemaSerde[Any], bool]]:
-    """The serdes with schemas of stores, of repartition topics, and of the keys of output topics; which are stored."""
+    """The serdes with schemas of stores, of repartition topics, and of other keys; and whether a store has it."""
     for spec in topology.stores:
         yield from ((serde, True) for part in (spec.key, spec.value) for serde in schema_serdes(part))
     for node in topology.plan.nodes:
-        parts = {"exchange": ("key", "value"), "sink": ("key",)}.get(node.role, ())
-        for item in (getattr(node, part, None) for part in parts):
-            yield from ((serde, False) for serde in (schema_serdes(item) if isinstance(item, Serde) else ()))
+        values = [node.value] if isinstance(node, Repartition) else []
+        for item in (*written_keys(node), *values):
+            yield from ((serde, False) for serde in schema_serdes(item))
 
 
 def _recorded(plan: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
