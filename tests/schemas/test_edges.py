@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import pydantic
 import pytest
 
 from millstream import App, avro, col, json_schema, left, lit, protobuf, right, struct, value
 from millstream.errors import ExpressionError, TopologyError
 from millstream.expr.description import Description
+from millstream.serde import Serde
 
 LINE = {
     "type": "record",
@@ -69,7 +71,13 @@ class Typed:
     email: str | None = None
 
 
+class Model(pydantic.BaseModel):
+    id: str
+    amount: float
+
+
 SERDES: dict[str, Any] = {
+    "json of a pydantic model": json_schema(Model),
     "avro": avro(ORDER),
     "avro of a type": avro(Typed),
     "json": json_schema(JSON_ORDER),
@@ -282,3 +290,39 @@ def test_value_of_a_whole_record_is_known() -> None:
     orders = App("edges").stream("orders", value=avro(LINE))
     with pytest.raises(ExpressionError, match="has no field 'cuont'"):
         orders.map_values(value()).map_values(col("cuont"))
+
+
+def test_a_schema_whose_types_refer_to_each_other_many_times_is_described_in_a_moment() -> None:
+    names = [f"R{number}" for number in range(30)]
+    last = {"type": "record", "name": names[-1], "fields": [{"name": "x", "type": "int"}]}
+    schemas = [last]
+    for name, below in zip(names[-2::-1], names[:0:-1], strict=True):
+        fields = [{"name": f"f{number}", "type": below} for number in range(8)]
+        schemas.append({"type": "record", "name": name, "fields": fields})
+    root: Any = schemas[-1]
+    inner = root
+    for schema in schemas[-2::-1]:
+        inner["fields"][0]["type"] = schema
+        inner = schema
+    orders = App("edges").stream("orders", value=avro(root))
+    with pytest.raises(ExpressionError, match="has no field 'g1'"):
+        orders.map_values(col("g1"))
+    orders.map_values(col("f1"))
+
+
+def test_a_serde_of_a_user_may_have_attributes_of_any_name() -> None:
+    class Text(Serde[str]):
+        name = "text"
+        parts = 3
+        known = "yes"
+        description = "texts"
+
+        def serialize(self, value: str | None) -> bytes | None:
+            return None if value is None else value.encode()
+
+        def deserialize(self, data: bytes | None) -> str | None:
+            return None if data is None else data.decode()
+
+    app = App("users")
+    app.stream("in", key=Text(), value=Text()).filter(value() != "").to("out")
+    assert json.loads(app.describe("json"))["sub_topologies"][0]["nodes"][0]["schema"]["value"]["type"] is None

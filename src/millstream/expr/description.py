@@ -67,6 +67,19 @@ class Description(Frozen):
 UNKNOWN = Description(ANY, nullable=True)
 
 
+class Limit:
+    """Limits a description: a schema in which types refer to types many times has no description of useful size."""
+
+    def __init__(self, records: int = 1000, levels: int = 20) -> None:
+        self._left = records
+        self._levels = levels
+
+    def allows(self, name: str, inside: tuple[str, ...]) -> bool:
+        """Whether the fields of a record are described. Those of a record inside of itself are not."""
+        self._left -= 1
+        return self._left >= 0 and len(inside) < self._levels and name not in inside
+
+
 def _field(name: str, field: Description) -> dict[str, Any]:
     plain = field.plain()
     record = plain.pop("name", None)

@@ -21,7 +21,7 @@ def type_of_values(serde: Serde[Any] | None) -> DataType:
     known = schema_of(serde.python_type)
     if known != ANY:
         return known
-    described = serde.description()
+    described = serde.describe_values()
     return ANY if described is None else described.type
 
 
@@ -29,7 +29,7 @@ def description_of(serde: Serde[Any] | None) -> Description | None:
     """Returns what is known of a serde's values, for people and programs; None if nothing is."""
     if serde is None:
         return None
-    described = serde.description() or of_python(serde.python_type)
+    described = serde.describe_values() or of_python(serde.python_type)
     return None if described.type == ANY and not described.fields else described
 
 
@@ -39,5 +39,5 @@ def with_type(serde: Serde[Any], type_: DataType) -> Serde[Any]:
     if not is_nested or type(serde) is not JsonSerde or serde.python_type is not object:
         return serde
     known: Serde[Any] = JsonSerde()
-    known.known = of_type(in_json(type_))
+    known.described_as = of_type(in_json(type_))
     return known

@@ -62,7 +62,7 @@ class Serde(ABC, Generic[T]):
             may then use the values themselves as keys of a dict.
         exact: A value has exactly one serialized form: serializing a deserialized value returns the same bytes. The
             engine may then forward the bytes of a record without serializing it again.
-        known: What is known of the values beside their Python type, if no schema has it: see `description`.
+        described_as: What is known of the values beside their Python type: the result of `describe_values`.
         uses_headers: The serde reads the headers of records. Sources and sinks then call ``serialize_with_headers``
             and ``deserialize_with_headers``.
     """
@@ -73,7 +73,7 @@ class Serde(ABC, Generic[T]):
     hashable: bool = False
     exact: bool = False
     uses_headers: bool = False
-    known: Description | None = None
+    described_as: Description | None = None
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -96,12 +96,12 @@ class Serde(ABC, Generic[T]):
             DeserializationError: The bytes are not in the format of this serde.
         """
 
-    def description(self) -> Description | None:
+    def describe_values(self) -> Description | None:
         """Returns what is known of the values: their fields and types; None if only ``python_type`` is known."""
-        return self.known
+        return self.described_as
 
     @property
-    def parts(self) -> tuple[Serde[Any], ...]:
+    def inner_serdes(self) -> tuple[Serde[Any], ...]:
         """The serdes of the parts of a value, if this serde joins their bytes."""
         return ()
 
@@ -143,9 +143,9 @@ class Serde(ABC, Generic[T]):
 
 def innermost(serde: Serde[Any]) -> Iterator[Serde[Any]]:
     """Yields the serdes that a serde consists of, in the order of their parts: itself, if it has none."""
-    if not serde.parts:
+    if not serde.inner_serdes:
         yield serde
-    for part in serde.parts:
+    for part in serde.inner_serdes:
         yield from innermost(part)
 
 

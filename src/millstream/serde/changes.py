@@ -35,7 +35,7 @@ class ChangeSerde(Serde[Change[V]], Generic[V]):
         self.hashable = inner.hashable
 
     @property
-    def parts(self) -> tuple[Serde[Any], ...]:
+    def inner_serdes(self) -> tuple[Serde[Any], ...]:
         return (self.inner,)
 
     def bind(self, context: SerdeContext) -> Serde[Change[V]]:

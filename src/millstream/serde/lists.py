@@ -39,7 +39,7 @@ class ListSerde(Serde[list[T | None]], Generic[T]):
         self._size = _SIZES.get(inner)
 
     @property
-    def parts(self) -> tuple[Serde[Any], ...]:
+    def inner_serdes(self) -> tuple[Serde[Any], ...]:
         return (self.inner,)
 
     def bind(self, context: SerdeContext) -> Serde[list[T | None]]:

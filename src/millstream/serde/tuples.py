@@ -44,7 +44,7 @@ class TupleSerde(Serde[tuple[Any, ...]]):
         self.hashable = False
 
     @property
-    def parts(self) -> tuple[Serde[Any], ...]:
+    def inner_serdes(self) -> tuple[Serde[Any], ...]:
         return tuple(self.fields)
 
     def bind(self, context: SerdeContext) -> Serde[tuple[Any, ...]]:

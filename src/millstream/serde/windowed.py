@@ -31,7 +31,7 @@ class _WindowedSerde(Serde[Windowed[K]], Generic[K]):
         self.python_type = cast("Any", Windowed)[inner.python_type]
 
     @property
-    def parts(self) -> tuple[Serde[Any], ...]:
+    def inner_serdes(self) -> tuple[Serde[Any], ...]:
         return (self.inner,)
 
     def bind(self, context: SerdeContext) -> Serde[Windowed[K]]:

@@ -58,7 +58,7 @@ def schema_text(edges: Iterable[tuple[str, Node]], plan: Plan) -> str:
         if node.edge == "none" and node.role == "processor":
             continue  # it sends nothing
         # The fields of a windowed key are the same in every application, and are not shown.
-        described = [None if serde is None or serde.parts else description_of(serde) for serde in serdes]
+        described = [None if serde is None or serde.inner_serdes else description_of(serde) for serde in serdes]
         has_fields = has_fields or any(each is not None and each.fields for each in described)
         texts = [_text(serde, each) for serde, each in zip(serdes, described, strict=True)]
         lines.append(_bounded(f"   {name}: key {texts[0]}, value {texts[1]}"))

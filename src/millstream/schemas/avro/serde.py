@@ -45,7 +45,7 @@ class AvroSerde(SchemaSerde[T], Generic[T]):
     def _record_name(self) -> str | None:
         return self._name
 
-    def description(self) -> Description | None:
+    def describe_values(self) -> Description | None:
         if self.schema is None or self.schema.references:
             return None  # schemas to which it refers are in the registry, which is not asked here
         return describe_avro(parsed(self.schema))

@@ -6,7 +6,7 @@ from typing import Any
 
 from millstream.core.frozen import replace
 from millstream.expr import description
-from millstream.expr.description import UNKNOWN, Description
+from millstream.expr.description import UNKNOWN, Description, Limit
 from millstream.expr.types import ANY, BIGINT, BOOLEAN, DOUBLE, NULL, STRING, DataType
 
 _TYPES: dict[str, DataType] = {
@@ -34,13 +34,14 @@ def describe_json(schema: Any) -> Description:
 class _Describing:
     def __init__(self, root: Any) -> None:
         self._root = root
+        self._limit = Limit()
 
     def value(self, schema: Any, inside: tuple[str, ...]) -> Description:
         if not isinstance(schema, dict):
             return UNKNOWN
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            target = None if reference in inside else self._target(reference)
+            target = self._target(reference) if self._limit.allows(reference, inside) else None
             return UNKNOWN if target is None else self._noted(self.value(target, (*inside, reference)), schema)
         for word in ("anyOf", "oneOf"):
             if isinstance(schema.get(word), list):

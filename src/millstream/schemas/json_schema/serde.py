@@ -44,7 +44,7 @@ class JsonSchemaSerde(SchemaSerde[T], Generic[T]):
     def _record_name(self) -> str | None:
         return self._title
 
-    def description(self) -> Description | None:
+    def describe_values(self) -> Description | None:
         return None if self.schema is None else describe_json(load_schema_json(self.schema.text))
 
     def _encoder(self, schema: Schema, parts: Parts, prefix: bytes) -> Encode:

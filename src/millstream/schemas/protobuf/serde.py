@@ -64,7 +64,7 @@ class ProtobufSerde(SchemaSerde[T], Generic[T]):
     def _record_name(self) -> str | None:
         return self._message
 
-    def description(self) -> Description | None:
+    def describe_values(self) -> Description | None:
         if self.schema is None or (self._class is None and self._files is None):
             return None  # files that it imports are in the registry, which is not asked here
         return describe_message(self._own_class(()).DESCRIPTOR)
