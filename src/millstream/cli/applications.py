@@ -121,7 +121,8 @@ def run(
 def describe(
     target: Target,
     format: Annotated[
-        Literal["text", "mermaid", "svg", "json"], typer.Option("--format", help="text is the format of Kafka Streams.")
+        Literal["text", "mermaid", "svg", "json"],
+        typer.Option("--format", "--output", help="text is the format of Kafka Streams."),
     ] = "text",
     config: Settings = None,
 ) -> None:
@@ -148,6 +149,7 @@ def plan_diff(
     from millstream.runtime.start.checkpoint import checkpoint_of
     from millstream.runtime.start.compatibility import compare_with_last
     from millstream.runtime.start.instance_lock import directory_of
+    from millstream.runtime.start.schemas import with_recorded_schemas
     from millstream.stages.placement import place
 
     app = load(target, _configuration(context, config, data))
@@ -156,7 +158,7 @@ def plan_diff(
         state = read_state(log, app.id)
         if state.started_plan is not None:
             checkpoint = checkpoint_of(state, app.config, directory_of(log_location(app.config), app.id))
-            topology = app.topology()
+            topology = with_recorded_schemas(app.topology(), state, register=False)
             if state.mode == "real_time":
                 comparison = compare_workers(topology, app.config, state, log, checkpoint)
             else:
@@ -174,7 +176,7 @@ def plan_diff(
                 | {name: list(texts) for name, texts in (("reasons", change.reasons), ("notes", change.notes)) if texts}
                 for change in getattr(comparison, part)
             ]
-            for part in ("stores", "topics", "operators", "checkpoint")
+            for part in ("stores", "topics", "outputs", "operators", "checkpoint")
         }
         print_json({"application": app.id, "compatible": comparison.compatible, "first_run": False, **changes})
     else:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.dsl.internals import declared_serde
 from millstream.errors import TopologyError, suggestion
+from millstream.expr import ANY, DataType, StructType, schema_of
 from millstream.expr.aggregates import AggregateCall, lookup_aggregate
 from millstream.plan.aggregates import Aggregation, BoundAggregate
+from millstream.plan.edges import with_type
 from millstream.serde import JSON, Serde, serde_for
 
 if TYPE_CHECKING:
@@ -71,8 +73,15 @@ def add_calls(grouping: Grouping[Any], calls: Mapping[str, Any], value: Any, sto
     aggregation = Aggregation("functions", functions=functions, fields=fields)
     serde = declared_serde(value, "value")
     finish = Finish(functions, fields, None if serde is None or serde.python_type is object else serde.python_type)
-    table = grouping.add("aggregate", aggregation, JSON, store, name)
-    return table.map_values(finish, value=serde or JSON) if finish.needed else table
+    results = with_type(JSON, StructType(tuple(zip(fields, map(_result_type, functions), strict=True))))
+    if not finish.needed:
+        return grouping.add("aggregate", aggregation, results, store, name)
+    return grouping.add("aggregate", aggregation, JSON, store, name).map_values(finish, value=serde or results)
+
+
+def _result_type(function: BoundAggregate) -> DataType:
+    result = lookup_aggregate(function.function).result
+    return ANY if result is None else schema_of(result)
 
 
 def _bind(grouping: Grouping[Any], call: AggregateCall) -> BoundAggregate:
@@ -98,7 +107,8 @@ def _state_serde(grouping: Grouping[Any], function: BoundAggregate, declared: An
         return JSON
     if function.of is None:
         return (None if grouping.subtracts else grouping.output.value) or JSON
-    return grouping.output.result_serde(None, function.of, "value") or JSON
+    serde = grouping.output.result_serde(None, function.of, "value")
+    return JSON if serde is None else serde
 
 
 def check_calls(first: Any, others: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, AggregateCall] | None:

@@ -69,6 +69,9 @@ class NodeOutput(Frozen):
     value: Serde[Any] | None
     rekeyed: bool = False
 
+    def __post_init__(self) -> None:
+        self.builder.edge(self.node, self.key, self.value)
+
     @property
     def key_serde(self) -> Serde[Any]:
         """Serde of the keys: the application's default if unknown."""

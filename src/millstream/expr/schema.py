@@ -122,7 +122,7 @@ def field_names(cls: type) -> tuple[str, ...] | None:
         return tuple(cls.__annotations__)
     if issubclass(cls, tuple):
         return getattr(cls, "_fields", None)
-    for attribute in ("__dataclass_fields__", "__struct_fields__"):
+    for attribute in ("__dataclass_fields__", "__struct_fields__", "__pydantic_fields__"):
         if hasattr(cls, attribute):
             return tuple(getattr(cls, attribute))
     return None

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from millstream.core.frozen import fields, replace
 from millstream.optimize.rewrite import rewrite
 from millstream.plan.node import Node, Plan
 from millstream.plan.process import SerdeUser
+from millstream.plan.schemas import KEYS
 from millstream.plan.sources import Source, ToTable
 from millstream.plan.stateless import Repartition
 from millstream.serde import Serde, SerdeContext
 from millstream.state.spec import StoreSpec
 
-_KEYS = ("key", "left_key", "right_key")
 
-
-def bind_serdes(plan: Plan, registry: Any = None) -> Plan:
+def bind_serdes(plan: Plan, registry: Any = None, recorded: Mapping[str, Any] | None = None) -> Plan:
     """Returns the plan with each serde bound to the topic for which the application uses it.
 
     A serde is bound once for each source, sink, repartition topic and store. Stores bind to their changelog topics, so
@@ -26,29 +26,35 @@ def bind_serdes(plan: Plan, registry: Any = None) -> Plan:
     Args:
         plan: The plan, optimised: the optimizer decides which topics are changelogs.
         registry: The schema registry of the application. Without one, bound serdes keep theirs.
+        recorded: What the state of the application records of schemas, by subject; without it, serdes keep what they
+            have.
     """
-    bound = rewrite(plan, lambda node: _bound(node, plan.application_id, registry))
+    context = SerdeContext(None, is_key=False, registry=registry, recorded=recorded)
+    bound = rewrite(plan, lambda node: _bound(node, plan.application_id, context))
     return plan if all(new is old for new, old in zip(bound.nodes, plan.nodes, strict=True)) else bound
 
 
-def _bound(node: Node, application_id: str, registry: Any) -> Node:
+def _bound(node: Node, application_id: str, context: SerdeContext) -> Node:
     topic = _topic(node, application_id)
     changes: dict[str, Any] = {}
     for field in fields(node):
         value = getattr(node, field)
         if isinstance(value, Serde):
-            changes[field] = value.bind(SerdeContext(topic, field in _KEYS, registry))
+            # The two sides of a join by foreign key have schemas of their own.
+            side = next((f"-{side}" for side in ("left", "right") if field.startswith(f"{side}_")), "")
+            own = None if topic is None else f"{topic}{side}"
+            changes[field] = value.bind(context._replace(topic=own, is_key=field in KEYS))
         elif isinstance(value, StoreSpec):
-            changes[field] = _bound_store(value, _changelog(node, value, application_id), registry)
+            changes[field] = _bound_store(value, context._replace(topic=_changelog(node, value, application_id)))
         elif isinstance(value, SerdeUser):
-            changes[field] = value.bind_key(SerdeContext(topic, is_key=True, registry=registry))
+            changes[field] = value.bind_key(context._replace(topic=topic, is_key=True))
     changes = {field: value for field, value in changes.items() if value is not getattr(node, field)}
     return replace(node, **changes) if changes else node
 
 
-def _bound_store(spec: StoreSpec, topic: str, registry: Any) -> StoreSpec:
-    key = spec.key.bind(SerdeContext(topic, is_key=True, registry=registry))
-    value = spec.value.bind(SerdeContext(topic, is_key=False, registry=registry))
+def _bound_store(spec: StoreSpec, context: SerdeContext) -> StoreSpec:
+    key = spec.key.bind(context._replace(is_key=True))
+    value = spec.value.bind(context)
     return spec if key is spec.key and value is spec.value else replace(spec, key=key, value=value)
 
 

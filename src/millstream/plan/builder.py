@@ -33,11 +33,11 @@ from millstream.expr import (
     TIMESTAMP,
     DataType,
     Expr,
-    schema_of,
     type_of,
 )
 from millstream.plan.analysis import PlanFacts
 from millstream.plan.contracts import same_contract
+from millstream.plan.edges import type_of_values, with_type
 from millstream.plan.functions import Function, annotated_result
 from millstream.plan.node import Node, Plan
 from millstream.plan.sources import GlobalTable, Source
@@ -87,6 +87,7 @@ class Builder:
         self._topics: dict[str, Node] = {}
         self._tables: frozenset[str] = frozenset()
         self._shared: dict[Node, Repartition] = {}
+        self._edges: dict[Node, tuple[Serde[Any] | None, Serde[Any] | None]] = {}
 
     # ----- nodes -----------------------------------------------------------------------------------------------
 
@@ -128,7 +129,12 @@ class Builder:
 
     def plan(self) -> Plan:
         """Returns the plan so far."""
-        return Plan(self.application_id, tuple(self.nodes))
+        edges = {node.name: self._edges[node] for node in self.nodes if node in self._edges}
+        return Plan(self.application_id, tuple(self.nodes), edges)
+
+    def edge(self, node: Node, key: Serde[Any] | None, value: Serde[Any] | None) -> None:
+        """Records the serdes of the keys and values that a node sends; None if unknown. The first ones count."""
+        self._edges.setdefault(node, (key, value))
 
     def lineage(self, *nodes: Node) -> str:
         """Returns the stem of the names of nodes below these.
@@ -318,7 +324,12 @@ class Builder:
         if declared is not None:
             return serde_for(declared, part)
         if isinstance(function.target, Expr):
-            result = _PYTHON_TYPES.get(type_of(function.target, _schemas(function.roles, serdes)))
+            computed = type_of(function.target, _schemas(function.roles, serdes))
+            result = _PYTHON_TYPES.get(computed)
+            if result is None:
+                default = self.serde(None, part)
+                typed = with_type(default, computed)
+                return None if typed is default else typed
         else:
             result = annotated_result(function.target)
         return None if result is None else serde_for(result, part)
@@ -345,15 +356,19 @@ def _same_source(a: Source, b: Source) -> bool:
         set(a.topics) == set(b.topics)
         and a.key.name == b.key.name
         and a.value.name == b.value.name
+        and all(_same_schema(getattr(a, part), getattr(b, part)) for part in ("key", "value"))
         and a.timestamps == b.timestamps
         and a.offset_reset == b.offset_reset
         and same_contract(a.contract, b.contract)
     )
 
 
+def _same_schema(a: Serde[Any], b: Serde[Any]) -> bool:
+    return getattr(a, "schema", None) == getattr(b, "schema", None)
+
+
 def _schemas(roles: tuple[str, ...], serdes: dict[str, Serde[Any] | None]) -> dict[str, DataType]:
-    types = {role: object if (serde := serdes.get(role)) is None else serde.python_type for role in roles}
-    schemas = {role: schema_of(python_type) for role, python_type in types.items()}
+    schemas = {role: type_of_values(serdes.get(role)) for role in roles}
     return {**schemas, "timestamp": TIMESTAMP} if "timestamp" in roles else schemas
 
 

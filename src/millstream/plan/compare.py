@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from millstream.plan.node import Plan
+from millstream.plan.schemas import FORMER_SCHEMA, key_schema_changed, schema_changes
 from millstream.plan.side import BEGIN_AGAIN, Plain, Side, differing
-from millstream.plan.store_changes import changed_types, judge, serdes, shown_count
+from millstream.plan.store_changes import changed_types, judge, serdes, shown_count, unreadable
 
 Status: TypeAlias = Literal["kept", "added", "lost", "incompatible", "removed", "changed"]
 _SHOWN = 5
@@ -47,6 +48,7 @@ class Comparison:
         stores: Every store of either topology, by name.
         topics: Every repartition topic of either topology, by the name between the application id and
             ``-repartition``.
+        outputs: Every output topic whose keys would have another schema.
         operators: Every operator of either topology.
         application_ids: The ids of the old and the new application.
         checkpoint: The checkpoint of the application, if the new topology cannot use it; filled in by the caller,
@@ -61,6 +63,7 @@ class Comparison:
     application_ids: tuple[str, str] = field(default=("", ""))
     checkpoint: tuple[Change, ...] = ()
     functions: tuple[str, ...] = ()
+    outputs: tuple[Change, ...] = ()
 
     @property
     def changed_functions(self) -> str | None:
@@ -75,9 +78,10 @@ class Comparison:
     def compatible(self) -> bool:
         """Whether the new topology can continue with the state of the old one.
 
-        It can if no store, no repartition topic and no checkpoint is incompatible. Lost stores do not prevent it.
+        It can if no store, no topic and no checkpoint is incompatible. Lost stores do not prevent it.
         """
-        return not any(change.status == "incompatible" for change in (*self.stores, *self.topics, *self.checkpoint))
+        changes = (*self.stores, *self.topics, *self.outputs, *self.checkpoint)
+        return not any(change.status == "incompatible" for change in changes)
 
     def names(self, status: Status) -> list[str]:
         """The names of the stores with a status."""
@@ -130,6 +134,7 @@ def compare(old: Plan | Plain, new: Plan | Plain) -> Comparison:
     return Comparison(
         stores=tuple(_stores(before, after)),
         topics=tuple(_topics(before, after)),
+        outputs=tuple(_outputs(before, after)),
         operators=tuple(_operators(before, after, changed)),
         application_ids=(before.application_id, after.application_id),
         functions=tuple(f"{name} ({location})" for name, _, location in changed if name in stateful),
@@ -159,6 +164,8 @@ def _store(name: str, old: Side, new: Side) -> Change:
             "let it begin empty: millstream migrate, which rebuilds named stores from their changelogs, or another "
             f'name for the operator (name="{operator}-v2"); or {BEGIN_AGAIN}'
         )
+    if key_schema_changed(old.stores[name], new.stores[name]):
+        remedy = f"{FORMER_SCHEMA}; or {remedy}"
     if named and keepable:
         remedy = f"keep the rows from before as they are: millstream migrate --keep {name}; or {remedy}"
     reasons = (*verdict.reasons, *verdict.meanings)
@@ -172,7 +179,7 @@ def _topics(old: Side, new: Side) -> Iterator[Change]:
             topic = before or after or {}
             yield Change(name, "lost" if after is None else "added", topic["operator"])
             continue
-        reasons = [*serdes(before, after), *changed_types(before, after)]
+        reasons = [*serdes(before, after), *changed_types(before, after), *unreadable(before, after)]
         if before.get("changes", False) != after.get("changes", False):
             words = ("records of a stream", "changes of a table")
             was, now = before.get("changes", False), after.get("changes", False)
@@ -184,8 +191,23 @@ def _topics(old: Side, new: Side) -> Iterator[Change]:
             f'give the new one another name (name="{name}-v2") when the old one has been read to its end; or '
             f"{BEGIN_AGAIN}"
         )
+        if key_schema_changed(before, after):
+            remedy = f"{FORMER_SCHEMA}; or {remedy}"
         status: Status = "incompatible" if reasons else "kept"
         yield Change(name, status, after["operator"], tuple(reasons), remedy=remedy if reasons else "")
+
+
+def _outputs(old: Side, new: Side) -> Iterator[Change]:
+    former = {operator["options"].get("topic"): operator["options"] for operator in old.operators.values()}
+    for name, operator in new.operators.items():
+        options = operator["options"]
+        topic = options.get("topic")
+        if operator["kind"] != "sink" or not isinstance(topic, str) or topic not in former:
+            continue
+        reasons = tuple(text for _, text in schema_changes(former[topic], options, "key"))
+        if reasons:
+            remedy = f"{FORMER_SCHEMA}; or write to another topic; or {BEGIN_AGAIN}"
+            yield Change(topic, "incompatible", name, reasons, remedy=remedy)
 
 
 def _operators(old: Side, new: Side, functions: list[tuple[str, str, str]]) -> Iterator[Change]:
@@ -236,6 +258,7 @@ def _report(comparison: Comparison) -> Iterator[str]:
         ("Checkpoint", comparison.checkpoint),
         ("Stores", comparison.stores),
         ("Repartition topics", comparison.topics),
+        ("Output topics", comparison.outputs),
     )
     for title, changes in parts:
         if changes:

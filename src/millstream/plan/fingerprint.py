@@ -18,6 +18,7 @@ from millstream.plan.code_digest import code_digest
 from millstream.plan.contracts import contract_of
 from millstream.plan.functions import Function, describe_callable
 from millstream.plan.node import Node, Plan, hyphenated
+from millstream.plan.schemas import schemas_of, written_key_schemas
 from millstream.plan.shapes import shape_of
 from millstream.plan.walk import functions_of
 from millstream.serde import Serde
@@ -76,7 +77,9 @@ def to_dict(plan: Plan) -> PlainPlan:
       ``{"callable": true}``.
     - ``traits``: by operator, the declarations of its node that a comparison of plans needs.
     - ``stores``: by name, each with its ``operator`` and the fields of its specification. Only stores that exist when
-      the plan runs. ``key_type`` and ``value_type`` are the fields of typed keys and values.
+      the plan runs. ``key_type`` and ``value_type`` are the fields of typed keys and values, ``key_schemas`` and
+      ``value_schemas`` the schemas of serdes that have one. Repartitions have these, too, and other operators that
+      write keys ``key_schemas``.
     - ``named``: the stores that the user named.
     - ``contracts``: by operator, its contract. State does not depend on it.
     - ``functions``: the version of ``python``, and by operator and option the digest and place of Python functions.
@@ -112,8 +115,10 @@ def to_dict(plan: Plan) -> PlainPlan:
 
 def _types(item: Any) -> PlainPlan:
     """The fields of the typed keys and values of a store or a repartition topic."""
-    shapes = {f"{part}_type": shape_of(getattr(item, part)) for part in ("key", "value")}
-    return {name: shape for name, shape in shapes.items() if shape is not None}
+    schemas = schemas_of(item)
+    untyped = [part for part in ("key", "value") if f"{part}_schemas" not in schemas]
+    shapes = {f"{part}_type": shape_of(getattr(item, part)) for part in untyped}
+    return {name: shape for name, shape in shapes.items() if shape is not None} | schemas
 
 
 def _digests(node: Node) -> Iterator[tuple[str, list[str]]]:
@@ -125,7 +130,7 @@ def _digests(node: Node) -> Iterator[tuple[str, list[str]]]:
 
 
 def _operator(node: Node) -> PlainPlan:
-    types = _types(node) if node.role == "exchange" else {}
+    types = _types(node) if node.role == "exchange" else written_key_schemas(node)
     return {
         "kind": node.kind,
         "parents": [parent.name for parent in node.parents],

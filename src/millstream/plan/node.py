@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar, Literal, TypeAlias, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from millstream.core.frozen import Frozen
 from millstream.errors import TopologyError, suggestion
 from millstream.plan.functions import Function
+from millstream.serde import Serde
 from millstream.state.spec import StoreSpec
 
 Edge: TypeAlias = Literal["stream", "table", "none"]
 Role: TypeAlias = Literal["source", "processor", "sink", "exchange", "global", "hidden"]
 WhenMaterialized: TypeAlias = Literal["always", "on_demand", "if_used"]
+Edges: TypeAlias = Mapping[str, tuple[Serde[Any] | None, Serde[Any] | None]]
 N = TypeVar("N", bound="Node")
 
 
@@ -144,13 +146,23 @@ class Plan:
     """A whole topology: every node, in the order in which the user's calls added them.
 
     The order determines the order of children, and so the order of their outputs.
+
+    Attributes:
+        application_id: The application id.
+        nodes: The nodes.
+        edges: The serdes of the keys and values that nodes send, by the name of the node, None if unknown: for
+            descriptions. Processes that run the plan do not get them.
     """
 
-    __slots__ = ("application_id", "nodes")
+    __slots__ = ("application_id", "edges", "nodes")
 
-    def __init__(self, application_id: str, nodes: tuple[Node, ...]) -> None:
+    def __init__(self, application_id: str, nodes: tuple[Node, ...], edges: Edges | None = None) -> None:
         self.application_id = application_id
         self.nodes = nodes
+        self.edges: Edges = edges or {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Plan, (self.application_id, self.nodes)
 
     def of_type(self, kind: type[N]) -> Iterator[N]:
         """All nodes of a class."""

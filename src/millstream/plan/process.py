@@ -7,13 +7,18 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from millstream.plan.functions import Function
 from millstream.plan.node import Edge, Node, Role, WhenMaterialized
-from millstream.serde import SerdeContext
+from millstream.serde import Serde, SerdeContext
 from millstream.state.spec import StoreSpec
 
 
 @runtime_checkable
 class SerdeUser(Protocol):
     """A supplier whose processors serialize keys by themselves."""
+
+    @property
+    def key(self) -> Serde[Any]:
+        """The serde of the keys."""
+        ...
 
     def bind_key(self, context: SerdeContext) -> Any:
         """Returns the supplier with its serde bound."""

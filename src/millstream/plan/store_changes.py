@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from millstream.plan.schemas import schema_changes
 from millstream.plan.shapes import differences
 from millstream.plan.side import Plain, Side, certainly_differ, differing, is_callable, spelled, worded
 
@@ -17,7 +18,7 @@ _ROWS = {
 }
 # Options of an operator that determine the contents of its store.
 _MEANING = ("how", "predicate", "negate", "function", "joiner", "grace")
-_NOT_NOTED = frozenset({"window", "reuse_source", "source_topic"})
+_NOT_NOTED = frozenset({"window", "reuse_source", "source_topic", "key_schemas"})
 
 
 class Verdict(NamedTuple):
@@ -54,6 +55,8 @@ def _rows(name: str, old: Side, new: Side) -> Iterator[str]:
     if before["kind"] != after["kind"]:
         yield f"it was a {before['kind']} store, and is now a {after['kind']} store"
     yield from serdes(before, after)
+    yield from unreadable(before, after)
+    yield from _written_keys(name, old, new)
     for key, words in _ROWS.items():
         was, now = before.get(key, False), after.get(key, False)
         if was != now and before["kind"] == after["kind"]:
@@ -71,13 +74,35 @@ def _types(before: Plain, after: Plain) -> Iterator[tuple[bool, str]]:
     """Yields differences between typed keys or values: whether old rows lose their meaning, and the difference."""
     for part in ("key", "value"):
         was, now = before.get(f"{part}_type"), after.get(f"{part}_type")
-        if before[part] != after[part] or was == now:
+        if before[part] != after[part] or was == now or f"{part}_schemas" in after:
             continue
         if was is None or now is None:
             yield False, f"its {part}s {'have' if was is None else 'had'} a type {'now' if was is None else 'before'}"
             continue
         for harmful, text in differences(was, now):
             yield harmful, f"the type of its {part}s changed: {text}"
+
+
+def unreadable(before: Plain, after: Plain) -> Iterator[str]:
+    """Yields changes of schemas by which data from before cannot be used."""
+    for part in ("key", "value"):
+        if before[part] == after[part]:
+            yield from (text for harmful, text in schema_changes(before, after, part) if harmful)
+
+
+def _written_keys(name: str, old: Side, new: Side) -> Iterator[str]:
+    """Yields changes of keys whose bytes are in the rows of a store, although its own keys may be others."""
+    known = {*unreadable(old.stores[name], new.stores[name])}
+    for writer in new.writers(name):
+        if writer in old.operators:
+            options = old.operators[writer]["options"], new.operators[writer]["options"]
+            yield from (text for _, text in schema_changes(*options, "key") if text not in known)
+
+
+def _evolved(before: Plain, after: Plain) -> Iterator[str]:
+    """Yields changes of schemas with which data from before can be read."""
+    for part in ("key", "value"):
+        yield from (text for harmful, text in schema_changes(before, after, part) if not harmful)
 
 
 def changed_types(before: Plain, after: Plain) -> Iterator[str]:
@@ -252,6 +277,7 @@ def shown_count(count: int | None) -> str:
 def _notes(name: str, old: Side, new: Side) -> Iterator[str]:
     """Yields changes that do not affect the rows."""
     before, after = old.stores[name], new.stores[name]
+    yield from _evolved(before, after)
     if before["operator"] != after["operator"]:
         yield f"it belonged to {before['operator']}, and now belongs to {after['operator']}"
     was, now = before.get("retention_ms"), after.get("retention_ms")

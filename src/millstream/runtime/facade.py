@@ -10,15 +10,16 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from millstream.config import Config
 from millstream.plan.contracts import check_keys
+from millstream.runtime import queries
 from millstream.runtime.execution import Execution
 from millstream.runtime.handle import Handle
 from millstream.runtime.lifecycle import Lifecycle, Listener, State
 from millstream.runtime.observe.metrics import Metrics
 from millstream.runtime.program.modules import refuse_start_in_import
-from millstream.runtime.queries import open_store
 from millstream.runtime.real_time.execution import RealTimeExecution
 from millstream.runtime.real_time.input_partitioning import with_repartitions
 from millstream.runtime.real_time.link import Workers
@@ -27,10 +28,16 @@ from millstream.runtime.real_time.start import PreparedRealTime
 from millstream.runtime.real_time.worker import run_worker
 from millstream.runtime.spark.session import check_startable, import_pyspark
 from millstream.runtime.start.prepared_application import PreparedApplication
+from millstream.runtime.start.schemas import with_schemas_of
 from millstream.runtime.supervisor import Supervisor
 from millstream.stages import Topology
 
 __all__ = ["Handle", "Listener", "State", "open_store", "repartitioned", "run", "start"]
+
+
+def open_store(topology: Topology, config: Config, name: str, *, timestamped: bool) -> Any:
+    """Opens a named store for reading: see `App.store`."""
+    return queries.open_store(with_schemas_of(topology, config, name), config, name, timestamped=timestamped)
 
 
 def start(

@@ -56,6 +56,7 @@ class SchemaSerde(Serde[T], Generic[T]):
         self._options = options
         self._context = SerdeContext(None, is_key=False)
         self._origin: str | None = None
+        self.recorded: Any = None
         self._forget()
         self.uses_headers = not options.bare
 
@@ -79,7 +80,27 @@ class SchemaSerde(Serde[T], Generic[T]):
         bound.__setstate__(self.__getstate__())
         bound._context = context._replace(registry=context.registry or self._context.registry)
         bound._origin = self._origin or context.topic
+        subject = bound.known_subject
+        if context.recorded is not None:
+            bound.recorded = None if subject is None else context.recorded.get(subject)
+        elif subject != self.known_subject:
+            bound.recorded = None
         return bound
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether values are written without the id of a schema."""
+        return self._options.bare
+
+    @property
+    def is_key(self) -> bool:
+        """Whether the serde is bound to keys."""
+        return self._context.is_key
+
+    @property
+    def chooses_schema(self) -> bool:
+        """Whether values are written with the schema of the serde, and not with one that the registry has."""
+        return self.schema is not None and not _either(self._options.use_latest, defaults_of(self._context).use_latest)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.__getstate__() == cast("Self", other).__getstate__()
@@ -107,6 +128,10 @@ class SchemaSerde(Serde[T], Generic[T]):
     @abstractmethod
     def _record_name(self) -> str | None:
         """The full name of the serde's own record, if it has one."""
+
+    def own_references(self) -> tuple[tuple[str, str], ...]:
+        """The names and texts of the schemas that the serde's own schema needs, as far as the serde has them."""
+        return ()
 
     # ----- writing ---------------------------------------------------------------------------------------------
 
@@ -147,25 +172,64 @@ class SchemaSerde(Serde[T], Generic[T]):
 
     def _to_write(self, registry: SchemaRegistry) -> tuple[int, Schema]:
         """Returns the schema to write with, and its id: one request, or two, in the life of the serde."""
+        if self.recorded is not None and self.recorded.id is not None:
+            return self.recorded.id, registry.schema(self.recorded.id, self.known_subject)
         options, defaults = self._options, defaults_of(self._context)
         subject = self.subject
         if _either(options.use_latest, defaults.use_latest):
             latest = registry.latest(subject)
             return latest.id, latest.schema
         normalize = _either(options.normalize, defaults.normalize)
-        schema = self._complete_schema(registry)
+        register = _either(options.auto_register, defaults.auto_register)
+        schema = self._complete_schema(registry, register=register)
         if schema is None:
             try:
                 latest = registry.latest(subject)
                 return latest.id, latest.schema
             except UnknownSchemaError:
                 schema = self._schema_of_origin(registry, subject)
-        if _either(options.auto_register, defaults.auto_register):
+        if register:
             return registry.register(subject, schema, normalize=normalize), schema
         return registry.lookup(subject, schema, normalize=normalize).id, schema
 
-    def _complete_schema(self, registry: SchemaRegistry) -> Schema | None:
-        """Returns the serde's own schema, with its references."""
+    def id_to_write(self) -> int:
+        """Returns the id of the schema with which values are written; registers the schema, if it is to.
+
+        Raises:
+            SerializationError: There is no schema to write with.
+            SchemaError: The registry does not have it, or refuses it.
+        """
+        return self._to_write(self._registry())[0]
+
+    def id_of_schema(self) -> int | None:
+        """Returns the id of the serde's own schema; None if the registry does not have it. Registers nothing."""
+        registry = self._registry()
+        normalize = _either(self._options.normalize, defaults_of(self._context).normalize)
+        try:
+            schema = self._complete_schema(registry, register=False)
+            return None if schema is None else registry.lookup(self.subject, schema, normalize=normalize).id
+        except UnknownSchemaError:
+            return None
+
+    def all_references(self) -> tuple[tuple[str, str], ...]:
+        """Returns the names and texts of the schemas that the serde's own schema refers to."""
+        if self.schema is None or not self.schema.references or self.is_bare:
+            return self.own_references()
+        return tuple((name, part.text) for name, part in parts_of(self.schema, self._registry()))
+
+    def versions(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+        """Returns the schemas of the serde's subject, each with the names and texts of those that it refers to."""
+        registry = self._registry()
+        try:
+            schemas = [registry.version(self.subject, number).schema for number in registry.versions(self.subject)]
+        except UnknownSchemaError:
+            return ()
+        return tuple(
+            (schema.text, tuple((name, part.text) for name, part in parts_of(schema, registry))) for schema in schemas
+        )
+
+    def _complete_schema(self, registry: SchemaRegistry, *, register: bool) -> Schema | None:
+        """Returns the serde's own schema, with its references, which are registered if they are to."""
         return self.schema
 
     def _schema_of_origin(self, registry: SchemaRegistry, subject: str) -> Schema:
@@ -190,6 +254,14 @@ class SchemaSerde(Serde[T], Generic[T]):
     def subject(self) -> str:
         """The subject of the schema of this topic."""
         return self._options.subject(self._context, self._context.topic, self._record_name(), self.name)
+
+    @property
+    def known_subject(self) -> str | None:
+        """The same; None if the topic, or the name of the record, is not known."""
+        try:
+            return None if self.is_bare else self.subject
+        except SerializationError:
+            return None
 
     def _registry(self) -> SchemaRegistry:
         registry = self._context.registry
@@ -274,7 +346,7 @@ class SchemaSerde(Serde[T], Generic[T]):
         if now - self._unknown.get(prefix, now - _UNKNOWN_FOR) < _UNKNOWN_FOR:
             raise self._no_schema(schema_id, data)
         try:
-            subject = None if self._context.topic is None else self._subject_to_read()
+            subject = None if self._context.topic is None else self.known_subject
             schema = registry.schema(schema_id, subject)
         except UnknownSchemaError as error:
             if len(self._unknown) >= _MOST_READERS:
@@ -286,12 +358,6 @@ class SchemaSerde(Serde[T], Generic[T]):
                 self.name, data, f"schema {schema_id} is of type {schema.type}", hint="use the serde of that type"
             )
         return schema
-
-    def _subject_to_read(self) -> str | None:
-        try:
-            return self.subject
-        except SerializationError:  # by record, and the record is not known yet
-            return None
 
     def _no_schema(self, schema_id: int, data: bytes) -> DeserializationError:
         hint = "is schema.registry.url the registry of its producer?"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from millstream.core.records import Headers
+
+if TYPE_CHECKING:
+    from millstream.expr.description import Description
 
 T = TypeVar("T")
 
@@ -20,11 +23,13 @@ class SerdeContext(NamedTuple):
         is_key: The serde serializes keys; otherwise values.
         registry: The schema registry of the application, which each process opens by itself; None if the serde is
             used without an application.
+        recorded: What the state of the application records of schemas, by subject.
     """
 
     topic: str | None
     is_key: bool
     registry: Any = None
+    recorded: Mapping[str, Any] | None = None
 
 
 class Serde(ABC, Generic[T]):
@@ -57,6 +62,7 @@ class Serde(ABC, Generic[T]):
             may then use the values themselves as keys of a dict.
         exact: A value has exactly one serialized form: serializing a deserialized value returns the same bytes. The
             engine may then forward the bytes of a record without serializing it again.
+        described_as: What is known of the values beside their Python type: the result of `describe_values`.
         uses_headers: The serde reads the headers of records. Sources and sinks then call ``serialize_with_headers``
             and ``deserialize_with_headers``.
     """
@@ -67,6 +73,7 @@ class Serde(ABC, Generic[T]):
     hashable: bool = False
     exact: bool = False
     uses_headers: bool = False
+    described_as: Description | None = None
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -88,6 +95,15 @@ class Serde(ABC, Generic[T]):
         Raises:
             DeserializationError: The bytes are not in the format of this serde.
         """
+
+    def describe_values(self) -> Description | None:
+        """Returns what is known of the values: their fields and types; None if only ``python_type`` is known."""
+        return self.described_as
+
+    @property
+    def inner_serdes(self) -> tuple[Serde[Any], ...]:
+        """The serdes of the parts of a value, if this serde joins their bytes."""
+        return ()
 
     def bind(self, context: SerdeContext) -> Serde[T]:
         """Returns the serde for one use of it: it learns its topic, and whether it serializes keys or values.
@@ -127,6 +143,14 @@ class Serde(ABC, Generic[T]):
 
     def __repr__(self) -> str:
         return f"<{self.name} serde>"
+
+
+def innermost(serde: Serde[Any]) -> Iterator[Serde[Any]]:
+    """Yields the serdes that a serde consists of, in the order of their parts: itself, if it has none."""
+    if not serde.inner_serdes:
+        yield serde
+    for part in serde.inner_serdes:
+        yield from innermost(part)
 
 
 def serializes_with_headers(serde: Serde[Any]) -> bool:

@@ -34,6 +34,10 @@ class ChangeSerde(Serde[Change[V]], Generic[V]):
         self.immutable = inner.immutable
         self.hashable = inner.hashable
 
+    @property
+    def inner_serdes(self) -> tuple[Serde[Any], ...]:
+        return (self.inner,)
+
     def bind(self, context: SerdeContext) -> Serde[Change[V]]:
         inner = self.inner.bind(context)
         return self if inner is self.inner else ChangeSerde(inner)

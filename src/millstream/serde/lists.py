@@ -38,6 +38,10 @@ class ListSerde(Serde[list[T | None]], Generic[T]):
         self.python_type = types.GenericAlias(list, (inner.python_type,))
         self._size = _SIZES.get(inner)
 
+    @property
+    def inner_serdes(self) -> tuple[Serde[Any], ...]:
+        return (self.inner,)
+
     def bind(self, context: SerdeContext) -> Serde[list[T | None]]:
         inner = self.inner.bind(context)
         return self if inner is self.inner else ListSerde(inner)

@@ -43,6 +43,10 @@ class TupleSerde(Serde[tuple[Any, ...]]):
         self.immutable = all(field.immutable for field in fields)
         self.hashable = False
 
+    @property
+    def inner_serdes(self) -> tuple[Serde[Any], ...]:
+        return tuple(self.fields)
+
     def bind(self, context: SerdeContext) -> Serde[tuple[Any, ...]]:
         contexts = (context._replace(is_key=index < self._keys) for index in range(len(self.fields)))
         fields = [field.bind(own) for field, own in zip(self.fields, contexts, strict=True)]

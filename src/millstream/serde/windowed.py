@@ -30,6 +30,10 @@ class _WindowedSerde(Serde[Windowed[K]], Generic[K]):
         self.name = f"{kind}<{inner.name}>"
         self.python_type = cast("Any", Windowed)[inner.python_type]
 
+    @property
+    def inner_serdes(self) -> tuple[Serde[Any], ...]:
+        return (self.inner,)
+
     def bind(self, context: SerdeContext) -> Serde[Windowed[K]]:
         inner = self.inner.bind(context)
         if inner is self.inner:

@@ -13,6 +13,7 @@ from millstream.plan.node import Node
 from millstream.plan.walk import functions_of
 from millstream.stages.contracts import contract_data, contract_text
 from millstream.stages.picture import Graph, Group, Kind, Link, Shape, draw
+from millstream.stages.schemas import schema_data, schema_text, serdes_on
 from millstream.stages.subtopology import Topology, changelog_topic
 from millstream.state.spec import StoreSpec
 
@@ -26,7 +27,9 @@ def describe(topology: Topology, format: Format = "text") -> str:
     - ``text``: Kafka Streams' own form, for people and existing visualisers, with Millstream's stable names. A
       repartition is a sink in the sub-topology that writes its topic, and a source in the one that reads it. A
       processor shows the stores that it owns and those in which it looks rows up. As in Kafka Streams, names of
-      internal topics omit the application id, and stores of global tables are shown at the table only.
+      internal topics omit the application id, and stores of global tables are shown at the table only. If a key or a
+      value has fields, the section ``Schemas`` has a line for each source, sink and operator: the keys and values that
+      it reads, writes or sends.
     - ``mermaid``: a flowchart, with topics, and with stores linked to their operators.
     - ``svg``: the same as a picture, which browsers and notebooks show.
     - ``json``: everything, for programs, always in the same order. ``sub_topologies`` is a list of objects with ``id``,
@@ -34,7 +37,10 @@ def describe(topology: Topology, format: Format = "text") -> str:
       ``name``; ``type`` (source, processor or sink); ``operator``, the name in the plan, and its ``kind``; ``parents``
       and ``children``, by name; ``stores`` and ``global_stores``, by name; ``topics``, by their full names, or
       ``pattern``; ``at``, the user's line; ``functions``, by location, and ``expressions``, as text, each by the
-      operator's option.
+      operator's option; and ``schema``, that of the keys and values that it reads, writes or sends, with ``key`` and
+      ``value``. Stores have ``key_schema`` and ``value_schema``. A schema is null if nothing is known, or an object
+      with ``serde``, ``format``, ``subject``, ``type``, ``nullable``, ``name``, ``doc``, ``tags``, ``fields`` and
+      ``items``; each of ``fields`` has the same, with its own ``name``.
 
     >>> from millstream import App, value
     >>> app = App("shouting")
@@ -181,12 +187,14 @@ def _stores_of_rows(table: Node) -> list[str]:
 
 def _text(topology: Topology) -> str:
     lines = ["Topologies:\n "]
-    for part in _Layout(topology).parts():
+    parts = _Layout(topology).parts()
+    for part in parts:
         title = " for global store (will not generate tasks)" if part.is_global else ""
         lines.append(f"  Sub-topology: {part.index}{title}\n")
         lines.extend(f"    {_text_of(element)}\n" for element in part.elements)
         lines.append("" if part.is_global else "\n")
-    return "".join((*lines, contract_text(topology.plan)))
+    edges = ((element.name, element.node) for part in parts for element in part.elements)
+    return "".join((*lines, contract_text(topology.plan), schema_text(edges, topology.plan)))
 
 
 def _text_of(element: _Element) -> str:
@@ -293,6 +301,8 @@ def _json(topology: Topology) -> str:
                     "kind": spec.kind,
                     "key": spec.key.name,
                     "value": spec.value.name,
+                    "key_schema": schema_data(spec.key),
+                    "value_schema": schema_data(spec.value),
                     "changelog": changelog_topic(application_id, spec) if spec.logged and not part.is_global else None,
                 }
                 for spec in part.stores
@@ -307,6 +317,7 @@ def _node(topology: Topology, element: _Element) -> dict[str, Any]:
     node = element.node
     prefix = f"{topology.application_id}-" if node.role == "exchange" else ""
     functions = list(functions_of(node))
+    key, value = serdes_on(node, topology.plan)
     return {
         "name": element.name,
         "type": element.type,
@@ -319,6 +330,10 @@ def _node(topology: Topology, element: _Element) -> dict[str, Any]:
         "topics": [f"{prefix}{topic}" for topic in element.topics],
         "pattern": node.pattern,
         "at": node.at,
+        "schema": {
+            "key": schema_data(key, has_subject=element.type != "processor"),
+            "value": schema_data(value, has_subject=element.type != "processor"),
+        },
         "functions": {name: describe_callable(target) for name, target in functions if not isinstance(target, Expr)},
         "expressions": {name: str(target) for name, target in functions if isinstance(target, Expr)},
         **contract_data(node),

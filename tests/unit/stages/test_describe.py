@@ -307,6 +307,10 @@ def test_mermaid() -> None:
     """)
 
 
+_STRING = {"serde": "string", "format": None, "subject": None, "type": "STRING", "nullable": False}
+_ANY_JSON = {"serde": "json", "format": None, "subject": None, "type": None}
+
+
 def test_json() -> None:
     app = App("plain")
     orders = app.stream("orders").filter(col("amount") > 10).select_key(route, key=str)
@@ -328,6 +332,7 @@ def test_json() -> None:
         "global_stores": [],
         "topics": ["orders"],
         "pattern": None,
+        "schema": {"key": _STRING, "value": _ANY_JSON},
         "functions": {},
         "expressions": {},
     }
@@ -342,6 +347,7 @@ def test_json() -> None:
     changelog = "plain-sums-changelog"
     assert reads["stores"] == [
         {"name": "sums", "kind": "key-value", "key": "string", "value": "json", "changelog": changelog}
+        | {"key_schema": _STRING, "value_schema": _ANY_JSON}
     ]
 
 

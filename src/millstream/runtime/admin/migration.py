@@ -20,6 +20,7 @@ from millstream.runtime.start.application_state import ApplicationState, read_st
 from millstream.runtime.start.checkpoint import checkpoint_of
 from millstream.runtime.start.compatibility import compare_with_last, plain
 from millstream.runtime.start.instance_lock import directory_of, lock_application
+from millstream.runtime.start.schemas import with_recorded_schemas
 from millstream.runtime.start.view_rebuild import forget_rows
 
 
@@ -72,6 +73,7 @@ def migrate(app: ApplicationDefinition, *, keep: Collection[str] = (), dry_run: 
                 hint="run the former topology until it has caught up: app.run(until_caught_up=True); or, if the "
                 f"checkpoint is lost, {BEGIN_AGAIN}",
             )
+        topology = with_recorded_schemas(topology, state, register=False)
         migrated = Migrated(topology, config, place, directory, log, state, published)
         steps = _migration_of(config, state)(migrated, keep, dry_run=dry_run)
     return steps if dry_run else as_done(steps)

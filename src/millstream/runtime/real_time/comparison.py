@@ -9,6 +9,7 @@ from millstream.runtime.real_time.input_partitioning import existing_counts, wit
 from millstream.runtime.real_time.task_record import read_offsets
 from millstream.runtime.start.application_state import ApplicationState
 from millstream.runtime.start.compatibility import compare_with_last
+from millstream.runtime.start.schemas import with_recorded_schemas
 from millstream.runtime.start.topics import input_counts
 from millstream.stages import Topology
 from millstream.stages.placement import place
@@ -36,4 +37,5 @@ def worker_topology(topology: Topology, config: Config, state: ApplicationState,
         UnknownTopicError: An input topic does not exist.
     """
     counts = input_counts(topology, log) | existing_counts(topology, log)
-    return with_repartitions(topology, config["input.partitioning"], counts, state.published_plan).topology
+    topology = with_repartitions(topology, config["input.partitioning"], counts, state.published_plan).topology
+    return with_recorded_schemas(topology, state, register=False)

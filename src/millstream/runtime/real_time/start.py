@@ -33,6 +33,7 @@ from millstream.runtime.real_time.view_follower import ViewFollower
 from millstream.runtime.start.application_state import ApplicationState
 from millstream.runtime.start.compatibility import complete_changelogs, plain
 from millstream.runtime.start.prepared_application import ACQUIRED, CREATED, RECORDED, PreparedApplication, tell
+from millstream.runtime.start.schemas import with_recorded_schemas
 from millstream.runtime.start.start_positions import StartPositions
 from millstream.runtime.start.topics import (
     REPARTITION,
@@ -85,6 +86,7 @@ class PreparedRealTime(PreparedApplication):
         topology, added, messages = with_repartitions(
             topology, config["input.partitioning"], counts | existing_counts(topology, self.log), state.published_plan
         )
+        topology = with_recorded_schemas(topology, state, register=True)
         tasks = max(counts.values(), default=1)
         self.program = Program(topology, config, tasks, counts | added, self.place, shuffle=False)
         self.lost = self._check_plan(state, config)

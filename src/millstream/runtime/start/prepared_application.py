@@ -24,6 +24,7 @@ from millstream.runtime.start.checkpoint import checkpoint_of, last_batch, local
 from millstream.runtime.start.checkpoint_identity import check_identity
 from millstream.runtime.start.compatibility import compare_with_last, complete_changelogs, is_stateful, plain, same_plan
 from millstream.runtime.start.instance_lock import directory_of, lock_application
+from millstream.runtime.start.schemas import with_recorded_schemas
 from millstream.runtime.start.start_positions import StartPositions
 from millstream.runtime.start.topics import create_topics, input_counts
 from millstream.runtime.start.view_rebuild import forget_rows, rebuild_views
@@ -135,6 +136,7 @@ class PreparedApplication:
 
     def _prepare(self, topology: Topology, config: Config) -> None:
         state = self._read_state(topology)
+        topology = with_recorded_schemas(topology, state, register=True)
         self.checkpoint: str = checkpoint_of(state, config, self.directory)
         if config["processing.guarantee"] == "at_most_once" and local_path(self.checkpoint) is None:
             raise SetupError(

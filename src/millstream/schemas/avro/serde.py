@@ -7,11 +7,14 @@ from io import BytesIO
 from typing import Any, ClassVar, Generic, TypeVar
 
 from millstream.errors import InvalidSchemaError, SerializationError
+from millstream.expr.description import Description
 from millstream.registry.api import Schema, SchemaType
+from millstream.schemas.avro.description import describe_avro
 from millstream.schemas.avro.json_form import json_reader
 from millstream.schemas.avro.limits import check_levels, guard_for
 from millstream.schemas.avro.parsing import ParsedSchema, is_recursive, parsed
 from millstream.schemas.avro.resolution import with_python_defaults
+from millstream.schemas.canonical import sorted_dicts
 from millstream.schemas.conversion import Convert, converters
 from millstream.schemas.options import SerdeOptions
 from millstream.schemas.python_types import describe_type
@@ -47,6 +50,11 @@ class AvroSerde(SchemaSerde[T], Generic[T]):
     def _record_name(self) -> str | None:
         return self._name
 
+    def describe_values(self) -> Description | None:
+        if self.schema is None or self.schema.references:
+            return None  # schemas to which it refers are in the registry, which is not asked here
+        return describe_avro(parsed(self.schema))
+
     def _converters(self) -> tuple[Convert | None, Convert | None]:
         if self.python_type is object:
             return None, None
@@ -60,12 +68,15 @@ class AvroSerde(SchemaSerde[T], Generic[T]):
         if _is_bytes(to_write):
             # Confluent's serializers write bytes without their length, because the record ends behind them.
             return lambda value: prefix + (value if isinstance(value, bytes) else bytes(value))
+        sorts = self.is_key and _has_map(root)
 
         def encode(value: Any) -> bytes:
             if convert is not None:
                 value = convert(value)
             if recursive:
                 check_levels(value)
+            if sorts:
+                value = sorted_dicts(value)
             buffer = BytesIO()
             buffer.write(prefix)
             schemaless_writer(buffer, root, value)
@@ -114,6 +125,12 @@ class AvroSerde(SchemaSerde[T], Generic[T]):
             return value if convert is None else convert(value)
 
         return decode
+
+
+def _has_map(schema: Any) -> bool:
+    if isinstance(schema, dict):
+        return schema.get("type") == "map" or any(map(_has_map, schema.values()))
+    return isinstance(schema, list) and any(map(_has_map, schema))
 
 
 def _is_bytes(schema: ParsedSchema) -> bool:

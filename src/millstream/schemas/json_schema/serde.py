@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from millstream.errors import InvalidSchemaError
+from millstream.expr.description import Description
 from millstream.registry.api import Schema, SchemaType
+from millstream.schemas.canonical import in_order_of
+from millstream.schemas.json_schema.description import describe_json
 from millstream.schemas.json_text import load_schema_json
 from millstream.schemas.libraries import library
 from millstream.schemas.options import SerdeOptions
@@ -41,14 +44,20 @@ class JsonSchemaSerde(SchemaSerde[T], Generic[T]):
     def _record_name(self) -> str | None:
         return self._title
 
+    def describe_values(self) -> Description | None:
+        return None if self.schema is None else describe_json(load_schema_json(self.schema.text))
+
     def _encoder(self, schema: Schema, parts: Parts, prefix: bytes) -> Encode:
         write = json_of(self.python_type).serialize
         check = validator(schema, parts) if self._validate else None
         is_typed = self.python_type is not object
+        properties = load_schema_json(schema.text) if self.is_key and not is_typed else None
 
         def encode(value: Any) -> bytes:
             if check is not None and not is_typed:
                 check(value)
+            if properties is not None:
+                value = in_order_of(properties, value)
             data = cast("bytes", write(value))
             if check is not None and is_typed:
                 check(JSON.deserialize(data))

@@ -7,9 +7,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
+from millstream.expr.description import Description
 from millstream.registry.api import Reference, Schema, SchemaRegistry, SchemaType
 from millstream.schemas.options import SerdeOptions, defaults_of
 from millstream.schemas.protobuf.conversion import MessageReader, MessageWriter
+from millstream.schemas.protobuf.description import describe_message
 from millstream.schemas.protobuf.descriptors import (
     Files,
     Messages,
@@ -62,6 +64,11 @@ class ProtobufSerde(SchemaSerde[T], Generic[T]):
     def _record_name(self) -> str | None:
         return self._message
 
+    def describe_values(self) -> Description | None:
+        if self.schema is None or (self._class is None and self._files is None):
+            return None  # files that it imports are in the registry, which is not asked here
+        return describe_message(self._own_class(()).DESCRIPTOR)
+
     def _record(self) -> Record:
         described = describe_type(self.python_type)
         assert isinstance(described, Record)
@@ -74,12 +81,15 @@ class ProtobufSerde(SchemaSerde[T], Generic[T]):
         files = self._files or files_of_schema(self.schema, parts)
         return class_of(Messages(files).named(self._message))
 
-    def _complete_schema(self, registry: SchemaRegistry) -> Schema | None:
+    def own_references(self) -> tuple[tuple[str, str], ...]:
+        files = () if self._files is None else self._files.serialized[:-1]
+        return tuple((Files((data,)).own.name, base64_of(data)) for data in files)
+
+    def _complete_schema(self, registry: SchemaRegistry, *, register: bool) -> Schema | None:
         """Returns the own schema with references to the files that it imports, which are registered by their names."""
         if self.schema is None or self._files is None or len(self._files.serialized) == 1:
             return self.schema
         options, defaults = self._options, defaults_of(self._context)
-        register = defaults.auto_register if options.auto_register is None else options.auto_register
         normalize = defaults.normalize if options.normalize is None else options.normalize
         known: dict[str, Reference] = {}
         for data in self._files.serialized[:-1]:
@@ -124,6 +134,8 @@ class ProtobufSerde(SchemaSerde[T], Generic[T]):
             name = message.DESCRIPTOR.full_name
             if name not in prefixes:
                 prefixes[name] = prefix_of(message.DESCRIPTOR)
+            if self.is_key and not self._is_typed:
+                message = known_part(message, None if messages is None else class_of(messages.named(name)))
             data: bytes = message.SerializeToString(deterministic=True)
             return prefixes[name] + data
 
@@ -143,6 +155,16 @@ class ProtobufSerde(SchemaSerde[T], Generic[T]):
             return message if convert is None else convert(message)
 
         return decode
+
+
+def known_part(message: Any, cls: Any = None) -> Any:
+    """Returns a message without the fields that its class, or another version of it, does not have.
+
+    Records of a newer version of the schema have such fields, and equal keys must have equal bytes.
+    """
+    known = (cls or type(message)).FromString(message.SerializeToString())
+    known.DiscardUnknownFields()
+    return known
 
 
 def _by_indexes(messages: Messages, skip: int) -> Decode:
