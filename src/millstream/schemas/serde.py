@@ -246,11 +246,6 @@ class SchemaSerde(Serde[T], Generic[T]):
         )
 
     @property
-    def is_key(self) -> bool:
-        """Whether the serde is used for keys."""
-        return self._context.is_key
-
-    @property
     def subject(self) -> str:
         """The subject of the schema of this topic."""
         return self._options.subject(self._context, self._context.topic, self._record_name(), self.name)

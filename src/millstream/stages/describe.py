@@ -194,7 +194,7 @@ def _text(topology: Topology) -> str:
         lines.extend(f"    {_text_of(element)}\n" for element in part.elements)
         lines.append("" if part.is_global else "\n")
     edges = ((element.name, element.node) for part in parts for element in part.elements)
-    return "".join((*lines, contract_text(topology.plan), schema_text(edges, topology.plan)))
+    return "".join((*lines, schema_text(edges, topology.plan), contract_text(topology.plan)))
 
 
 def _text_of(element: _Element) -> str:
