@@ -8,19 +8,18 @@ from typing import Any
 
 from millstream.core.callsite import caller
 from millstream.core.durations import END_OF_TIME, Duration, later, show_ms, to_ms
-from millstream.core.frozen import Frozen
 from millstream.core.records import Record
 from millstream.dsl.internals import NodeOutput
 from millstream.dsl.processor_nodes import add_processor
 from millstream.dsl.processors import FixedKeyProcessor
 from millstream.errors import TopologyError
 from millstream.plan.functions import Function
-from millstream.plan.process import Store
+from millstream.plan.process import SerdeUser, Store
 from millstream.serde import BYTES, JSON, LONG, Serde, SerdeContext
 from millstream.state.spec import StoreSpec
 
 
-class _Supplier(Frozen):
+class _Supplier(SerdeUser):
     """Creates a processor with the serde of its keys."""
 
     make: Callable[[Serde[Any]], FixedKeyProcessor[Any, Any, Any]]
