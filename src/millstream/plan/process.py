@@ -13,12 +13,13 @@ from millstream.state.spec import StoreSpec
 
 
 class SerdeUser(Frozen):
-    """A supplier whose processors serialize keys by themselves."""
+    """A supplier whose processors serialize keys by themselves.
 
-    @property
-    def key(self) -> Serde[Any]:
-        """The serde of the keys."""
-        ...
+    Attributes:
+        key: The serde of the keys.
+    """
+
+    key: Serde[Any]
 
     def bind_key(self, context: SerdeContext) -> Any:
         """Returns the supplier with its serde bound."""
