@@ -22,6 +22,9 @@ QUICK := not spark and not kafka and not slow
 # More workers than cores: many tests wait for brokers, and for processes to start and to end.
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); n=$$(( n + n / 2 )); echo $$(( n < 8 ? n : 8 )))
 
+# With it, each worker of pytest would rewrite the assertions of all test modules at each run.
+unexport PYTHONDONTWRITEBYTECODE
+
 say = @printf '\n==> %s\n'
 
 .PHONY: help demo check test java setup lint format types pytest soak soak-kafka soak-real-time bench bench-kafka docs clean distclean

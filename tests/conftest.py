@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -23,6 +24,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 # it: a test that interrupts one would wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _begin_child() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+# Earlier tests leave clients of Kafka in reference cycles. A garbage collection in a forked child would destroy them,
+# and librdkafka, whose threads the child does not have, crashes the child. The child keeps all that it inherits.
+os.register_at_fork(before=gc.disable, after_in_parent=gc.enable, after_in_child=_begin_child)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

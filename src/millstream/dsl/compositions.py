@@ -8,23 +8,21 @@ from typing import Any
 
 from millstream.core.callsite import caller
 from millstream.core.durations import END_OF_TIME, Duration, later, show_ms, to_ms
-from millstream.core.frozen import Frozen
 from millstream.core.records import Record
 from millstream.dsl.internals import NodeOutput
 from millstream.dsl.processor_nodes import add_processor
 from millstream.dsl.processors import FixedKeyProcessor
 from millstream.errors import TopologyError
 from millstream.plan.functions import Function
-from millstream.plan.process import Store
+from millstream.plan.process import SerdeUser, Store
 from millstream.serde import BYTES, JSON, LONG, Serde, SerdeContext
 from millstream.state.spec import StoreSpec
 
 
-class _Supplier(Frozen):
+class _Supplier(SerdeUser):
     """Creates a processor with the serde of its keys."""
 
     make: Callable[[Serde[Any]], FixedKeyProcessor[Any, Any, Any]]
-    key: Serde[Any]
 
     def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
         """Creates a processor."""
@@ -33,7 +31,7 @@ class _Supplier(Frozen):
     def bind_key(self, context: SerdeContext) -> _Supplier:
         """Returns the supplier with its serde bound."""
         key = self.key.bind(context)
-        return self if key is self.key else _Supplier(self.make, key)
+        return self if key is self.key else _Supplier(key, self.make)
 
 
 def deduplicate(stream: NodeOutput, within: Duration, by: Any, store: str | None, name: str | None) -> NodeOutput:
@@ -60,7 +58,7 @@ def deduplicate(stream: NodeOutput, within: Duration, by: Any, store: str | None
     )
     builder.add(Store(name=builder.name(None, "store", base=label), at=caller(), store=spec), lineage=label)
 
-    make = _Supplier(partial(Deduplicate, spec.name, span, same), key)
+    make = _Supplier(key, partial(Deduplicate, spec.name, span, same))
     return stream.then(add_processor(stream, make, (spec.name,), label, keeps_key=True, function=same))
 
 
@@ -108,7 +106,7 @@ def expire(stream: NodeOutput, ttl: Duration, label: str) -> NodeOutput:
     for spec in (last, due):
         builder.add(Store(name=builder.name(None, spec.name, base=""), at=caller(), store=spec), lineage=label)
 
-    make = _Supplier(partial(Expire, last.name, due.name, span), key)
+    make = _Supplier(key, partial(Expire, last.name, due.name, span))
     ttl_label = builder.name(None, "ttl", base=label)
     return stream.then(add_processor(stream, make, (last.name, due.name), ttl_label, keeps_key=True))
 

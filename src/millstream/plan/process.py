@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
+from millstream.core.frozen import Frozen
 from millstream.plan.functions import Function
 from millstream.plan.node import Edge, Node, Role, WhenMaterialized
 from millstream.serde import Serde, SerdeContext
 from millstream.state.spec import StoreSpec
 
 
-@runtime_checkable
-class SerdeUser(Protocol):
-    """A supplier whose processors serialize keys by themselves."""
+class SerdeUser(Frozen):
+    """A supplier whose processors serialize keys by themselves.
 
-    @property
-    def key(self) -> Serde[Any]:
-        """The serde of the keys."""
-        ...
+    Attributes:
+        key: The serde of the keys.
+    """
+
+    key: Serde[Any]
 
     def bind_key(self, context: SerdeContext) -> Any:
         """Returns the supplier with its serde bound."""
-        ...
+        raise NotImplementedError
 
 
 class Store(Node, kw_only=True):

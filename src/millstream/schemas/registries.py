@@ -75,7 +75,8 @@ class _Source(NamedTuple):
     config: Any = None
 
 
-_lock = threading.Lock()
+# Reentrant: a garbage collection in a thread that holds the lock may finalize a test driver, which calls `forget`.
+_lock = threading.RLock()
 _sources: dict[str, _Source] = {}
 _opened: dict[tuple[int, str], SchemaRegistry] = {}
 _numbers = itertools.count(1)

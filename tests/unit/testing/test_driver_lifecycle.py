@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from typing import Any
+
 import pytest
 
 from millstream import App, MillstreamError, Processor, Record, TestDriver
 from millstream.errors import ConfigError, ProcessingError, RunError
+from millstream.schemas.registries import registry_of
 
 
 def closing(calls: list[str]) -> App:
@@ -120,3 +125,24 @@ def test_the_wall_clock_starts_at_the_given_time_and_stands_still() -> None:
 def test_the_wall_clock_cannot_go_back() -> None:
     with TestDriver(closing([])) as driver, pytest.raises(MillstreamError, match=r"back|negative"):
         driver.advance_wall_clock(-1)
+
+
+class _Collecting(dict[str, Any]):
+    """A configuration whose comparison runs the garbage collector."""
+
+    def __ne__(self, other: object) -> bool:
+        gc.collect()
+        return super().__ne__(other)
+
+
+def test_a_driver_may_be_collected_while_the_registries_of_applications_are_locked() -> None:
+    gc.collect()
+    app = App("collected")
+    app.stream("in").to("out")
+    cycle: list[Any] = [TestDriver(app)]
+    cycle.append(cycle)
+    driver = weakref.ref(cycle[0])
+    del cycle
+    config = _Collecting(app.config)
+    assert registry_of("collected", config) == registry_of("collected", config)
+    assert driver() is None

@@ -60,15 +60,20 @@ def find_all(connection: sqlite3.Connection) -> list[StoredTopic]:
 
 
 def _read(row: tuple[str, int, int, str, int, int]) -> StoredTopic:
-    name, number, partitions, config, internal, stored = row
-    verify(f"topic {name!r}", stored, *row[:-1])
-    return StoredTopic(number, Topic(name, partitions, json.loads(config), bool(internal)), _settings(config))
+    name, number, partitions, _config, internal, _checksum = row
+    config, parsed = _verified(*row)
+    return StoredTopic(number, Topic(name, partitions, dict(config), bool(internal)), parsed)
 
 
-@functools.lru_cache
-def _settings(config: str) -> TopicSettings:
-    """Parses a configuration. Topics are many and read often, distinct configurations are few."""
-    return settings(json.loads(config))
+# A batch reads the rows of its topics many times, and they rarely change.
+@functools.lru_cache(maxsize=4096, typed=True)
+def _verified(
+    name: str, number: int, partitions: int, config: str, internal: int, stored: int
+) -> tuple[dict[str, str], TopicSettings]:
+    """Verifies the columns of a topic, and returns its configuration as it is and parsed."""
+    verify(f"topic {name!r}", stored, name, number, partitions, config, internal)
+    parsed = json.loads(config)
+    return parsed, settings(parsed)
 
 
 def create(
