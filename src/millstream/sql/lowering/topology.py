@@ -1,0 +1,281 @@
+"""Adds the operators of a planned query to an application."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Protocol, cast
+
+from millstream.dsl.app import App
+from millstream.dsl.stream import Stream
+from millstream.dsl.table import Table
+from millstream.dsl.windows import hopping, join_window, session, tumbling
+from millstream.serde import Serde
+from millstream.sql.catalog.sources import Column, DataSource, WindowInfo
+from millstream.sql.lowering.aggregates import AggregateArguments, Aggregator, Exploder, GroupResult
+from millstream.sql.lowering.functions import Condition, KeyExpressions, Projection
+from millstream.sql.lowering.rows import RowBuilder, RowBuilderWithHeaders, RowProcessor
+from millstream.sql.lowering.timestamps import TimestampReader
+from millstream.sql.planner.environment import Environment
+from millstream.sql.planner.steps import (
+    Aggregate,
+    Explode,
+    Filter,
+    JoinStep,
+    PlannedQuery,
+    Project,
+    Read,
+    Rekey,
+    Step,
+)
+from millstream.sql.syntax import tree
+from millstream.sql.types import SqlType
+
+_DAY = 24 * 60 * 60 * 1000
+Node = Stream[Any, Any] | Table[Any, Any]
+
+
+class Serdes(Protocol):
+    """The serdes of sources, sinks and stores."""
+
+    def key(self, source: DataSource) -> Serde[Any]:
+        """The serde of a source's keys, with their window."""
+        ...
+
+    def value(self, source: DataSource) -> Serde[Any]:
+        """The serde of a source's values."""
+        ...
+
+    def inner_key(self, columns: tuple[Column, ...], like: DataSource) -> Serde[Any]:
+        """The serde of keys in stores and repartition topics."""
+        ...
+
+    def row(self, columns: dict[str, SqlType]) -> Serde[Any]:
+        """The serde of rows in stores and repartition topics."""
+        ...
+
+
+class QueryLowering:
+    """Adds queries to an application.
+
+    Attributes:
+        app: The application.
+        environment: Functions and types.
+        serdes: The serdes of sources, sinks and stores.
+    """
+
+    def __init__(self, app: App, environment: Environment, serdes: Serdes) -> None:
+        self.app = app
+        self.environment = environment
+        self.serdes = serdes
+
+    @property
+    def _throws(self) -> bool:
+        """Whether an invalid time of a record stops the query."""
+        return str(self.environment.properties.get("ksql.timestamp.throw.on.invalid", "false")).lower() == "true"
+
+    def add(self, query: PlannedQuery, sink: DataSource) -> None:
+        """Adds a query that writes its result to the topic of a sink."""
+        result = self.node(query.root)
+        stream = result.to_stream() if isinstance(result, Table) else result
+        if sink.timestamp is not None:
+            stream = stream.with_timestamp(TimestampReader(sink, fails=self._throws))
+        stream.to(sink.topic, key=self.serdes.key(sink), value=self.serdes.value(sink))
+
+    def node(self, step: Step) -> Node:
+        """Adds the operators of a step, and returns their result."""
+        match step:
+            case Read():
+                return self._read(step)
+            case Filter():
+                return self._filter(step)
+            case Rekey():
+                return self._rekey(step)
+            case JoinStep():
+                return self._join(step)
+            case Aggregate():
+                return self._aggregate(step)
+            case Explode():
+                return self._explode(step)
+            case Project():
+                return self._project(step)
+        raise AssertionError(f"{type(step).__name__} is not a step")
+
+    def _read(self, step: Read) -> Node:
+        source = step.source
+        key, value = self.serdes.key(source), self.serdes.value(source)
+        timestamp = None if source.timestamp is None else TimestampReader(source, fails=self._throws)
+        stream: Stream[Any, Any] = self.app.stream(source.topic, key=key, value=value, timestamp=timestamp)
+        builder = RowBuilder(step)
+        row = self.serdes.row(step.types)
+        if builder.needs_record:
+            stream = stream.process_values(partial(RowProcessor, builder), value=row)
+        elif builder.needs_headers:
+            with_headers: Any = RowBuilderWithHeaders(step)
+            stream = stream.map_values(with_headers, value=row)
+        elif not builder.plain:
+            stream = stream.map_values(builder, value=row)
+        else:
+            stream = stream.map_values(_same, value=row)
+        return stream.to_table(store=self._store(source), key=key, value=row) if source.is_table else stream
+
+    def _store(self, source: DataSource) -> str | None:
+        return None
+
+    def _filter(self, step: Filter) -> Node:
+        return self.node(step.parent).filter(Condition((step.condition,), step.types, self.environment))
+
+    def _rekey(self, step: Rekey) -> Node:
+        parent = self.node(step.parent)
+        assert isinstance(parent, Stream)
+        key = KeyExpressions(step.expressions, step.types, self.environment)
+        return parent.select_key(_OfValue(key), key=self.serdes.inner_key(step.key, _source(step)))
+
+    def _explode(self, step: Explode) -> Node:
+        parent = self.node(step.parent)
+        assert isinstance(parent, Stream)
+        exploder = Exploder(step.items, step.parent.types, self.environment)
+        return parent.flat_map_values(exploder, value=self.serdes.row(step.types))
+
+    def _project(self, step: Project) -> Node:
+        projection = Projection(step.items, step.parent.types, self.environment)
+        return self.node(step.parent).map_values(projection, value=self.serdes.row(step.types))
+
+    # ----- aggregations ----------------------------------------------------------------------------------------------
+
+    def _aggregate(self, step: Aggregate) -> Node:
+        parent, columns = self.node(step.parent), step.parent.types
+        arguments = AggregateArguments(step.aggregates, columns, self.environment)
+        aggregator = Aggregator(step.aggregates, columns, self.environment)
+        result = GroupResult(aggregator, [column.name for column in step.key], windowed=step.by_window is not None)
+        state = self.serdes.row(aggregator.state)
+        key = KeyExpressions(step.groups, columns, self.environment, complete=True)
+        inner = self.serdes.inner_key(step.key, _source(step))
+        row = self.serdes.row(arguments.types)
+        aggregated: Table[Any, Any]
+        add: Any = aggregator.add  # rows are not null here
+        if isinstance(parent, Table):
+            grouped = parent.group_by(_GroupPair(key, arguments), key=inner, value=row)
+            aggregated = grouped.aggregate(aggregator.initial, add, aggregator.undo, value=state)
+        else:
+            rows = parent.filter(_is_row)
+            if step.by_key:
+                by_key = rows.map_values(arguments, value=row).group_by_key()
+            else:
+                by_key = rows.map(_Pair(key, arguments), key=inner, value=row).group_by_key()
+            if step.by_window is None:
+                aggregated = by_key.aggregate(aggregator.initial, add, value=state)
+            else:
+                windowed = by_key.windowed_by(_window(step.by_window), emit="close" if step.final else "update")
+                merger = aggregator.merge if step.by_window.kind == "SESSION" else None
+                options: dict[str, Any] = {"value": state}
+                if merger is not None:
+                    aggregated = windowed.aggregate(aggregator.initial, add, merger, **options)
+                else:
+                    aggregated = windowed.aggregate(aggregator.initial, add, **options)
+        return aggregated.map_values(result, value=self.serdes.row(step.types))
+
+    # ----- joins -----------------------------------------------------------------------------------------------------
+
+    def _join(self, step: JoinStep) -> Node:
+        left: Any = self.node(step.left)
+        right: Any = self.node(step.right)
+        joiner = _Joiner(
+            tuple(name for name, _type in step.left.columns),
+            tuple(name for name, _type in step.right.columns),
+            step.key_column,
+            swapped=step.how == "RIGHT",
+        )
+        value = self.serdes.row(step.types)
+        options: dict[str, Any] = {"value": value}
+        if step.foreign_key is not None:
+            foreign = KeyExpressions((step.foreign_key,), step.left.types, self.environment)
+            join = left.join if step.how == "INNER" else left.left_join
+            return cast("Node", join(right, joiner, on=_OfValue(foreign), **options))
+        if step.how == "RIGHT":
+            left, right = right, left
+        if step.within is not None:
+            within = step.within
+            before, after = (within.before, within.after) if step.how != "RIGHT" else (within.after, within.before)
+            options["window"] = join_window(
+                before=before,
+                after=after,
+                grace=_DAY - min(_DAY, within.before + within.after) if within.grace is None else within.grace,
+                eager=within.grace is None,
+            )
+        join = {"INNER": "join", "FULL": "outer_join"}.get(step.how, "left_join")
+        return cast("Node", getattr(left, join)(right, joiner, **options))
+
+
+class _Joiner:
+    """Puts two rows together; the columns of a missing row are null."""
+
+    def __init__(self, left: tuple[str, ...], right: tuple[str, ...], key_column: str | None, *, swapped: bool) -> None:
+        self.no_left = dict.fromkeys(left)
+        self.no_right = dict.fromkeys(right)
+        self.key_column = key_column
+        self.swapped = swapped
+
+    def __call__(self, key: Any, left: dict[str, Any] | None, right: dict[str, Any] | None) -> dict[str, Any]:
+        if self.swapped:
+            left, right = right, left
+        row = {**(self.no_left if left is None else left), **(self.no_right if right is None else right)}
+        if self.key_column is not None:
+            row[self.key_column] = key
+        return row
+
+
+class _Pair:
+    """The key of a group and the arguments of its aggregate functions."""
+
+    def __init__(self, key: KeyExpressions, arguments: AggregateArguments) -> None:
+        self.key = key
+        self.arguments = arguments
+
+    def __call__(self, _key: Any, row: dict[str, Any]) -> tuple[Any, Any]:
+        return self.key(row), self.arguments(row)
+
+
+class _GroupPair(_Pair):
+    """The same for rows of tables."""
+
+
+class _OfValue:
+    """A function of key and value that reads the value."""
+
+    def __init__(self, function: KeyExpressions) -> None:
+        self.function = function
+
+    def __call__(self, _key: Any, value: dict[str, Any] | None) -> Any:
+        return self.function(value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _is_row(row: dict[str, Any] | None) -> bool:
+    return row is not None
+
+
+def _source(step: Step) -> DataSource:
+    """Returns the left-most source of a step."""
+    while not isinstance(step, Read):
+        step = step.left if isinstance(step, JoinStep) else step.parent  # type: ignore[attr-defined]
+    return step.source
+
+
+def _window(window: tree.Window) -> Any:
+    grace = max(_DAY - window.size, 0) if window.grace is None else window.grace
+    if window.kind == "TUMBLING":
+        return tumbling(window.size, grace=grace)
+    if window.kind == "HOPPING":
+        assert window.advance is not None
+        return hopping(window.size, window.advance, grace=grace)
+    return session(window.size, grace=grace)
+
+
+def window_info(window: tree.Window | None) -> WindowInfo | None:
+    """Returns the window of the keys that an aggregation writes."""
+    if window is None:
+        return None
+    return WindowInfo(window.kind, None if window.kind == "SESSION" else window.size)
