@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.sql.functions.scalar import collections, encodings, json, math, nulls, patterns, strings
+from millstream.sql.functions.scalar import collections, encodings, json, math, nulls, patterns, strings, time
 
 SCALARS = (
     *nulls.FUNCTIONS,
@@ -12,4 +12,5 @@ SCALARS = (
     *patterns.FUNCTIONS,
     *collections.FUNCTIONS,
     *json.FUNCTIONS,
+    *time.FUNCTIONS,
 )
