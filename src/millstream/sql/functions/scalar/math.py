@@ -49,6 +49,13 @@ def _log(base: float, value: float) -> float:
     return _ln(value) / _ln(base)
 
 
+def _cbrt(value: float) -> float:
+    root = math.cbrt(value)
+    # The C library may miss a whole root by the last bit.
+    whole = round(root) if abs(value) < 2**52 else 0
+    return float(whole) if whole and whole**3 == value else root
+
+
 def _sinh(value: float) -> float:
     try:
         return math.sinh(value)
@@ -307,7 +314,7 @@ FUNCTIONS = (
         *(on(f"({type_}) -> INT", _sign) for type_ in ("INT", "BIGINT", "DOUBLE")),
     ),
     _real("SQRT", "Returns the square root.", ("SQRT(9)", "3.0"), math.sqrt),
-    _real("CBRT", "Returns the cube root.", ("CBRT(27)", "3.0"), math.cbrt),
+    _real("CBRT", "Returns the cube root.", ("CBRT(27)", "3.0"), _cbrt),
     _real("EXP", "Returns e to the power of a number.", ("EXP(0)", "1.0"), math.exp),
     _real("LN", "Returns the natural logarithm.", ("LN(1)", "0.0"), _ln),
     scalar(
