@@ -13,7 +13,7 @@ from millstream.sql.syntax.tokens import START, Kind, Token, tokens, unquoted
 from millstream.sql.syntax.tree import Literal, Position
 from millstream.sql.syntax.words import RESERVED, UNITS, unit_of
 
-MAX_DEPTH = 200
+MAX_DEPTH = 150
 """How deep expressions and types are nested at most, so that no pass over a tree exceeds Python's recursion limit."""
 
 MAX_COLUMNS = 10_000

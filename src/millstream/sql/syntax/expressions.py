@@ -5,7 +5,7 @@ One function takes operators by their precedence, so a level of nesting costs fe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 
 from millstream.errors import SqlSyntaxError
@@ -137,10 +137,7 @@ class ExpressionParser(TypeParser):
             high = self._operators(_VALUE)
             return Between(at=left.at, operand=left, low=low, high=high, negated=negated)
         if word == "IN":
-            self.expect("(")
-            items = self.listed(self._any)
-            self.expect(")")
-            return InList(at=left.at, operand=left, items=items, negated=negated)
+            return InList(at=left.at, operand=left, items=self._items(), negated=negated)
         pattern = self._operators(_VALUE)
         escape = None
         if self.next.word == "ESCAPE" and self.ahead(1).kind is Kind.STRING:
@@ -160,8 +157,12 @@ class ExpressionParser(TypeParser):
         operator = "IS NOT DISTINCT FROM" if negated else "IS DISTINCT FROM"
         return Comparison(at=left.at, operator=operator, left=left, right=self._operators(_VALUE))
 
-    def _any(self) -> Expression:
-        return self._operators(_OR)
+    def _items(self) -> tuple[Expression, ...]:
+        self.expect("(")
+        items = [self._operators(_OR)]
+        while self._more(items, ")"):
+            items.append(self._operators(_OR))
+        return tuple(items)
 
     # ----- units -----------------------------------------------------------------------------------------------------
 
@@ -261,33 +262,44 @@ class ExpressionParser(TypeParser):
         self.expect(")")
         return Cast(at=at, operand=operand, to=to)
 
+    # The lists below are not taken by `listed`: each function between two levels of nesting costs depth.
+
     def _array(self) -> Expression:
         at = self.expect("ARRAY", "[").at
-        items = () if self.next.word == "]" else self.listed(self._any)
-        self.expect("]")
-        return ArrayConstructor(at=at, items=items)
+        items: list[Expression] = []
+        while self._more(items, "]"):
+            items.append(self._operators(_OR))
+        return ArrayConstructor(at=at, items=tuple(items))
 
     def _struct_constructor(self) -> Expression:
         at = self.expect("STRUCT", "(").at
-        fields = () if self.next.word == ")" else self.listed(self._struct_field, "fields")
-        self.expect(")")
-        return StructConstructor(at=at, fields=fields)
-
-    def _struct_field(self) -> tuple[str, Expression]:
-        name = self.identifier("the name (an identifier) of a field")
-        self.expect(":=")
-        return name, self._operators(_OR)
+        fields: list[tuple[str, Expression]] = []
+        while self._more(fields, ")"):
+            name = self.identifier("the name (an identifier) of a field")
+            self.expect(":=")
+            fields.append((name, self._operators(_OR)))
+        return StructConstructor(at=at, fields=tuple(fields))
 
     def _map(self) -> Expression:
         at = self.expect("MAP", "(").at
-        entries = () if self.next.word == ")" else self.listed(self._entry)
-        self.expect(")")
-        return MapConstructor(at=at, entries=entries)
+        entries: list[tuple[Expression, Expression]] = []
+        while self._more(entries, ")"):
+            key = self._operators(_OR)
+            self.expect(":=")
+            entries.append((key, self._operators(_OR)))
+        return MapConstructor(at=at, entries=tuple(entries))
 
-    def _entry(self) -> tuple[Expression, Expression]:
-        key = self._operators(_OR)
-        self.expect(":=")
-        return key, self._operators(_OR)
+    def _more(self, items: Sequence[object], end: str) -> bool:
+        """Whether a list goes on: takes the comma before its next item, or its end."""
+        if self.accept(end):
+            return False
+        if items:
+            if self.next.word != ",":
+                self.fail((",", end))
+            self.take()
+            if self.next.word == end:
+                self.fail((), "an expression or identifier")
+        return True
 
     # ----- calls -----------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The parser's functions: from text to syntax trees.
 
-Limits: a text of 4 million characters, 200 levels of nesting, and 10,000 columns, fields or select items. Whatever the
+Limits: a text of 4 million characters, 150 levels of nesting, and 10,000 columns, fields or select items. Whatever the
 text is, the only error is `SqlError`, and nearly always `SqlSyntaxError`.
 """
 
