@@ -216,15 +216,13 @@ def split(text: str, pattern: str) -> list[str]:
     Empty parts are kept, unless the pattern matches the empty text: then the text is split as ``Pattern.split`` does.
 
     >>> split("a1b22c1", "[0-9]"), split("abc", ""), split("a1b", "[0-9]*")
-    (['a', 'b', '', 'c', ''], ['a', 'b', 'c'], ['a', 'b'])
+    (['a', 'b', '', 'c', ''], ['a', 'b', 'c'], ['a', '', 'b'])
     """
     compiled = compile_pattern(pattern)
     parts, start = [], 0
     can_be_empty = compiled.fullmatch("", timeout=TIMEOUT) is not None
     for match in compiled.finditer(text, timeout=TIMEOUT):
-        if match.end() == match.start() and (match.start() == 0 or match.start() == len(text)):
-            continue
-        if can_be_empty and match.start() == match.end() == start:
+        if match.end() == match.start() == 0:
             continue
         parts.append(text[start : match.start()])
         start = match.end()

@@ -46,7 +46,9 @@ def double_text(value: float) -> str:
     if 1e-3 <= size < 1e7:
         text = repr(value)
         return text if "e" not in text else format(Decimal(text), "f")
-    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    # Of the texts with two digits Java takes the closest, even if one digit is enough.
+    two_digits = f"{value:.1e}"
+    sign, digits, exponent = Decimal(two_digits if float(two_digits) == value else repr(value)).as_tuple()
     assert isinstance(exponent, int)
     shown = "".join(map(str, digits)).rstrip("0")
     fraction = shown[1:] or "0"

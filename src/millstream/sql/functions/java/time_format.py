@@ -43,7 +43,7 @@ def date_fields(days: int) -> Fields:
         "week_year": week_year,
         "week": week,
         "week_of_month": (day - 1 + (first_of_month + 4) % 7) // 7 + 1,
-        "aligned_week": (day - 1) // 7 + 1,
+        "aligned_day": (day - 1) % 7 + 1,
     }
 
 
@@ -158,7 +158,10 @@ def _offset(element: Offset, seconds: int) -> str:
     sign, rest = "-" if seconds < 0 else "+", abs(seconds)
     hours, minutes, second = rest // 3600, rest // 60 % 60, rest % 60
     if element.pattern == "GMT":
-        return f"GMT{sign}{hours}:{minutes:02d}" if minutes else f"GMT{sign}{hours}"
+        shown = f":{minutes:02d}" if minutes or second else ""
+        return f"GMT{sign}{hours}{shown}" + (f":{second:02d}" if second else "")
+    if element.pattern == "GMT full":
+        return f"GMT{sign}{hours:02d}:{minutes:02d}" + (f":{second:02d}" if second else "")
     colon = ":" if ":" in element.pattern else ""
     shown = f"{sign}{hours:02d}"
     if "MM" in element.pattern or minutes:

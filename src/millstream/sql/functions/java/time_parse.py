@@ -164,6 +164,7 @@ _OFFSET_TEXTS = {
     "+HHMMss": re.compile(r"([+-])(\d\d)(\d\d)(\d\d)?", re.ASCII),
     "+HH:MM:ss": re.compile(r"([+-])(\d\d):(\d\d)(?::(\d\d))?", re.ASCII),
     "GMT": re.compile(r"GMT(?:([+-])(\d{1,2})(?::(\d\d))?)?", re.ASCII | re.IGNORECASE),
+    "GMT full": re.compile(r"GMT(?:([+-])(\d\d):(\d\d))?", re.ASCII | re.IGNORECASE),
 }
 
 
@@ -270,9 +271,9 @@ def _hour(fields: Fields) -> int:
     if "hour" in fields:
         return _ranged(fields, "hour", 0, 24, 0)
     if "clock_hour" in fields:
-        return _ranged(fields, "clock_hour", 1, 24, 24) % 24
+        return _ranged(fields, "clock_hour", 0, 24, 24) % 24
     if "clock_hour_of_ampm" in fields:
-        return _ranged(fields, "clock_hour_of_ampm", 1, 12, 12) % 12 + half
+        return _ranged(fields, "clock_hour_of_ampm", 0, 12, 12) % 12 + half
     return _ranged(fields, "hour_of_ampm", 0, 11, 0) + half
 
 

@@ -110,7 +110,7 @@ _FIELDS = {
     "E": "weekday",
     "e": "local_weekday",
     "c": "local_weekday",
-    "F": "aligned_week",
+    "F": "aligned_day",
     "a": "ampm",
     "h": "clock_hour_of_ampm",
     "K": "hour_of_ampm",
@@ -217,7 +217,7 @@ def _offset(letter: str, count: int, pattern: str) -> Element:
     if count > 5 or (letter == "O" and count not in {1, 4}):
         raise _too_many(letter, pattern)
     if letter == "O" or (letter == "Z" and count == 4):
-        return Offset("GMT", "GMT")
+        return Offset("GMT full" if count == 4 else "GMT", "GMT")
     if letter == "Z":
         return Offset("+HH:MM:ss", "Z") if count == 5 else Offset("+HHMM", "+0000")
     return Offset(_OFFSETS[count - 1], "Z" if letter == "X" else _ZERO_OFFSETS[count - 1])
