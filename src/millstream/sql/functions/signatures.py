@@ -10,6 +10,7 @@ from millstream.errors import SqlStatementError
 from millstream.sql.functions.arguments import Argument, LambdaArgument, TypedArgument
 from millstream.sql.functions.coercion import Converter, widening
 from millstream.sql.functions.patterns import (
+    AnyDecimal,
     AnyType,
     Binding,
     LambdaPattern,
@@ -19,7 +20,7 @@ from millstream.sql.functions.patterns import (
     accepts_lambda,
     read_pattern,
 )
-from millstream.sql.types import SqlType
+from millstream.sql.types import DecimalType, SqlType
 
 
 class Parameter(Frozen):
@@ -115,13 +116,6 @@ class Bound(Frozen):
         return type_
 
 
-class Described:
-    """A function with its signatures."""
-
-    name: str
-    signatures: Sequence[Signature]
-
-
 def choose(name: str, signatures: Sequence[Signature], arguments: Sequence[Argument]) -> tuple[int, Bound]:
     """Chooses the signature that fits best, and returns its index and how the arguments fill it.
 
@@ -186,13 +180,11 @@ def _fill(
         types.append(wanted)
         converters.append(None if given is None or wanted is None else widening(given, wanted))
     literals = tuple(argument.literal if isinstance(argument, TypedArgument) else argument for argument in arguments)
-    result = None if signature.result is None else signature.result.resolve(binding, _first_decimal(types))
+    # DECIMAL as a result means the type of the first DECIMAL argument.
+    decimal = next((type_ for type_ in types if isinstance(type_, DecimalType)), None)
+    given = decimal if isinstance(signature.result, AnyDecimal) else None
+    result = None if signature.result is None else signature.result.resolve(binding, given)
     return Bound(parameters, tuple(types), binding, literals, tuple(converters), result)
-
-
-def _first_decimal(types: Sequence[SqlType | None]) -> SqlType | None:
-    """DECIMAL as a result means the type of the first DECIMAL argument."""
-    return next((type_ for type_ in types if type_ is not None and str(type_).startswith("DECIMAL")), None)
 
 
 def _infer_lambdas(
