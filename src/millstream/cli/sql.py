@@ -17,7 +17,7 @@ sql = typer.Typer(no_args_is_help=True, help="Test SQL statements.")
 
 
 @command(sql, "test", "millstream sql test tests/orders.json", "millstream sql test --filter 'late' tests/*.sql")
-def test(
+def run_tests(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Test files: .json or .sql.")],
     json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each case.")] = False,
     pattern: Annotated[

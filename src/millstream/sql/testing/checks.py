@@ -14,8 +14,7 @@ from millstream.sql.testing.cases import Record
 from millstream.sql.testing.matching import difference
 
 if TYPE_CHECKING:
-    from millstream.sql.testing.engine import Engine
-    from millstream.sql.testing.execution import RawRecord
+    from millstream.sql.testing.engine import Engine, StoredRecord
 
 _INTERNAL = "_confluent-ksql-"
 
@@ -46,12 +45,14 @@ def check_outputs(
             _check_record(engine, wanted, raw, f"{topic}, record {number}", exact, clock_is_free)
         if len(actual) < len(expected) or (len(actual) > len(expected) and not prefix_only):
             extra = actual[len(expected)] if len(actual) > len(expected) else None
-            more = "" if extra is None else f"; the next one is {engine.decode(topic, extra)}"
+            more = "" if extra is None else f"; the next one is {engine.decode(extra)}"
             raise CheckError(f"{topic} has {len(actual)} records, expected {len(expected)}{more}")
 
 
-def _check_record(engine: Engine, wanted: Record, raw: RawRecord, place: str, exact: bool, clock_is_free: bool) -> None:
-    decoded = engine.decode(wanted.topic, raw)
+def _check_record(
+    engine: Engine, wanted: Record, raw: StoredRecord, place: str, exact: bool, clock_is_free: bool
+) -> None:
+    decoded = engine.decode(raw)
     problems = [
         difference(wanted.key, decoded.key, exact=exact, path="key"),
         difference(wanted.value, decoded.value, exact=exact, path="value"),

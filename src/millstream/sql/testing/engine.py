@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from millstream.core.frozen import Frozen
 from millstream.errors import MillstreamError
@@ -11,9 +11,6 @@ from millstream.sql.catalog.catalog import PersistentQuery
 from millstream.sql.catalog.sources import DataSource
 from millstream.sql.syntax.tree import Expression, Statement
 from millstream.sql.testing.cases import Record, Topic, Window
-
-if TYPE_CHECKING:
-    from millstream.sql.testing.execution import RawRecord
 
 
 class UnsupportedError(MillstreamError):
@@ -33,12 +30,34 @@ class RequestError(MillstreamError):
         self.status = status
 
 
+class StoredRecord(Frozen):
+    """A record in a topic."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
 class Decoded(Frozen):
     """A record of a topic, decoded by the formats of the topic's source into plain values, not into a row."""
 
     key: Any
     value: Any
     window: Window | None = None
+
+
+class Driver(Protocol):
+    """Runs one query."""
+
+    def pipe(self, record: StoredRecord) -> None:
+        """Processes a record completely, and appends what the query writes to the topics.
+
+        Raises:
+            MillstreamError: The query failed.
+        """
+        ...
 
 
 class Engine(Protocol):
@@ -73,31 +92,24 @@ class Engine(Protocol):
         """
         ...
 
-    def encode(self, record: Record) -> RawRecord:
+    def encode(self, record: Record) -> StoredRecord:
         """Encodes a record of a test file by the formats of the source that owns its topic."""
         ...
 
-    def append(self, topic: str, record: RawRecord) -> None:
-        """Appends a record to a topic."""
+    def append(self, record: StoredRecord) -> None:
+        """Appends a record to its topic."""
         ...
 
-    def records(self, topic: str) -> Sequence[RawRecord]:
+    def records(self, topic: str) -> Sequence[StoredRecord]:
         """All records ever written to a topic."""
         ...
 
-    def decode(self, topic: str, record: RawRecord) -> Decoded:
+    def decode(self, record: StoredRecord) -> Decoded:
         """Decodes a record by the formats of the source that owns its topic; a windowed key has its window."""
         ...
 
-    def run_queries(self, inputs: Sequence[tuple[str, RawRecord]]) -> None:
-        """Runs the queries one after another, in the order of their creation.
-
-        A query gets the inputs whose topics it reads, in the order of the file, then all records of the other topics
-        that it reads: what INSERT VALUES and earlier queries have written. It never sees what a later query writes.
-
-        Raises:
-            MillstreamError: A query failed.
-        """
+    def driver(self, query: PersistentQuery) -> Driver:
+        """Returns a new driver of a query."""
         ...
 
     def internal_topics(self) -> Sequence[str]:
@@ -110,7 +122,7 @@ class Engine(Protocol):
 
     # ----- SQL test files --------------------------------------------------------------------------------------------
 
-    def row(self, source: DataSource, record: RawRecord) -> dict[str, Any] | None:
+    def row(self, source: DataSource, record: StoredRecord) -> dict[str, Any] | None:
         """Decodes a record into a row: its columns, ROWTIME and the window's bounds. A tombstone has key columns."""
         ...
 
