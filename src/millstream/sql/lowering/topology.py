@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from millstream.dsl.app import App
+from millstream.dsl.internals import internals_of
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.dsl.windows import hopping, join_window, session, tumbling
 from millstream.serde import Serde
+from millstream.sql.catalog.catalog import PersistentQuery
 from millstream.sql.catalog.sources import Column, DataSource, WindowInfo
 from millstream.sql.lowering.aggregates import AggregateArguments, Aggregator, Exploder, GroupResult
 from millstream.sql.lowering.functions import Condition, KeyExpressions, Projection
 from millstream.sql.lowering.rows import RowBuilder, RowBuilderWithHeaders, RowProcessor
+from millstream.sql.lowering.serdes import SourceSerdes
 from millstream.sql.lowering.timestamps import TimestampReader
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.steps import (
@@ -21,7 +24,6 @@ from millstream.sql.planner.steps import (
     Explode,
     Filter,
     JoinStep,
-    PlannedQuery,
     Project,
     Read,
     Rekey,
@@ -34,26 +36,6 @@ _DAY = 24 * 60 * 60 * 1000
 Node = Stream[Any, Any] | Table[Any, Any]
 
 
-class Serdes(Protocol):
-    """The serdes of sources, sinks and stores."""
-
-    def key(self, source: DataSource) -> Serde[Any]:
-        """The serde of a source's keys, with their window."""
-        ...
-
-    def value(self, source: DataSource) -> Serde[Any]:
-        """The serde of a source's values."""
-        ...
-
-    def inner_key(self, columns: tuple[Column, ...], like: DataSource) -> Serde[Any]:
-        """The serde of keys in stores and repartition topics."""
-        ...
-
-    def row(self, columns: dict[str, SqlType]) -> Serde[Any]:
-        """The serde of rows in stores and repartition topics."""
-        ...
-
-
 class QueryLowering:
     """Adds queries to an application.
 
@@ -63,19 +45,22 @@ class QueryLowering:
         serdes: The serdes of sources, sinks and stores.
     """
 
-    def __init__(self, app: App, environment: Environment, serdes: Serdes) -> None:
+    def __init__(self, app: App, environment: Environment, serdes: SourceSerdes) -> None:
         self.app = app
         self.environment = environment
         self.serdes = serdes
+        self.query_id = ""
+        self._streams: dict[str, Stream[Any, Any]] = {}
 
     @property
     def _throws(self) -> bool:
         """Whether an invalid time of a record stops the query."""
         return str(self.environment.properties.get("ksql.timestamp.throw.on.invalid", "false")).lower() == "true"
 
-    def add(self, query: PlannedQuery, sink: DataSource) -> None:
-        """Adds a query that writes its result to the topic of a sink."""
-        result = self.node(query.root)
+    def add(self, query: PersistentQuery) -> None:
+        """Adds a query that writes its result to the topic of its sink."""
+        self.query_id, sink = query.id, query.sink
+        result = self.node(query.planned.root)
         stream = result.to_stream() if isinstance(result, Table) else result
         if sink.timestamp is not None:
             stream = stream.with_timestamp(TimestampReader(sink, fails=self._throws))
@@ -100,11 +85,10 @@ class QueryLowering:
                 return self._project(step)
         raise AssertionError(f"{type(step).__name__} is not a step")
 
-    def _read(self, step: Read) -> Node:
+    def _read(self, step: Read, *, materialized: bool = False) -> Node:
         source = step.source
         key, value = self.serdes.key(source), self.serdes.value(source)
-        timestamp = None if source.timestamp is None else TimestampReader(source, fails=self._throws)
-        stream: Stream[Any, Any] = self.app.stream(source.topic, key=key, value=value, timestamp=timestamp)
+        stream = self._stream(source, key, value)
         builder = RowBuilder(step)
         row = self.serdes.row(step.types)
         if builder.needs_record:
@@ -116,19 +100,30 @@ class QueryLowering:
             stream = stream.map_values(builder, value=row)
         else:
             stream = stream.map_values(_same, value=row)
-        return stream.to_table(store=self._store(source), key=key, value=row) if source.is_table else stream
+        if not source.is_table:
+            return stream
+        store = f"{self.query_id}-{source.name}" if materialized else None
+        return stream.to_table(store=store, key=key, value=row)
 
-    def _store(self, source: DataSource) -> str | None:
-        return None
+    def _stream(self, source: DataSource, key: Serde[Any], value: Serde[Any]) -> Stream[Any, Any]:
+        """Returns the stream of a source's topic, which all queries of the application share."""
+        if source.name not in self._streams:
+            timestamp = None if source.timestamp is None else TimestampReader(source, fails=self._throws)
+            self._streams[source.name] = self.app.stream(source.topic, key=key, value=value, timestamp=timestamp)
+        return self._streams[source.name]
 
     def _filter(self, step: Filter) -> Node:
-        return self.node(step.parent).filter(Condition((step.condition,), step.types, self.environment))
+        condition = Condition((step.condition,), step.types, self.environment)
+        if step.kind == "TABLE" and isinstance(step.parent, Read):
+            # A filter of a table that is materialized knows which rows passed before, and deletes only those.
+            return self._read(step.parent, materialized=True).filter(condition)
+        return self.node(step.parent).filter(condition)
 
     def _rekey(self, step: Rekey) -> Node:
         parent = self.node(step.parent)
         assert isinstance(parent, Stream)
         key = KeyExpressions(step.expressions, step.types, self.environment)
-        return parent.select_key(_OfValue(key), key=self.serdes.inner_key(step.key, _source(step)))
+        return parent.select_key(_OfValue(key), key=self.serdes.inner_key(step.key))
 
     def _explode(self, step: Explode) -> Node:
         parent = self.node(step.parent)
@@ -149,7 +144,7 @@ class QueryLowering:
         result = GroupResult(aggregator, [column.name for column in step.key], windowed=step.by_window is not None)
         state = self.serdes.row(aggregator.state)
         key = KeyExpressions(step.groups, columns, self.environment, complete=True)
-        inner = self.serdes.inner_key(step.key, _source(step))
+        inner = self.serdes.inner_key(step.key)
         row = self.serdes.row(arguments.types)
         aggregated: Table[Any, Any]
         add: Any = aggregator.add  # rows are not null here
@@ -191,6 +186,7 @@ class QueryLowering:
             foreign = KeyExpressions((step.foreign_key,), step.left.types, self.environment)
             join = left.join if step.how == "INNER" else left.left_join
             return cast("Node", join(right, joiner, on=_OfValue(foreign), **options))
+        left, right = self._same_keys(step, left, right)
         if step.how == "RIGHT":
             left, right = right, left
         if step.within is not None:
@@ -204,6 +200,27 @@ class QueryLowering:
             )
         join = {"INNER": "join", "FULL": "outer_join"}.get(step.how, "left_join")
         return cast("Node", getattr(left, join)(right, joiner, **options))
+
+
+    def _same_keys(self, step: JoinStep, left: Any, right: Any) -> tuple[Any, Any]:
+        """Writes the keys of both sides in the same form, if they are not: equal keys must have equal bytes."""
+        keys = [internals_of(side).key_serde.name for side in (left, right)]
+        if keys[0] == keys[1]:
+            return left, right
+        inner = self.serdes.inner_key(step.key)
+        return tuple(
+            side if name == inner.name else self._with_key_serde(side, inner, columns.types)
+            for side, name, columns in zip((left, right), keys, (step.left, step.right), strict=True)
+        )  # type: ignore[return-value]
+
+    def _with_key_serde(self, side: Node, key: Serde[Any], columns: dict[str, SqlType]) -> Node:
+        if isinstance(side, Table):
+            return side.to_stream().select_key(_key_itself, key=key).to_table(key=key, value=self.serdes.row(columns))
+        return side.select_key(_key_itself, key=key)
+
+
+def _key_itself(key: Any, _value: Any) -> Any:
+    return key
 
 
 class _Joiner:
@@ -255,13 +272,6 @@ def _same(value: Any) -> Any:
 
 def _is_row(row: dict[str, Any] | None) -> bool:
     return row is not None
-
-
-def _source(step: Step) -> DataSource:
-    """Returns the left-most source of a step."""
-    while not isinstance(step, Read):
-        step = step.left if isinstance(step, JoinStep) else step.parent  # type: ignore[attr-defined]
-    return step.source
 
 
 def _window(window: tree.Window) -> Any:
