@@ -232,16 +232,9 @@ class _Collected(Accumulator):
         return [*left, *right]
 
 
-def _literals(bound: Bound, number: int) -> list[Any]:
-    return list(bound.literals[len(bound.literals) - number :])
-
-
-def _start(literals: list[Any]) -> int:
-    return sum(map(_weight, literals))
-
-
-def _with_start(number: int) -> Callable[[Bound, Config], Accumulator]:
-    return lambda bound, _config: _Sum(BIGINT, _start(_literals(bound, number)))
+def _with_start(columns: int) -> Callable[[Bound, Config], Accumulator]:
+    """Makes sums of columns that start with the weights of the literals after them."""
+    return lambda bound, _config: _Sum(BIGINT, sum(map(_weight, bound.literals[columns:])))
 
 
 def _test_sum(_bound: Bound, config: Config) -> Accumulator:
@@ -266,36 +259,17 @@ def _aggregates() -> list[AggregateFunction]:
         entry(
             "MULTI_ARG",
             "Sums numbers and lengths of two columns.",
-            *(
-                aggregate(
-                    f"(BIGINT, STRING, INTEGER{', STRING' * texts_}) -> BIGINT",
-                    _with_start(1 + texts_),
-                    literals=1 + texts_,
-                )
-                for texts_ in range(1, 5)
-            ),
+            aggregate("(BIGINT, STRING, INTEGER, STRING...) -> BIGINT", _with_start(2), literals=2),
         ),
         entry(
             "FOUR_ARG",
             "Sums numbers and lengths of four columns.",
-            *(
-                aggregate(
-                    f"(BIGINT, {texts}, INTEGER{', STRING' * more}) -> BIGINT", _with_start(1 + more), literals=1 + more
-                )
-                for more in range(1, 5)
-            ),
+            aggregate(f"(BIGINT, {texts}, INTEGER, STRING...) -> BIGINT", _with_start(4), literals=2),
         ),
         entry(
             "FIVE_ARG",
             "Sums numbers and lengths of five columns.",
-            *(
-                aggregate(
-                    f"(BIGINT, {texts}, INTEGER, INTEGER{', STRING' * more}) -> BIGINT",
-                    _with_start(1 + more),
-                    literals=1 + more,
-                )
-                for more in range(1, 5)
-            ),
+            aggregate(f"(BIGINT, {texts}, INTEGER, INTEGER, STRING...) -> BIGINT", _with_start(5), literals=2),
         ),
         entry(
             "VAR_ARG",
@@ -307,7 +281,7 @@ def _aggregates() -> list[AggregateFunction]:
             "Sums numbers and lengths, and adds two numbers to the result.",
             aggregate(
                 "(BIGINT, STRING..., INTEGER, INTEGER) -> BIGINT",
-                lambda bound, _config: _Sum(BIGINT, more=sum(_literals(bound, 2))),
+                lambda bound, _config: _Sum(BIGINT, more=sum(bound.literals[-2:])),
                 literals=2,
             ),
         ),
