@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from millstream.errors import SqlStatementError
 from millstream.sql.binder.expressions import ExpressionBinder
 from millstream.sql.closures import compile_bound

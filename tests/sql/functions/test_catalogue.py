@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from millstream.sql.functions import builtin_catalogue
 from millstream.sql.functions.catalogue import AggregateFunction, ScalarFunction, TableFunction
 from millstream.sql.functions.java.text import text_of
