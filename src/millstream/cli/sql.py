@@ -28,7 +28,7 @@ def run_tests(
     ] = False,
 ) -> None:
     """Runs the cases of test files, in the forms of ksqlDB's own tests. Neither Java nor a broker is needed."""
-    from millstream.sql.testing.cases import TestFileError, read_cases
+    from millstream.sql.testing.cases import CaseFileError, read_cases
     from millstream.sql.testing.local import LocalEngine
     from millstream.sql.testing.report import ERROR, PASSED, Result, exit_code, summary
     from millstream.sql.testing.runner import run_case
@@ -48,7 +48,7 @@ def run_tests(
     for path in files:
         try:
             cases = read_cases(path)
-        except TestFileError as error:
+        except CaseFileError as error:
             unreadable = True
             report(Result(str(path), path.stem, ERROR, error.message))
             continue

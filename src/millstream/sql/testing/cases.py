@@ -14,7 +14,7 @@ from millstream.sql.testing.relaxed_json import loads
 from millstream.sql.testing.sql_files import SqlCase, read_sql
 
 
-class TestFileError(MillstreamError):
+class CaseFileError(MillstreamError):
     """A test file cannot be read."""
 
     code = "test-file"
@@ -92,7 +92,7 @@ def read_cases(path: Path) -> list[AnyCase]:
     """Reads a test file; a name that ends in ``.sql`` is a file of statements, all others are JSON.
 
     Raises:
-        TestFileError: The file cannot be read, or is not a test file.
+        CaseFileError: The file cannot be read, or is not a test file.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -100,9 +100,9 @@ def read_cases(path: Path) -> list[AnyCase]:
             return list(read_sql(text, path.stem))
         return list(_cases(loads(text), path))
     except (OSError, ValueError) as error:
-        raise TestFileError(f"{path} cannot be read: {error}") from error
+        raise CaseFileError(f"{path} cannot be read: {error}") from error
     except (KeyError, TypeError, AttributeError) as error:
-        raise TestFileError(
+        raise CaseFileError(
             f"{path} is not a test file: {type(error).__name__}: {error}", hint='it has {"tests": [...]}'
         ) from error
 

@@ -42,10 +42,10 @@ def _object_difference(expected: dict[str, Any], actual: Any, exact: bool, path:
     if not isinstance(actual, Mapping) or len(actual) != len(expected):
         return f"{path or 'it'} is {_shown(actual)}, expected {_shown(expected)}"
     for name, value in expected.items():
-        found = name if name in actual else name.upper()
-        if found not in actual:
-            return f"{path or 'it'} has no {name}: {_shown(actual)}, expected {_shown(expected)}"
-        problem = difference(value, actual[found], exact=exact, path=f"{path}.{name}" if path else name)
+        found = actual.get(name)
+        if found is None:  # a member that is missing is null, as in Java
+            found = actual.get(name.upper())
+        problem = difference(value, found, exact=exact, path=f"{path}.{name}" if path else name)
         if problem is not None:
             return problem
     return None
