@@ -152,3 +152,21 @@ def test_sql_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert outcomes(lines) == ["passed", "failed", "failed", "failed", "passed"]
     assert lines[-1]["message_match"] is True
+
+
+def test_a_sql_file_runs_scripts_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "setup.sql").write_text(f"{STREAM}\n{COPY}", encoding="utf-8")
+    (tmp_path / "endless.sql").write_text("RUN SCRIPT 'endless.sql';", encoding="utf-8")
+    path = tmp_path / "x.sql"
+    path.write_text(
+        "--@test: good\nRUN SCRIPT 'setup.sql';\nINSERT INTO s VALUES ('a', 1);\nASSERT VALUES o (w) VALUES (2);\n"
+        "--@test: missing\nRUN SCRIPT 'none.sql';\n--@test: endless\nRUN SCRIPT 'endless.sql';\n",
+        encoding="utf-8",
+    )
+
+    assert main(["sql", "test", "--json", str(path)]) == 1
+
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert outcomes(lines) == ["passed", "failed", "failed"]
+    assert "none.sql" in lines[1]["message"]
+    assert "more than 100 scripts" in lines[2]["message"]

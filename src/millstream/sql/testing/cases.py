@@ -97,7 +97,7 @@ def read_cases(path: Path) -> list[AnyCase]:
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".sql":
-            return list(read_sql(text, path.stem))
+            return list(read_sql(text, path.stem, path.parent))
         return list(_cases(loads(text), path))
     except (OSError, ValueError) as error:
         raise CaseFileError(f"{path} cannot be read: {error}") from error

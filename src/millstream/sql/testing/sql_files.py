@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 from millstream.core.frozen import Frozen
 
+_HERE = Path()
 _DIRECTIVE = re.compile(r"\s*--@([a-z.]+):?\s*(.*)")
 
 
@@ -20,6 +22,7 @@ class SqlCase(Frozen):
         line: The line of the file on which the text starts.
         expected_error: The Java class of the error; None in a positive case.
         expected_message: A part of the message.
+        folder: The folder of the file, from which RUN SCRIPT reads relative paths.
     """
 
     name: str
@@ -27,6 +30,7 @@ class SqlCase(Frozen):
     line: int
     expected_error: str | None = None
     expected_message: str = ""
+    folder: Path = _HERE
 
     @property
     def negative(self) -> bool:
@@ -34,7 +38,7 @@ class SqlCase(Frozen):
         return self.expected_error is not None or bool(self.expected_message)
 
 
-def read_sql(text: str, stem: str) -> Iterator[SqlCase]:
+def read_sql(text: str, stem: str, folder: Path = _HERE) -> Iterator[SqlCase]:
     r"""Yields the cases of a file. A title that occurs again gets a number.
 
     >>> [case.name for case in read_sql("--@test: a\nSHOW TABLES;\n--@test: a\n", "file")]
@@ -51,7 +55,7 @@ def read_sql(text: str, stem: str) -> Iterator[SqlCase]:
             if title is not None:
                 titles[title] += 1
                 suffix = f" #{titles[title]}" if titles[title] > 1 else ""
-                yield SqlCase(f"{stem} - {title}{suffix}", "\n".join(lines), first, error, message)
+                yield SqlCase(f"{stem} - {title}{suffix}", "\n".join(lines), first, error, message, folder)
             title, lines, first, error, message = directive[2].strip(), [], number + 1, None, ""
             continue
         if directive is not None and directive[1] == "expected.error":

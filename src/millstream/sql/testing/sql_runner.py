@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from millstream.errors import MillstreamError, SqlError, SqlSyntaxError
@@ -25,16 +26,14 @@ from millstream.sql.testing.matching import message_matches
 from millstream.sql.testing.sql_files import SqlCase
 
 _TOLERANCE = 1e-6
+_MOST_SCRIPTS = 100
 
 
 def run_sql(case: SqlCase, engine: Engine) -> bool | None:
     """Runs a case; returns whether the message of the expected error matches, None without one."""
-    runner = _Runner(engine)
+    runner = _Runner(engine, case.folder)
     try:
-        for text, (line, column) in split_statements(case.text):
-            runner.run(
-                parse_statement(text, runner.variables, at=Position(line + case.line - 1, column), test_statements=True)
-            )
+        runner.run_text(case.text, case.line)
     except UnsupportedError:
         raise
     except (CheckError, MillstreamError) as error:
@@ -52,25 +51,44 @@ def run_sql(case: SqlCase, engine: Engine) -> bool | None:
 class _Runner:
     """Runs statements, and counts the records of each topic that ASSERT has read."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, folder: Path) -> None:
         self.engine = engine
+        self._folder = folder
+        self._scripts = 0
         self.variables: dict[str, str] = {}
         self._read: Counter[str] = Counter()
 
-    def run(self, statement: Statement) -> None:
+    def run_text(self, text: str, line: int = 1) -> None:
+        """Runs statements; the first line of their text is ``line`` in its file."""
+        for piece, (row, column) in split_statements(text):
+            place = Position(row + line - 1, column)
+            self._run(parse_statement(piece, self.variables, at=place, test_statements=True))
+
+    def _run(self, statement: Statement) -> None:
         match statement:
             case AssertValues():
                 self._check_values(statement)
             case AssertSource():
                 self._check_source(statement)
             case RunScript():
-                raise UnsupportedError("RUN SCRIPT reads files, which a test may not")
+                self._run_script(statement)
             case Define():
                 self.variables[statement.name.upper()] = statement.value
             case Undefine():
                 self.variables.pop(statement.name.upper(), None)
             case _:
                 self.engine.execute(statement, live=True)
+
+    def _run_script(self, statement: RunScript) -> None:
+        self._scripts += 1
+        if self._scripts > _MOST_SCRIPTS:
+            raise CheckError(f"more than {_MOST_SCRIPTS} scripts run: does a script run itself?")
+        path = self._folder / statement.path
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise CheckError(f"Failed to read script {path}: {error}") from error
+        self.run_text(text)
 
     def _source(self, name: str) -> DataSource:
         source = self.engine.sources.get(name)
