@@ -45,7 +45,7 @@ def test_a_pattern_that_backtracks_ends_within_the_limit(monkeypatch):
     monkeypatch.setattr(regex, "TIMEOUT", 0.2)
     start = time.perf_counter()
     with pytest.raises(TimeoutError):
-        regex.find(r"(?:(x+x+)+y\1)+$", "x" * 60 + "!")
+        regex.find("(a|aa)+$", "a" * 60 + "!")
     assert time.perf_counter() - start < 2
     assert regex.find("(a+)+$", "a" * 28 + "!") is None
 

@@ -180,7 +180,7 @@ def test_annotations_that_are_missing_or_have_no_type():
         def odd(value: complex) -> str:
             return str(value)
 
-    with pytest.raises(TypeError, match="T | None"):
+    with pytest.raises(TypeError, match="no types with alternatives"):
 
         @udf
         def either(value: int | str) -> str:
