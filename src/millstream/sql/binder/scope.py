@@ -55,6 +55,8 @@ class Scope:
         candidates = self._by_name.get(ref.name, [])
         if ref.source is not None:
             candidates = [column for column in candidates if column.source == ref.source]
+        elif self.joined and any(column.role in ("PSEUDO", "WINDOW") for column in candidates):
+            candidates = []
         elif self.joined and len(candidates) > 1:
             options = ", ".join(f"'{column.source}.{column.name}'" for column in candidates)
             raise SqlStatementError(

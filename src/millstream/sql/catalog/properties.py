@@ -16,8 +16,8 @@ _UNITS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000,
 
 def parse_duration(text: str) -> int | None:
     """Returns the milliseconds of ``30 SECONDS``, None if the text is no duration."""
-    match = re.fullmatch(r"\s*(\d+)\s+([A-Za-z]+?)S?\s*", text)
-    unit = _UNITS.get(match[2].upper()) if match else None
+    match = re.fullmatch(r"\s*(\d+)\s+([A-Z]+?)S?\s*", text.upper())
+    unit = _UNITS.get(match[2]) if match else None
     return int(match[1]) * unit if match and unit else None
 
 

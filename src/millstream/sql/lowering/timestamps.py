@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.core.records import Windowed
+from millstream.core.records import Record, Windowed
+from millstream.dsl.processors import FixedKeyProcessor
 from millstream.sql.catalog.sources import DataSource
 from millstream.sql.closures import log_error
 from millstream.sql.functions import TypedArgument, resolve_scalar
@@ -60,3 +61,21 @@ class TimestampReader:
             arguments = [TypedArgument(STRING), TypedArgument(STRING, self.pattern)]
             self._parse = resolve_scalar("STRINGTOTIMESTAMP", arguments).call
         return int(self._parse(time, self.pattern))
+
+
+class SinkTimestamps(FixedKeyProcessor[Any, Any, Any]):
+    """Gives records the time of one of their columns; a record without a valid time is dropped."""
+
+    def __init__(self, reader: TimestampReader) -> None:
+        self.reader = reader
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Forwards a record with its new time."""
+        if record.value is None:
+            self.context.forward(record)
+            return
+        time = self.reader(record.key, record.value)
+        if time == INVALID:
+            self.context.drop(record, "invalid timestamp")
+        else:
+            self.context.forward(record.with_timestamp(time))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, cast
 
+from millstream.core.records import Windowed
 from millstream.dsl.app import App
 from millstream.dsl.internals import internals_of
 from millstream.dsl.stream import Stream
@@ -12,12 +13,12 @@ from millstream.dsl.table import Table
 from millstream.dsl.windows import hopping, join_window, session, tumbling
 from millstream.serde import Serde
 from millstream.sql.catalog.catalog import PersistentQuery
-from millstream.sql.catalog.sources import Column, DataSource, WindowInfo
+from millstream.sql.catalog.sources import DataSource, WindowInfo
 from millstream.sql.lowering.aggregates import AggregateArguments, Aggregator, Exploder, GroupResult
 from millstream.sql.lowering.functions import Condition, KeyExpressions, Projection
 from millstream.sql.lowering.rows import RowBuilder, RowBuilderWithHeaders, RowProcessor
 from millstream.sql.lowering.serdes import SourceSerdes
-from millstream.sql.lowering.timestamps import TimestampReader
+from millstream.sql.lowering.timestamps import SinkTimestamps, TimestampReader
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.steps import (
     Aggregate,
@@ -63,7 +64,8 @@ class QueryLowering:
         result = self.node(query.planned.root)
         stream = result.to_stream() if isinstance(result, Table) else result
         if sink.timestamp is not None:
-            stream = stream.with_timestamp(TimestampReader(sink, fails=self._throws))
+            reader = TimestampReader(sink, fails=self._throws)
+            stream = stream.process_values(partial(SinkTimestamps, reader), value=self.serdes.value(sink))
         stream.to(sink.topic, key=self.serdes.key(sink), value=self.serdes.value(sink))
 
     def node(self, step: Step) -> Node:
@@ -123,7 +125,8 @@ class QueryLowering:
         parent = self.node(step.parent)
         assert isinstance(parent, Stream)
         key = KeyExpressions(step.expressions, step.types, self.environment)
-        return parent.select_key(_OfValue(key), key=self.serdes.inner_key(step.key))
+        rekey = _NewKey(key, [column.name for column in step.parent.key], list(step.parent.types))
+        return parent.select_key(rekey, key=self.serdes.inner_key(step.key))
 
     def _explode(self, step: Explode) -> Node:
         parent = self.node(step.parent)
@@ -201,7 +204,6 @@ class QueryLowering:
         join = {"INNER": "join", "FULL": "outer_join"}.get(step.how, "left_join")
         return cast("Node", getattr(left, join)(right, joiner, **options))
 
-
     def _same_keys(self, step: JoinStep, left: Any, right: Any) -> tuple[Any, Any]:
         """Writes the keys of both sides in the same form, if they are not: equal keys must have equal bytes."""
         keys = [internals_of(side).key_serde.name for side in (left, right)]
@@ -254,6 +256,22 @@ class _Pair:
 
 class _GroupPair(_Pair):
     """The same for rows of tables."""
+
+
+class _NewKey:
+    """The new key of a record; for a null value, it is computed from the old key."""
+
+    def __init__(self, function: KeyExpressions, keys: list[str], columns: list[str]) -> None:
+        self.function = function
+        self.keys = keys
+        self.columns = columns
+
+    def __call__(self, key: Any, row: dict[str, Any] | None) -> Any:
+        if row is not None or not self.keys:
+            return self.function(row)
+        plain = key.key if isinstance(key, Windowed) else key
+        old = (plain,) if len(self.keys) == 1 else plain or (None,) * len(self.keys)
+        return self.function({**dict.fromkeys(self.columns), **dict(zip(self.keys, old, strict=True))})
 
 
 class _OfValue:

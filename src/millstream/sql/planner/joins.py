@@ -64,6 +64,8 @@ class JoinPlanner:
         for join in self._query.joins:
             step, key = self._join(step, key, joined, join, used)
             joined.append(join.relation.alias)
+        if key.synthetic is None:
+            self.scope = Scope([c for c in self._columns if c.role != "SYNTHETIC"], self.sources, joined=True)
         return step, key
 
     def _read(self, alias: str, used: frozenset[str] | None) -> Read:

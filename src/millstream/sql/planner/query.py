@@ -113,6 +113,14 @@ class _QueryPlanner:
                 hint="read its topic as a stream: CREATE STREAM … WITH (WINDOW_TYPE=…)",
                 at=query.relation.at,
             )
+        kafka = [source.name for source in self.sources.values() if source.value_format.name == "KAFKA"]
+        if kafka and (query.group_by or self.is_join):
+            clause = "GROUP BY" if query.group_by else "JOIN"
+            raise SqlStatementError(
+                f"Source(s) {', '.join(kafka)} are using the 'KAFKA' value format. This format does not yet support "
+                f"{clause}.",
+                at=query.at,
+            )
         if query.window is not None and is_table:
             raise SqlStatementError("WINDOW clause is not supported on tables.", at=query.window.at)
 
@@ -212,10 +220,12 @@ class _QueryPlanner:
     def star(self, star: tree.Star, partitions: list[tree.Expression]) -> list[Item]:
         if star.source is not None and star.source not in self.sources:
             raise SqlStatementError(f"'{star.source}' is not a valid stream/table name or alias.", at=star.at)
+        # PARTITION BY over a join reads the joined rows, which have the pseudo columns of their sources.
+        hidden = ("SYNTHETIC",) if partitions and self.is_join else ("PSEUDO", "SYNTHETIC")
         columns = [
             column
             for column in self.scope.columns
-            if column.role not in ("PSEUDO", "SYNTHETIC") and (star.source is None or column.source == star.source)
+            if column.role not in hidden and (star.source is None or column.source == star.source)
         ]
         if self.persistent and not self.is_join:
             columns = [column for column in columns if column.role != "WINDOW"]

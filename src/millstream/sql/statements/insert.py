@@ -42,9 +42,7 @@ def _value(name: str, type_: SqlType, expression: tree.Expression, environment: 
     bound = environment.binder({}).bind(expression)
     if bound.type is None:
         return None
-    if not widens(bound.type, type_) and not (
-        isinstance(bound.type, DecimalType) and isinstance(type_, DecimalType)
-    ):
+    if not widens(bound.type, type_) and not (isinstance(bound.type, DecimalType) and isinstance(type_, DecimalType)):
         raise SqlStatementError(
             f"Expected type {type_} for field `{name}` but got {bound.type}", at=expression.at, hint="use CAST"
         )
