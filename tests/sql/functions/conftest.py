@@ -40,7 +40,7 @@ def evaluate() -> Callable[..., tuple[SqlType, Any]]:
 
 
 @pytest.fixture(scope="session")
-def shown(evaluate) -> Callable[..., str]:
+def shown(evaluate: Any) -> Callable[..., str]:
     """Returns the text of the value of an expression, as CAST to STRING gives it; ``null`` for NULL."""
 
     def show(text: str, columns: Columns | None = None) -> str:

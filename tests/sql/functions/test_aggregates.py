@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -25,13 +26,13 @@ from millstream.sql.types import (
 )
 
 
-def resolve(name, *types, literals=(), config=None):
+def resolve(name: Any, *types: Any, literals: Any = (), config: Any = None) -> Any:
     arguments = [TypedArgument(type_) for type_ in types]
     arguments += [TypedArgument(literal_type(value), value) for value in literals]
     return resolve_aggregate(name, arguments, config)
 
 
-def run(call, rows):
+def run(call: Any, rows: Any) -> Any:
     state = call.accumulator.initial()
     for row in rows:
         values = row if isinstance(row, tuple) else (row,)
@@ -79,7 +80,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "types", "literals", "rows", "expected"), CASES)
-def test_the_result_of_an_aggregate(name, types, literals, rows, expected):
+def test_the_result_of_an_aggregate(name: Any, types: Any, literals: Any, rows: Any, expected: Any) -> None:
     call = resolve(name, *types, literals=literals)
     result = call.accumulator.finish(run(call, rows))
     if name == "TOPKDISTINCT":
@@ -89,7 +90,7 @@ def test_the_result_of_an_aggregate(name, types, literals, rows, expected):
 
 
 @pytest.mark.parametrize(("name", "types", "literals", "rows", "expected"), CASES)
-def test_merging_two_halves_gives_the_same(name, types, literals, rows, expected):
+def test_merging_two_halves_gives_the_same(name: Any, types: Any, literals: Any, rows: Any, expected: Any) -> None:
     del expected
     call = resolve(name, *types, literals=literals)
     whole = call.accumulator.finish(run(call, rows))
@@ -103,7 +104,7 @@ def test_merging_two_halves_gives_the_same(name, types, literals, rows, expected
 
 
 @pytest.mark.parametrize(("name", "types", "literals", "rows", "expected"), CASES)
-def test_undo_takes_a_row_out_again(name, types, literals, rows, expected):
+def test_undo_takes_a_row_out_again(name: Any, types: Any, literals: Any, rows: Any, expected: Any) -> None:
     del expected
     call = resolve(name, *types, literals=literals)
     names = "COUNT SUM SUM_LIST AVG COLLECT_LIST HISTOGRAM CORRELATION STDDEV_SAMP STDDEV_SAMPLE ATTR"
@@ -115,19 +116,19 @@ def test_undo_takes_a_row_out_again(name, types, literals, rows, expected):
     assert _rounded(call.accumulator.finish(state)) == _rounded(call.accumulator.finish(run(call, rows[:-1])))
 
 
-def _rounded(value):
+def _rounded(value: Any) -> Any:
     return str(round(value, 9)) if isinstance(value, float) else value
 
 
 @pytest.mark.parametrize(("name", "types", "literals", "rows", "expected"), CASES)
-def test_states_are_values_of_their_type(name, types, literals, rows, expected):
+def test_states_are_values_of_their_type(name: Any, types: Any, literals: Any, rows: Any, expected: Any) -> None:
     del expected
     call = resolve(name, *types, literals=literals)
     _check(run(call, rows), call.state)
     _check(call.accumulator.initial(), call.state)
 
 
-def _check(value, type_):
+def _check(value: Any, type_: Any) -> None:
     if value is None:
         return
     if isinstance(type_, ArrayType):
@@ -147,39 +148,39 @@ def _check(value, type_):
         assert type(value) is plain.get(type_, Decimal)
 
 
-def test_simple_aggregates_have_simple_states():
+def test_simple_aggregates_have_simple_states() -> None:
     for name in ("COUNT", "SUM", "MIN", "MAX"):
         assert not resolve(name, INTEGER).state.parts
     for name in ("AVG", "COLLECT_LIST", "COUNT_DISTINCT", "STDDEV_SAMP", "ATTR", "LATEST_BY_OFFSET"):
         assert resolve(name, INTEGER).state.parts
 
 
-def test_adding_leaves_the_old_state_alone():
+def test_adding_leaves_the_old_state_alone() -> None:
     call = resolve("COLLECT_LIST", INTEGER)
     state = run(call, [1])
     call.accumulator.add(state, 2)
     assert state == [1]
 
 
-def test_undo_of_collect_list_removes_the_last_equal_element():
+def test_undo_of_collect_list_removes_the_last_equal_element() -> None:
     call = resolve("COLLECT_LIST", STRING)
     assert call.undo is not None
     assert call.undo(["a", "b", "a"], "a") == ["a", "b"]
     assert call.undo(["a"], "x") == ["a"]
 
 
-def test_a_decimal_sum_that_does_not_fit_raises():
+def test_a_decimal_sum_that_does_not_fit_raises() -> None:
     call = resolve("SUM", DecimalType(2, 1))
     with pytest.raises(ArithmeticError, match="Numeric field overflow"):
         run(call, [Decimal("9.9"), Decimal("9.9")])
 
 
-def test_one_pair_has_no_correlation():
+def test_one_pair_has_no_correlation() -> None:
     call = resolve("CORRELATION", DOUBLE, DOUBLE)
     assert math.isnan(call.accumulator.finish(run(call, [(1.0, 2.0)])))
 
 
-def test_properties_limit_what_is_collected():
+def test_properties_limit_what_is_collected() -> None:
     call = resolve("COLLECT_LIST", INTEGER, config={"ksql.functions.collect_list.limit": "2"})
     assert run(call, [1, 2, 3]) == [1, 2]
     assert call.accumulator.merge([1], [2, 3]) == [1, 2]
@@ -189,7 +190,7 @@ def test_properties_limit_what_is_collected():
         resolve("COLLECT_SET", INTEGER, config={"ksql.functions.collect_set.limit": "many"})
 
 
-def test_topk_with_columns_gives_structs():
+def test_topk_with_columns_gives_structs() -> None:
     arguments = [TypedArgument(INTEGER), TypedArgument(STRING), TypedArgument(BOOLEAN), TypedArgument(INTEGER, 2)]
     call = resolve_aggregate("TOPK", arguments)
     assert str(call.result) == "ARRAY<STRUCT<`sort_col` INTEGER, `col0` STRING, `col1` BOOLEAN>>"
@@ -198,13 +199,13 @@ def test_topk_with_columns_gives_structs():
     assert call.columns == 3
 
 
-def test_histogram_keeps_a_thousand_keys():
+def test_histogram_keeps_a_thousand_keys() -> None:
     call = resolve("HISTOGRAM", STRING)
     state = run(call, [str(index) for index in range(1001)] + ["0"])
     assert (len(state), state["0"]) == (1000, 2)
 
 
-def test_count_distinct_is_close():
+def test_count_distinct_is_close() -> None:
     call = resolve("COUNT_DISTINCT", INTEGER)
     assert call.accumulator.finish(run(call, range(500))) == pytest.approx(500, rel=0.02)
     assert len(json.dumps(run(call, range(10)))) < 200
@@ -222,12 +223,12 @@ def test_count_distinct_is_close():
         ("HISTOGRAM", [INTEGER], ()),
     ],
 )
-def test_arguments_that_do_not_fit_are_refused(name, types, literals):
+def test_arguments_that_do_not_fit_are_refused(name: Any, types: Any, literals: Any) -> None:
     with pytest.raises(SqlStatementError):
         resolve(name, *types, literals=literals)
 
 
-def test_trailing_arguments_must_be_literals():
+def test_trailing_arguments_must_be_literals() -> None:
     with pytest.raises(SqlStatementError, match="Parameter 2 passed to function TOPK must be a literal constant"):
         resolve("TOPK", INTEGER, INTEGER)
     with pytest.raises(SqlStatementError, match="must not be NULL"):
@@ -236,7 +237,7 @@ def test_trailing_arguments_must_be_literals():
         )
 
 
-def test_table_functions():
+def test_table_functions() -> None:
     cube = resolve_table("CUBE_EXPLODE", [TypedArgument(ArrayType(INTEGER))])
     assert cube.result == ArrayType(INTEGER)
     assert cube.call([1, None]) == [[None, None], [1, None]]

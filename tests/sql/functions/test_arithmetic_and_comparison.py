@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -41,19 +42,19 @@ INT_MIN, INT_MAX, LONG_MIN, LONG_MAX = -(2**31), 2**31 - 1, -(2**63), 2**63 - 1
         (INT_MIN, "/", -1, INT_MIN),
     ],
 )
-def test_integers_compute_as_in_java(left, operator, right, expected):
+def test_integers_compute_as_in_java(left: Any, operator: Any, right: Any, expected: Any) -> None:
     type_, compute = arithmetic(operator, INTEGER, INTEGER)
     assert (type_, compute(left, right)) == (INTEGER, expected)
 
 
-def test_bigint_wraps_at_64_bits():
+def test_bigint_wraps_at_64_bits() -> None:
     type_, compute = arithmetic("+", INTEGER, BIGINT)
     assert (type_, compute(1, LONG_MAX)) == (BIGINT, LONG_MIN)
 
 
 @pytest.mark.parametrize("operator", ["/", "%"])
 @pytest.mark.parametrize("type_", [INTEGER, BIGINT, DecimalType(2, 1)])
-def test_an_exact_zero_divisor_raises(operator, type_):
+def test_an_exact_zero_divisor_raises(operator: Any, type_: Any) -> None:
     zero = Decimal("0.0") if isinstance(type_, DecimalType) else 0
     with pytest.raises(ZeroDivisionError):
         arithmetic(operator, type_, type_)[1](zero + 1, zero)
@@ -72,7 +73,7 @@ def test_an_exact_zero_divisor_raises(operator, type_):
         (1e308, "*", 10.0, math.inf),
     ],
 )
-def test_doubles_follow_ieee_754(left, operator, right, expected):
+def test_doubles_follow_ieee_754(left: Any, operator: Any, right: Any, expected: Any) -> None:
     type_, compute = arithmetic(operator, DOUBLE, DOUBLE)
     result = compute(left, right)
     assert type_ == DOUBLE
@@ -89,18 +90,18 @@ def test_doubles_follow_ieee_754(left, operator, right, expected):
         ("-12.34", "%", "5.0", "DECIMAL(3, 2)", "-2.34"),
     ],
 )
-def test_decimals_are_exact(left, operator, right, type_, expected):
+def test_decimals_are_exact(left: Any, operator: Any, right: Any, type_: Any, expected: Any) -> None:
     result, compute = arithmetic(operator, DecimalType(4, 2), DecimalType(2, 1))
     assert str(result) == type_
     assert str(compute(Decimal(left), Decimal(right))) == expected
 
 
-def test_a_quotient_that_does_not_end_raises():
+def test_a_quotient_that_does_not_end_raises() -> None:
     with pytest.raises(ArithmeticError, match="more digits"):
         arithmetic("/", DecimalType(2, 1), DecimalType(2, 1))[1](Decimal("1.0"), Decimal("3.0"))
 
 
-def test_a_division_with_a_huge_precision_takes_no_time():
+def test_a_division_with_a_huge_precision_takes_no_time() -> None:
     start = time.perf_counter()
     with pytest.raises(ArithmeticError):
         arithmetic("/", DecimalType(10**9, 0), DecimalType(10**9, 0))[1](Decimal(1), Decimal(3))
@@ -115,14 +116,14 @@ def test_a_division_with_a_huge_precision_takes_no_time():
         (DecimalType(4, 2), DOUBLE, "DOUBLE"),
     ],
 )
-def test_mixed_numbers_widen(left, right, expected):
+def test_mixed_numbers_widen(left: Any, right: Any, expected: Any) -> None:
     type_, compute = arithmetic("+", left, right)
     assert str(type_) == expected
     one = {DOUBLE: 1.0, INTEGER: 1, BIGINT: 1}
     assert compute(one.get(left, Decimal("1.00")), one.get(right, Decimal("1.00"))) == 2
 
 
-def test_texts_are_joined_with_null_as_text():
+def test_texts_are_joined_with_null_as_text() -> None:
     type_, compute = arithmetic("+", STRING, STRING)
     assert (type_, compute("a", None)) == (STRING, "anull")
 
@@ -136,18 +137,18 @@ def test_texts_are_joined_with_null_as_text():
         (MapType(INTEGER, STRING), None, "Arithmetic on types MAP<INTEGER, STRING> and null are not supported."),
     ],
 )
-def test_arithmetic_on_other_types_is_refused(left, right, message):
+def test_arithmetic_on_other_types_is_refused(left: Any, right: Any, message: Any) -> None:
     with pytest.raises(SqlStatementError) as caught:
         arithmetic("+", left, right)
     assert message in str(caught.value)
 
 
-def test_texts_have_no_other_arithmetic():
+def test_texts_have_no_other_arithmetic() -> None:
     with pytest.raises(SqlStatementError):
         arithmetic("-", STRING, STRING)
 
 
-def test_negation_keeps_the_type():
+def test_negation_keeps_the_type() -> None:
     assert negation(INTEGER)(INT_MIN) == INT_MIN
     assert str(negation(DecimalType(3, 2))(Decimal("1.50"))) == "-1.50"
     assert str(negation(DecimalType(3, 2))(Decimal("0.00"))) == "0.00"
@@ -180,7 +181,7 @@ def test_negation_keeps_the_type():
         (MapType(STRING, INTEGER), {"a": 1}, "=", MapType(STRING, INTEGER), {"a": 2}, False),
     ],
 )
-def test_a_comparison(left_type, left, operator, right_type, right, expected):
+def test_a_comparison(left_type: Any, left: Any, operator: Any, right_type: Any, right: Any, expected: Any) -> None:
     assert comparison(operator, left_type, right_type)(left, right) is expected
 
 
@@ -196,12 +197,12 @@ def test_a_comparison(left_type, left, operator, right_type, right, expected):
         (BYTES, "=", STRING),
     ],
 )
-def test_types_that_cannot_be_compared(left, operator, right):
+def test_types_that_cannot_be_compared(left: Any, operator: Any, right: Any) -> None:
     with pytest.raises(SqlStatementError, match="Cannot compare"):
         comparison(operator, left, right)
 
 
-def test_the_message_shows_both_sides():
+def test_the_message_shows_both_sides() -> None:
     with pytest.raises(SqlStatementError) as caught:
         comparison(">=", INTEGER, STRING, ("ID", "'x'"))
     assert "Cannot compare ID (INTEGER) to 'x' (STRING) with GREATER_THAN_OR_EQUAL." in str(caught.value)
@@ -209,7 +210,7 @@ def test_the_message_shows_both_sides():
         comparison("=", INTEGER, None, ("ID", "NULL"))
 
 
-def test_null_is_a_value_for_distinct():
+def test_null_is_a_value_for_distinct() -> None:
     differ = distinct(INTEGER, BIGINT)
     assert [differ(1, None), differ(None, None), differ(1, 1), differ(1, 2)] == [True, False, False, True]
 
@@ -238,17 +239,17 @@ def test_null_is_a_value_for_distinct():
         ("a%\n%b", None, "ax\nyb", True),
     ],
 )
-def test_like(pattern, escape, text, expected):
+def test_like(pattern: Any, escape: Any, text: Any, expected: Any) -> None:
     assert like_matcher(pattern, escape)(text) is expected
 
 
-def test_a_pattern_must_not_end_with_its_escape_character():
+def test_a_pattern_must_not_end_with_its_escape_character() -> None:
     with pytest.raises(ValueError, match="must not end"):
         like_matcher("abc!", "!")
 
 
 @pytest.mark.parametrize("text", ["a" * 5000, "a" * 2000 + "\n"])
-def test_like_takes_no_exponential_time(text):
+def test_like_takes_no_exponential_time(text: Any) -> None:
     start = time.perf_counter()
     assert not like_matcher("%a" * 20 + "%b")(text)
     assert time.perf_counter() - start < 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from millstream.sql.functions import builtin_catalogue
@@ -15,14 +17,14 @@ SCALARS = [function for function in CATALOGUE if isinstance(function, ScalarFunc
 
 
 @pytest.mark.parametrize("function", SCALARS, ids=lambda function: function.name)
-def test_the_example_of_a_scalar_function_is_true(function, shown):
+def test_the_example_of_a_scalar_function_is_true(function: Any, shown: Any) -> None:
     assert function.example is not None
     assert function.name in function.example.expression
     assert shown(function.example.expression) == function.example.shown
 
 
 @pytest.mark.parametrize("function", CATALOGUE, ids=lambda function: function.name)
-def test_every_function_has_documentation_and_signatures(function):
+def test_every_function_has_documentation_and_signatures(function: Any) -> None:
     assert function.documentation.endswith(".")
     assert "\n" not in function.documentation
     assert function.signatures
@@ -58,11 +60,11 @@ NAMES = {
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_the_catalogue_has_the_functions_of_the_dialect(kind):
+def test_the_catalogue_has_the_functions_of_the_dialect(kind: Any) -> None:
     assert {function.name for function in CATALOGUE if isinstance(function, kind)} == set(NAMES[kind].split())
 
 
-def test_the_examples_of_table_functions_are_true(evaluate):
+def test_the_examples_of_table_functions_are_true(evaluate: Any) -> None:
     for function in CATALOGUE:
         if isinstance(function, TableFunction):
             assert function.example is not None
@@ -72,7 +74,7 @@ def test_the_examples_of_table_functions_are_true(evaluate):
             assert text_of(ArrayType(call.result))(call.call(value)) == function.example.shown
 
 
-def _typed(type_):
+def _typed(type_: Any) -> Any:
     from millstream.sql.functions import TypedArgument
 
     return TypedArgument(type_)
@@ -88,11 +90,11 @@ def _typed(type_):
         "(INTERVALUNIT, INTEGER) -> BOOLEAN",
     ],
 )
-def test_a_signature_prints_as_it_is_read(text):
+def test_a_signature_prints_as_it_is_read(text: Any) -> None:
     assert str(Signature.parse(text.replace("INTERVALUNIT", "UNIT"))) == text
 
 
-def test_a_misspelt_type_in_a_signature_is_refused():
+def test_a_misspelt_type_in_a_signature_is_refused() -> None:
     with pytest.raises(ValueError, match="'INTEGR' is no type"):
         Signature.parse("(INTEGR) -> INT")
     with pytest.raises(ValueError, match="is missing"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -31,17 +32,17 @@ from millstream.sql.types import BIGINT, BOOLEAN, STRING
         (float("-inf"), "-Infinity"),
     ],
 )
-def test_doubles_print_as_in_java(value, text):
+def test_doubles_print_as_in_java(value: Any, text: Any) -> None:
     assert double_text(value) == text
 
 
-def test_keys_come_in_the_order_of_a_hash_map():
+def test_keys_come_in_the_order_of_a_hash_map() -> None:
     assert hash_order(["eta", "alpha", "zeta"], STRING) == ["zeta", "eta", "alpha"]
     assert hash_order([33, 17, 2], BIGINT) == [33, 17, 2]
     assert hash_order([True, False], BOOLEAN) == [False, True]
 
 
-def test_a_pattern_that_backtracks_ends_within_the_limit(monkeypatch):
+def test_a_pattern_that_backtracks_ends_within_the_limit(monkeypatch: Any) -> None:
     monkeypatch.setattr(regex, "TIMEOUT", 0.2)
     start = time.perf_counter()
     with pytest.raises(TimeoutError):
@@ -50,7 +51,7 @@ def test_a_pattern_that_backtracks_ends_within_the_limit(monkeypatch):
     assert regex.find("(a+)+$", "a" * 28 + "!") is None
 
 
-def test_a_pattern_that_is_too_long_is_refused():
+def test_a_pattern_that_is_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 10000"):
         regex.compile_pattern("a" * 10_001)
 
@@ -71,24 +72,24 @@ def test_a_pattern_that_is_too_long_is_refused():
         ("x", r"\x{78}", "!", "!"),
     ],
 )
-def test_patterns_of_java(text, pattern, replacement, expected):
+def test_patterns_of_java(text: Any, pattern: Any, replacement: Any, expected: Any) -> None:
     assert regex.replace_all(text, pattern, replacement) == expected
 
 
 @pytest.mark.parametrize("text", ["", "/p", "?q", "//h", "x:y", "file:///a"])
-def test_uris_that_have_few_parts(text):
+def test_uris_that_have_few_parts(text: Any) -> None:
     parse_uri(text)
 
 
 @pytest.mark.parametrize(
     "text", ["http:", "http://", "1http://h", ":x", "http://h/%zz", "http://h/a b", "http://h/[x]"]
 )
-def test_malformed_uris(text):
+def test_malformed_uris(text: Any) -> None:
     with pytest.raises(ValueError, match="invalid syntax"):
         parse_uri(text)
 
 
-def test_days_and_dates_agree_over_eras():
+def test_days_and_dates_agree_over_eras() -> None:
     for days in range(-1_000_000, 3_000_000, 997):
         assert days_from_civil(*civil_from_days(days)) == days
 
@@ -106,5 +107,5 @@ def test_days_and_dates_agree_over_eras():
         ("YYYY-'W'ww", "2020-W18"),
     ],
 )
-def test_patterns_of_java_time(pattern, expected):
+def test_patterns_of_java_time(pattern: Any, expected: Any) -> None:
     assert format_timestamp(1588320000123, pattern, zone_of("Europe/Berlin")) == expected

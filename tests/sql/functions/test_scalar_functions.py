@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -254,12 +255,12 @@ FAILURES = [
 @pytest.mark.parametrize(
     ("expression", "expected"), [case for family in VALUES.values() for case in family], ids=lambda text: text[:60]
 )
-def test_the_value_of_a_call(expression, expected, shown):
+def test_the_value_of_a_call(expression: Any, expected: Any, shown: Any) -> None:
     assert shown(expression) == expected
 
 
 @pytest.mark.parametrize(("expression", "message"), FAILURES, ids=lambda text: text[:60])
-def test_a_call_that_fails_says_why(expression, message, evaluate):
+def test_a_call_that_fails_says_why(expression: Any, message: Any, evaluate: Any) -> None:
     with pytest.raises(Exception, match=message.replace("(", r"\(")):
         evaluate(expression)
 
@@ -279,11 +280,11 @@ def test_a_call_that_fails_says_why(expression, message, evaluate):
         ("AS_MAP(ARRAY['a'], ARRAY[1.5])", "MAP<STRING, DECIMAL(2, 1)>"),
     ],
 )
-def test_the_type_of_a_call(expression, type_, evaluate):
+def test_the_type_of_a_call(expression: Any, type_: Any, evaluate: Any) -> None:
     assert str(evaluate(expression)[0]) == type_
 
 
-def test_sorting_changes_the_array_of_the_row(evaluate):
+def test_sorting_changes_the_array_of_the_row(evaluate: Any) -> None:
     items = [3, 1, 2]
     assert evaluate("ARRAY_SORT(A)", {"A": (ArrayType(INTEGER), items)})[1] == [1, 2, 3]
     assert items == [1, 2, 3]
@@ -293,12 +294,12 @@ def test_sorting_changes_the_array_of_the_row(evaluate):
     ("type_", "small", "large"),
     [(BYTES, b"\x80", b"\x01"), (STRING, "\U0001f600", "\uffff"), (DOUBLE, -math.inf, 1.0), (BOOLEAN, False, True)],
 )
-def test_arrays_are_ordered_as_java_orders(type_, small, large, evaluate):
+def test_arrays_are_ordered_as_java_orders(type_: Any, small: Any, large: Any, evaluate: Any) -> None:
     column = {"A": (ArrayType(type_), [large, small])}
     assert evaluate("ARRAY_MIN(A)", column)[1] == small
     assert evaluate("ARRAY_MAX(A)", column)[1] == large
 
 
-def test_json_of_nested_values_has_sorted_members(shown):
+def test_json_of_nested_values_has_sorted_members(shown: Any) -> None:
     column = {"M": (MapType(STRING, ArrayType(DecimalType(3, 2))), {"b": [], "a": [None]})}
     assert shown("TO_JSON_STRING(M)", column) == '{"a":[null],"b":[]}'

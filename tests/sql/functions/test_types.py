@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,7 @@ DEC = DecimalType(4, 2)
         ),
     ],
 )
-def test_a_cast(source, value, target, expected):
+def test_a_cast(source: Any, value: Any, target: Any, expected: Any) -> None:
     convert = cast(source, target)
     assert convert is not None
     result = convert(value)
@@ -116,7 +117,7 @@ def test_a_cast(source, value, target, expected):
         (STRING, "***", BYTES),
     ],
 )
-def test_a_value_that_cannot_be_cast_raises(source, value, target):
+def test_a_value_that_cannot_be_cast_raises(source: Any, value: Any, target: Any) -> None:
     convert = cast(source, target)
     assert convert is not None
     with pytest.raises((ValueError, ArithmeticError)):
@@ -138,18 +139,18 @@ def test_a_value_that_cannot_be_cast_raises(source, value, target):
         (ArrayType(BYTES), ArrayType(STRING)),
     ],
 )
-def test_a_cast_that_does_not_exist_is_refused(source, target):
+def test_a_cast_that_does_not_exist_is_refused(source: Any, target: Any) -> None:
     with pytest.raises(SqlStatementError, match="is not supported"):
         cast(source, target)
 
 
-def test_a_cast_to_the_same_type_does_nothing():
+def test_a_cast_to_the_same_type_does_nothing() -> None:
     for type_ in (STRING, DEC, ArrayType(DATE)):
         assert cast(type_, type_) is None
     assert cast(INTEGER, BIGINT) is None
 
 
-def test_ensure_fit_does_not_round():
+def test_ensure_fit_does_not_round() -> None:
     assert str(ensure_fit(Decimal("1.5"), DEC)) == "1.50"
     with pytest.raises(ArithmeticError, match="without rounding"):
         ensure_fit(Decimal("1.555"), DEC)
@@ -159,11 +160,11 @@ def test_ensure_fit_does_not_round():
     ("value", "expected"),
     [(2**31 - 1, "INTEGER"), (2**31, "BIGINT"), (Decimal("0.10"), "DECIMAL(3, 2)"), (Decimal("10.0"), "DECIMAL(3, 1)")],
 )
-def test_the_type_of_a_literal(value, expected):
+def test_the_type_of_a_literal(value: Any, expected: Any) -> None:
     assert str(literal_type(value)) == expected
 
 
-def test_implicit_conversions():
+def test_implicit_conversions() -> None:
     assert widens(BIGINT, DecimalType(19, 0))
     assert widens(DEC, DOUBLE)
     assert widens(ArrayType(INTEGER), ArrayType(DOUBLE))
@@ -177,11 +178,11 @@ def test_implicit_conversions():
 # ----- common types --------------------------------------------------------------------------------------------------
 
 
-def literal(value):
+def literal(value: Any) -> Any:
     return TypedArgument(literal_type(value), value)
 
 
-def column(type_):
+def column(type_: Any) -> Any:
     return TypedArgument(type_)
 
 
@@ -205,11 +206,11 @@ def column(type_):
         ),
     ],
 )
-def test_the_common_type_of_a_list(items, expected):
+def test_the_common_type_of_a_list(items: Any, expected: Any) -> None:
     assert str(common_type(items)) == expected
 
 
-def test_literals_in_constructors_adapt():
+def test_literals_in_constructors_adapt() -> None:
     numbers = column(MapType(STRING, BIGINT))
     good = TypedArgument(MapType(STRING, STRING), parts=((literal("a"),), (literal("10"),)))
     assert common_type([numbers, good]) == MapType(STRING, BIGINT)
@@ -231,7 +232,7 @@ def test_literals_in_constructors_adapt():
         ([column(ArrayType(INTEGER)), literal(1)], "operator does not exist"),
     ],
 )
-def test_lists_without_a_common_type(items, message):
+def test_lists_without_a_common_type(items: Any, message: Any) -> None:
     with pytest.raises(SqlStatementError) as caught:
         common_type(items)
     assert message in str(caught.value)
@@ -240,7 +241,7 @@ def test_lists_without_a_common_type(items, message):
 # ----- overloads -----------------------------------------------------------------------------------------------------
 
 
-def catalogue_of(*signatures):
+def catalogue_of(*signatures: Any) -> Any:
     overloads = [on(f"{text} -> STRING", lambda *_values, text=text: text) for text in signatures]
     return Catalogue([scalar("F", "test", "A function.", None, *overloads)])
 
@@ -260,7 +261,7 @@ def catalogue_of(*signatures):
         (["(BIGINT, STRING)", "(BIGINT...)"], [BIGINT, None], "(BIGINT, STRING)"),
     ],
 )
-def test_the_best_overload_is_chosen(signatures, types, chosen):
+def test_the_best_overload_is_chosen(signatures: Any, types: Any, chosen: Any) -> None:
     call = catalogue_of(*signatures).resolve_scalar("f", [TypedArgument(type_) for type_ in types])
     assert call.call(*types) == chosen
 
@@ -269,7 +270,7 @@ def test_the_best_overload_is_chosen(signatures, types, chosen):
     ("signatures", "types"),
     [(["(BIGINT)", "(DOUBLE)"], [INTEGER]), (["(INT)", "(STRING)"], [None])],
 )
-def test_a_tie_is_refused(signatures, types):
+def test_a_tie_is_refused(signatures: Any, types: Any) -> None:
     arguments = [TypedArgument(type_) for type_ in types]
     with pytest.raises(SqlStatementError) as caught:
         catalogue_of(*signatures).resolve_scalar("f", arguments)
@@ -277,7 +278,7 @@ def test_a_tie_is_refused(signatures, types):
     assert f"Function 'f' cannot be resolved due to ambiguous method parameters ({shown})." in str(caught.value)
 
 
-def test_no_match_lists_the_signatures():
+def test_no_match_lists_the_signatures() -> None:
     with pytest.raises(SqlStatementError) as caught:
         resolve_scalar("DATEADD", [column(DATE), column(INTEGER), column(DATE)])
     message = str(caught.value)
@@ -285,24 +286,24 @@ def test_no_match_lists_the_signatures():
     assert "dateadd(INTERVALUNIT, INTEGER, DATE)" in message
 
 
-def test_an_unknown_function_has_a_suggestion():
+def test_an_unknown_function_has_a_suggestion() -> None:
     with pytest.raises(SqlStatementError) as caught:
         resolve_scalar("SUBSTRNG", [column(STRING)])
     assert "Can't find any functions with the name 'SUBSTRNG'" in str(caught.value)
     assert "SUBSTRING" in str(caught.value)
 
 
-def test_variables_do_not_widen():
+def test_variables_do_not_widen() -> None:
     with pytest.raises(SqlStatementError, match="does not accept parameters"):
         resolve_scalar("IFNULL", [column(INTEGER), column(BIGINT)])
 
 
-def test_a_result_of_nulls_only_has_no_type():
+def test_a_result_of_nulls_only_has_no_type() -> None:
     with pytest.raises(SqlStatementError, match="is not known"):
         resolve_scalar("COALESCE", [TypedArgument(None), TypedArgument(None)])
 
 
-def test_arguments_are_converted():
+def test_arguments_are_converted() -> None:
     call = resolve_scalar("TIMEADD", [UnitArgument("HOUR"), column(INTEGER), column(STRING)])
     convert = call.converters[2]
     assert call.converters[:2] == (None, None)
@@ -310,10 +311,10 @@ def test_arguments_are_converted():
     assert call.call("HOUR", 1, convert("10:00")) == 11 * 3_600_000
 
 
-def test_the_body_of_a_lambda_decides_the_result():
+def test_the_body_of_a_lambda_decides_the_result() -> None:
     seen = []
 
-    def infer(types):
+    def infer(types: Any) -> Any:
         seen.append(types)
         return DOUBLE
 
@@ -325,7 +326,7 @@ def test_the_body_of_a_lambda_decides_the_result():
         resolve_scalar("TRANSFORM", [column(ArrayType(INTEGER)), LambdaArgument(2, infer)])
 
 
-def test_kinds_of_functions_are_told_apart():
+def test_kinds_of_functions_are_told_apart() -> None:
     catalogue = builtin_catalogue()
     assert catalogue.is_aggregate("sum")
     assert catalogue.is_table_function("Explode")

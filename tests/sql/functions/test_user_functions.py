@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 
@@ -25,17 +25,17 @@ POINT = StructType((("X", BIGINT), ("Y", DOUBLE)))
 
 
 @pytest.fixture(autouse=True)
-def _no_leftovers():
+def _no_leftovers() -> Any:
     yield
     for name in ("MIRROR", "TOTAL", "PRICE", "OR_ELSE", "PARTS", "SPAN", "TWICE", "ABS"):
         unregister(name)
 
 
-def call_of(name, *types):
+def call_of(name: Any, *types: Any) -> Any:
     return user_catalogue().resolve_scalar(name, [TypedArgument(type_) for type_ in types])
 
 
-def test_structs_are_dataclasses():
+def test_structs_are_dataclasses() -> None:
     @udf
     def mirror(point: Point) -> list[Point]:
         return [point, Point(-point.x, None)]
@@ -46,7 +46,7 @@ def test_structs_are_dataclasses():
     assert mirror(Point(1, 2.0))[0] == Point(1, 2.0)
 
 
-def test_integers_widen_and_arguments_may_be_many():
+def test_integers_widen_and_arguments_may_be_many() -> None:
     @udf
     def total(first: int, *others: float) -> float:
         return first + sum(others)
@@ -57,7 +57,7 @@ def test_integers_widen_and_arguments_may_be_many():
     assert call.strict
 
 
-def test_decimals_need_digits():
+def test_decimals_need_digits() -> None:
     @udf
     def price(amount: Annotated[Decimal, Digits(4, 2)]) -> Annotated[Decimal, Digits(6, 2)]:
         return amount * 2
@@ -72,7 +72,7 @@ def test_decimals_need_digits():
             return 1
 
 
-def test_a_parameter_may_take_null():
+def test_a_parameter_may_take_null() -> None:
     @udf
     def or_else(text: str | None, other: str) -> str:
         return text or other
@@ -82,7 +82,7 @@ def test_a_parameter_may_take_null():
     assert [call.call(None, "x"), call.call("a", "x"), call.call("a", None)] == ["x", "a", None]
 
 
-def test_a_table_function_returns_rows():
+def test_a_table_function_returns_rows() -> None:
     @udtf
     def parts(text: str) -> list[str]:
         return text.split()
@@ -96,7 +96,7 @@ def test_a_table_function_returns_rows():
             return text
 
 
-def test_an_aggregate_with_undo():
+def test_an_aggregate_with_undo() -> None:
     @udaf
     class Span:
         """The sum of both coordinates."""
@@ -126,7 +126,7 @@ def test_an_aggregate_with_undo():
     assert call.undo(state, {"X": 1, "Y": 0.5}) == {"X": 0, "Y": 0.0}
 
 
-def test_an_aggregate_without_undo_is_not_for_tables():
+def test_an_aggregate_without_undo_is_not_for_tables() -> None:
     @udaf(name="twice")
     class Doubled:
         def initial(self) -> int:
@@ -150,9 +150,9 @@ def test_an_aggregate_without_undo_is_not_for_tables():
                 return state
 
 
-def test_a_signature_as_text_goes_before_annotations():
+def test_a_signature_as_text_goes_before_annotations() -> None:
     @udf(name="abs", signature="(ARRAY<T>, DECIMAL(4, 2)) -> T")
-    def first(items, _amount):
+    def first(items: Any, _amount: Any) -> Any:
         return items[0]
 
     call = call_of("ABS", ArrayType(STRING), DecimalType(4, 2))
@@ -161,17 +161,17 @@ def test_a_signature_as_text_goes_before_annotations():
         call_of("ABS", INTEGER)
 
 
-def test_annotations_that_are_missing_or_have_no_type():
+def test_annotations_that_are_missing_or_have_no_type() -> None:
     with pytest.raises(TypeError, match="parameter text has no annotation"):
 
         @udf
-        def untyped(text) -> str:
+        def untyped(text) -> str:  # type: ignore[no-untyped-def]
             return text
 
     with pytest.raises(TypeError, match="no annotation of its result"):
 
         @udf
-        def silent(text: str):
+        def silent(text: str):  # type: ignore[no-untyped-def]
             return text
 
     with pytest.raises(TypeError, match="no SQL type"):
