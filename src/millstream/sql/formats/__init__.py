@@ -2,6 +2,7 @@
 
 Formats know types and values, nothing of statements and plans.
 """
+
 from __future__ import annotations
 
 from millstream.sql.catalog.sources import Column, FormatInfo
@@ -18,6 +19,7 @@ from millstream.sql.formats.declarations import (
     format_of,
 )
 from millstream.sql.formats.internal import RowSerde
+from millstream.sql.formats.with_schemas import derived_schema, inferred_columns, subject_of
 
 __all__ = [
     "DELIMITER",
@@ -34,5 +36,8 @@ __all__ = [
     "check_format",
     "check_wrapping",
     "codec",
+    "derived_schema",
     "format_of",
+    "inferred_columns",
+    "subject_of",
 ]

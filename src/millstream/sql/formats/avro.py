@@ -20,6 +20,8 @@ from millstream.sql.types import ArrayType, DecimalType, MapType, SqlType, Struc
 class AvroRows(AvroSerde[Any]):
     """Writes the values of columns, and reads them with the schema with which they were written."""
 
+    name = "avro"
+
     def __init__(self, schema: Schema, columns: Sequence[Column], *, wrapped: bool, schema_id: int | None) -> None:
         super().__init__(None, SerdeOptions(auto_register=True))
         self.columns = tuple(columns)

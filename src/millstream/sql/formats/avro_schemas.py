@@ -183,7 +183,11 @@ def without_logical_types(text: str) -> str:
 
     def stripped(node: Any) -> Any:
         if isinstance(node, dict):
-            return {key: stripped(value) if key != "default" else value for key, value in node.items() if key != "logicalType"}
+            return {
+                key: stripped(value) if key != "default" else value
+                for key, value in node.items()
+                if key != "logicalType"
+            }
         return [stripped(item) for item in node] if isinstance(node, list) else node
 
     return json.dumps(stripped(json.loads(text)))

@@ -78,8 +78,8 @@ FORMATS = {
         Format("AVRO", can_wrap=True, can_unwrap=True, schema_type="AVRO", properties=(FULL_NAME,)),
         Format("PROTOBUF", can_wrap=True, schema_type="PROTOBUF", properties=(FULL_NAME, NULLABLE)),
         Format("PROTOBUF_NOSR", can_wrap=True, can_unwrap=True, properties=(NULLABLE,)),
-        Format("DELIMITED", nested=False, properties=(DELIMITER,)),
-        Format("KAFKA", single=True, types=(INTEGER, BIGINT, DOUBLE, STRING, BYTES)),
+        Format("DELIMITED", can_unwrap=True, nested=False, properties=(DELIMITER,)),
+        Format("KAFKA", can_unwrap=True, single=True, types=(INTEGER, BIGINT, DOUBLE, STRING, BYTES)),
         Format("NONE", types=()),
     )
 }

@@ -162,7 +162,9 @@ def _physical_object(schema: dict[str, Any], root: Any, depth: int) -> SqlType |
         return None if value is None else MapType(STRING, value)
     properties = list(schema.get("properties", {}).items())
     places = {name: part.get("connect.index", i) for i, (name, part) in enumerate(properties) if isinstance(part, dict)}
-    fields = [(name, _physical(part, root, depth + 1)) for name, part in sorted(properties, key=lambda p: places.get(p[0], 0))]
+    fields = [
+        (name, _physical(part, root, depth + 1)) for name, part in sorted(properties, key=lambda p: places.get(p[0], 0))
+    ]
     return StructType(tuple((name, type_) for name, type_ in fields if type_ is not None))
 
 

@@ -116,7 +116,9 @@ def inferred_columns(
     try:
         physical = physical_of(schema, parts, dict(spec.properties).get(FULL_NAME))
     except (InvalidSchemaError, ValueError) as error:
-        raise SqlStatementError(f"Unable to verify if the schema for topic '{topic}' is compatible: {error}", at=at) from error
+        raise SqlStatementError(
+            f"Unable to verify if the schema for topic '{topic}' is compatible: {error}", at=at
+        ) from error
     return _columns(spec, topic, physical, is_key=is_key, at=at)
 
 
