@@ -46,6 +46,8 @@ def double_text(value: float) -> str:
     if 1e-3 <= size < 1e7:
         text = repr(value)
         return text if "e" not in text else format(Decimal(text), "f")
+    if 2**54 <= size < 2**63:
+        return _large_integer_text(value)
     # Of the texts with two digits Java takes the closest, even if one digit is enough.
     two_digits = f"{value:.1e}"
     sign, digits, exponent = Decimal(two_digits if float(two_digits) == value else repr(value)).as_tuple()
@@ -53,6 +55,19 @@ def double_text(value: float) -> str:
     shown = "".join(map(str, digits)).rstrip("0")
     fraction = shown[1:] or "0"
     return f"{'-' if sign else ''}{shown[0]}.{fraction}E{exponent + len(digits) - 1}"
+
+
+def _large_integer_text(value: float) -> str:
+    """Whole numbers that need more than 53 bits: Java, up to version 18, cuts the digits that have no meaning.
+
+    The result may be longer than needed; results of the dialect's own tests have this text.
+    """
+    bits = int(abs(value)).bit_length() - 1
+    insignificant = int((bits - 54) * math.log10(2)) if bits > 54 else 0
+    whole, rest = divmod(int(abs(value)), 10**insignificant)
+    digits = str(whole + (insignificant > 0 and rest >= 10**insignificant // 2))
+    shown = digits.rstrip("0")
+    return f"{'-' if value < 0 else ''}{shown[0]}.{shown[1:] or '0'}E{len(digits) + insignificant - 1}"
 
 
 def decimal_text(value: Decimal) -> str:
