@@ -10,6 +10,7 @@ from typing import Any
 from millstream.errors import SqlStatementError
 from millstream.schemas.avro.parsing import ParsedSchema
 from millstream.sql.catalog.sources import Column
+from millstream.sql.formats.physical import FLOAT32
 from millstream.sql.types import (
     BIGINT,
     BOOLEAN,
@@ -157,8 +158,6 @@ def physical_type(schema: Any, parsed: ParsedSchema, above: tuple[str, ...] = ()
 
 
 def _primitive(kind: str, logical: str | None) -> SqlType | None:
-    from millstream.sql.formats.physical import FLOAT32
-
     if kind == "float":
         return FLOAT32
     return _LOGICAL.get((kind, logical or "")) or _TYPES.get(kind)

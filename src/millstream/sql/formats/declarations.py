@@ -166,7 +166,7 @@ def check_columns(
         for type_ in column.type.walk():
             _check_type(format_, type_, at)
     if format_.name == "AVRO":
-        from millstream.sql.formats.avro_schemas import check_names
+        from millstream.sql.formats.avro_schemas import check_names  # noqa: PLC0415  (the library of a format)
 
         check_names(columns, at)
 

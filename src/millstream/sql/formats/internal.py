@@ -39,6 +39,7 @@ class RowSerde(Serde[Any]):
         self._read = _decoder(self.columns, is_key)
 
     def serialize(self, value: Any) -> bytes | None:
+        """Returns the bytes of a row or key."""
         if value is None:
             return None
         try:
@@ -47,6 +48,7 @@ class RowSerde(Serde[Any]):
             raise cannot_write(self.name, value, _reason(error)) from error
 
     def deserialize(self, data: bytes | None) -> Any:
+        """Returns the row or key of bytes."""
         if data is None:
             return None
         try:

@@ -124,7 +124,7 @@ def physical_type(text: str) -> SqlType | None:
     return _physical(root, root, 0)
 
 
-def _physical(schema: Any, root: Any, depth: int) -> SqlType | None:
+def _physical(schema: Any, root: Any, depth: int) -> SqlType | None:  # noqa: C901, PLR0911  (a case for each kind)
     if not isinstance(schema, dict) or depth > _DEEPEST:
         return None
     if "$ref" in schema:

@@ -8,7 +8,7 @@ from typing import Any
 
 from millstream.sql.types import BIGINT, BYTES, DOUBLE, INTEGER, SqlType
 
-_LAYOUTS = {INTEGER: Struct(">i"), BIGINT: Struct(">q"), DOUBLE: Struct(">d")}
+_LAYOUTS: dict[SqlType, Struct] = {INTEGER: Struct(">i"), BIGINT: Struct(">q"), DOUBLE: Struct(">d")}
 
 
 def kafka_encoder(type_: SqlType) -> Callable[[Any], bytes]:

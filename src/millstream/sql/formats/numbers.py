@@ -72,7 +72,8 @@ def truncated(value: Any, type_: SqlType) -> int:
             raise ValueError(f"a number is too large for {type_}")
         value = int(value)
     half = 1 << bits_of(type_)
-    return value if -half <= value < half else ((value + half) & (2 * half - 1)) - half
+    whole: int = value
+    return whole if -half <= whole < half else ((whole + half) & (2 * half - 1)) - half
 
 
 def time_of_day(value: int) -> int:

@@ -5,6 +5,7 @@ Types of schemas are SQL types with the names of the schema, and a few more that
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -128,7 +129,7 @@ def columns_conversion(
         convert = conversion(source, columns[0].type)
         return lambda value: (value if value is None or convert is None else convert(value),)
     if not isinstance(source, StructType):
-        raise ValueError(f"the schema is {source}, not a record")
+        raise ValueError(f"the schema is {source}, not a record")  # noqa: TRY004  (a schema, not an argument)
     read = fields_conversion(source, [(column.name, column.type) for column in columns])
     return lambda value: None if value is None else read(value)
 
@@ -156,7 +157,7 @@ def _map(key: Convert | None, value: Convert | None) -> Convert | None:
 
 def float_text(value: float) -> str:
     """Returns the text of ``Float.toString``: the fewest digits that a 32-bit number needs."""
-    if value != value or value in (float("inf"), float("-inf")):
+    if not math.isfinite(value):
         return double_text(value)
     for digits in range(1, 10):
         short = float(f"{value:.{digits}g}")

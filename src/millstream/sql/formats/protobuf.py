@@ -77,7 +77,7 @@ class ProtobufRows(SchemaSerde[Any]):
         def encode(values: Any) -> bytes:
             made = cls()
             fill(made, values[0] if bare_struct else dict(zip(names, values, strict=True)))
-            return prefix + made.SerializeToString(deterministic=True)
+            return prefix + bytes(made.SerializeToString(deterministic=True))
 
         return encode
 

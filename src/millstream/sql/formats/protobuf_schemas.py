@@ -107,7 +107,8 @@ class _Deriver:
         return "\n".join([*head, *lines, ""]), file.SerializeToString()
 
     def _message(self, message: Any, fields: Sequence[tuple[str, SqlType]], path: str, indent: str) -> list[str]:
-        lines, inner = [f"{indent}message {message.name} {{"], []
+        lines = [f"{indent}message {message.name} {{"]
+        inner: list[str] = []
         for number, (name, type_) in enumerate(fields, 1):
             shown = self._field(message, name, number, type_, path, f"{indent}  ", inner)
             lines.append(f"{indent}  {shown} {name} = {number}{self._options(type_)};")
@@ -133,7 +134,7 @@ class _Deriver:
         if scalar is not None and self.nullable == "WRAPPER":
             self.imports.add(_WRAPPERS)
             field.type, field.type_name = _Field.TYPE_MESSAGE, f".google.protobuf.{scalar[2]}"
-            return field.type_name[1:]
+            return str(field.type_name[1:])
         shown = self._single(message, field, type_, path, indent, inner)
         if scalar is not None and self.nullable == "OPTIONAL":
             field.proto3_optional, field.oneof_index = True, len(message.oneof_decl)
