@@ -50,7 +50,7 @@ class QueryLowering:
         self.app = app
         self.environment = environment
         self.serdes = serdes
-        self.query_id = ""
+        self.query_name = ""
         self._streams: dict[str, Stream[Any, Any]] = {}
 
     @property
@@ -60,7 +60,9 @@ class QueryLowering:
 
     def add(self, query: PersistentQuery) -> None:
         """Adds a query that writes its result to the topic of its sink."""
-        self.query_id, sink = query.id, query.sink
+        sink = query.sink
+        # Names of stores do not contain the running number of the query, which other statements can change.
+        self.query_name = sink.name if query.id == sink.query else query.id
         result = self.node(query.planned.root)
         stream = result.to_stream() if isinstance(result, Table) else result
         if sink.timestamp is not None:
@@ -104,7 +106,7 @@ class QueryLowering:
             stream = stream.map_values(_same, value=row)
         if not source.is_table:
             return stream
-        store = f"{self.query_id}-{source.name}" if materialized else None
+        store = f"{self.query_name}-{source.name}" if materialized else None
         return stream.to_table(store=store, key=key, value=row)
 
     def _stream(self, source: DataSource, key: Serde[Any], value: Serde[Any]) -> Stream[Any, Any]:
@@ -267,10 +269,12 @@ class _NewKey:
         self.columns = columns
 
     def __call__(self, key: Any, row: dict[str, Any] | None) -> Any:
-        if row is not None or not self.keys:
+        if row is not None:
             return self.function(row)
         plain = key.key if isinstance(key, Windowed) else key
-        old = (plain,) if len(self.keys) == 1 else plain or (None,) * len(self.keys)
+        old = (
+            (plain,) if len(self.keys) == 1 else plain if self.keys and plain is not None else (None,) * len(self.keys)
+        )
         return self.function({**dict.fromkeys(self.columns), **dict(zip(self.keys, old, strict=True))})
 
 

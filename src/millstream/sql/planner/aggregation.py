@@ -5,6 +5,7 @@ from __future__ import annotations
 from millstream.errors import SqlStatementError
 from millstream.sql.binder.rewrite import column_refs, parts, rewrite
 from millstream.sql.catalog.sources import WINDOW_BOUNDS, Column, WindowInfo
+from millstream.sql.formats.declarations import check_columns
 from millstream.sql.planner.calls import resolve_aggregate
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.steps import Aggregate, AggregateItem, Step
@@ -38,6 +39,7 @@ def plan_aggregation(
         raise SqlStatementError(
             "GROUP BY requires aggregate functions in either the SELECT or HAVING clause.", at=query.at
         )
+    _check_states(planner.aggregates, step, environment, query)
     columns: dict[str, SqlType] = {column.name: column.type for column in keys}
     for item in planner.aggregates:
         columns[item.column] = _result_type(item, step, environment)
@@ -64,6 +66,21 @@ def plan_aggregation(
     if condition is not None:
         environment.binder(columns).bind_condition(condition, "HAVING")
     return aggregate, condition, selected
+
+
+def _check_states(items: list[AggregateItem], step: Step, environment: Environment, query: tree.Query) -> None:
+    """Refuses functions whose state the value format of the left-most source cannot hold."""
+    source = environment.source(query.relation.source, query.relation.at)
+    for item in items:
+        state = resolve_aggregate(item, step.types, environment).state
+        try:
+            check_columns(source.value_format, (Column(item.column, state),), is_key=False)
+        except SqlStatementError as error:
+            raise SqlStatementError(
+                "One of the functions used in the statement has an intermediate type that the value format can "
+                f"not handle. Please remove the function or change the format: {item.name}: {error.message}",
+                at=query.at,
+            ) from error
 
 
 def _result_type(item: AggregateItem, step: Step, environment: Environment) -> SqlType:

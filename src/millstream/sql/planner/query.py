@@ -151,7 +151,7 @@ class _QueryPlanner:
                     )
 
         def internal(ref: tree.ColumnRef) -> str:
-            bounds = ref.name in WINDOW_BOUNDS and self.query.window is not None
+            bounds = ref.name in WINDOW_BOUNDS and self.query.window is not None and not self.is_join
             return ref.name if bounds else self.scope.resolve(ref, clause).internal
 
         return resolve_columns(expression, internal)

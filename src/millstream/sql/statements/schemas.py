@@ -64,7 +64,7 @@ class SchemaRules:
                 )
         if not value:
             value = self._inferred(statement, topic, formats[1], properties, is_key=False)
-        if not key and (not columns[1] or "KEY_SCHEMA_ID" in properties) and format_of(formats[0].name).infers:
+        if not key and format_of(formats[0].name, at=statement.at).infers:
             key = self._inferred(statement, topic, formats[0], properties, is_key=True)
         return key, value
 
