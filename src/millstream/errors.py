@@ -84,6 +84,51 @@ class ExpressionError(TopologyError):
     code = "expression"
 
 
+class SqlError(MillstreamError):
+    """A SQL statement is invalid.
+
+    Attributes:
+        line: The line of the mistake in the script, from 1; None if it has no place.
+        column: The column of the mistake, from 1.
+        excerpt: The line of the script with a mark under the place.
+    """
+
+    code = "sql"
+
+    def __init__(self, message: str, *, hint: str | None = None, at: tuple[int, int] | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.line: int | None = None if at is None else at[0]
+        self.column: int | None = None if at is None else at[1]
+        self.excerpt: str | None = None
+
+    def mark(self, script: str) -> SqlError:
+        """Takes the excerpt from the text of the script, and returns this error."""
+        lines = script.splitlines()
+        if self.excerpt is None and self.line is not None and self.column is not None and self.line <= len(lines):
+            start = max(0, self.column - 60)
+            shown = printable(lines[self.line - 1][start : start + 100])
+            self.excerpt = f"    {shown}\n    {' ' * (self.column - 1 - start)}^"
+        return self
+
+    def __str__(self) -> str:
+        place = f"line {self.line}, column {self.column}: " if self.line is not None else ""
+        excerpt = "" if self.excerpt is None else f"\n{self.excerpt}"
+        hint = "" if self.hint is None else f"\n  hint: {self.hint}"
+        return f"{place}{self.message}{excerpt}{hint}"
+
+
+class SqlSyntaxError(SqlError):
+    """The text is not a statement of the dialect."""
+
+    code = "sql-syntax"
+
+
+class SqlStatementError(SqlError):
+    """A statement refers to something that does not exist, has types that do not fit, or is not allowed."""
+
+    code = "sql-statement"
+
+
 class SerdeError(MillstreamError):
     """A value cannot be serialized, or bytes cannot be deserialized."""
 

@@ -16,7 +16,7 @@ from typing import Any
 from millstream.cli.exits import CommandError
 from millstream.config import Config
 from millstream.dsl.app import App
-from millstream.errors import ConfigError, MillstreamError, TopologyError, suggestion
+from millstream.errors import ConfigError, MillstreamError, SqlError, TopologyError, suggestion
 from millstream.text.escaping import error_text
 
 # The topology depends on these keys, so they cannot change after it is built.
@@ -31,6 +31,8 @@ def load(target: str, config: Mapping[str, Any] | None = None) -> App:
             of user code.
         ConfigError: A key or a value of the configuration is invalid.
     """
+    if target.endswith(".sql"):
+        return _load_sql(Path(target), config)
     place, name = _split(target)
     if Path(place).is_dir() and not place.isidentifier():  # an identifier may name a package
         raise CommandError(f"{place} is a directory", hint="give the path of a Python file, or module:name")
@@ -41,6 +43,20 @@ def load(target: str, config: Mapping[str, Any] | None = None) -> App:
         if fixed:
             raise ConfigError(f"{fixed[0]}: it cannot be changed after the topology is built", hint="set it in App(…)")
         app.config = Config({**app.config.explicit, **config})
+    return app
+
+
+def _load_sql(path: Path, config: Mapping[str, Any] | None) -> App:
+    """Loads a SQL script; the application has the name of the file, and skips records that it cannot read."""
+    try:
+        script = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} cannot be read: {error}", hint="give the path of a SQL script") from error
+    app = App(path.stem, config={"deserialization.exception.handler": "continue", **(config or {})})
+    try:
+        app.sql(script)
+    except SqlError as error:
+        raise CommandError(f"{path}: {error}") from error
     return app
 
 

@@ -250,6 +250,33 @@ class App(DslObject[Inputs]):
         plan = optimize(self.plan(), self.config["topology.optimization"])
         return cut(bind_serdes(plan, registry_of(self.id, self.config)))
 
+    def sql(self, script: str) -> None:
+        """Adds the statements of a SQL script, in ksqlDB's dialect, to the topology.
+
+        A script has definitions: CREATE STREAM and TABLE, CREATE … AS SELECT, INSERT INTO … SELECT, CREATE TYPE, SET
+        and DEFINE. Every query writes the topic of its stream or table. Later scripts of the application see the streams
+        and tables of earlier ones.
+
+        Raises:
+            SqlError: A statement is invalid; with its line, and a mark under the place.
+
+        >>> from millstream import App, TestDriver
+        >>> app = App("views", deserialization_exception_handler="continue")
+        >>> app.sql('''
+        ...     CREATE STREAM pageviews (userid STRING KEY, page STRING)
+        ...         WITH (kafka_topic='pageviews', value_format='JSON');
+        ...     CREATE TABLE per_user AS
+        ...         SELECT userid, COUNT(*) AS views FROM pageviews GROUP BY userid EMIT CHANGES;
+        ... ''')
+        >>> with TestDriver(app) as driver:
+        ...     driver.input("pageviews", key=str, value=bytes).pipe("ann", b'{"page": "home"}')
+        ...     driver.output("PER_USER", key=str, value=str).read_values()
+        ['{"VIEWS":1}']
+        """
+        from millstream.sql.application import add_sql  # noqa: PLC0415  (loaded on first use)
+
+        add_sql(self, script)
+
     def describe(self, format: Format = "text") -> str:
         """Describes the topology as it runs.
 

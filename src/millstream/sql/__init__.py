@@ -1,0 +1,1 @@
+"""Streaming SQL in ksqlDB's dialect: text, syntax tree, bound tree, plan."""

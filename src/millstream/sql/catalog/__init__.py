@@ -1,0 +1,1 @@
+"""The catalog of a session: streams, tables, types and queries."""

@@ -1,0 +1,68 @@
+"""The catalog: what statements have defined so far."""
+
+from __future__ import annotations
+
+from millstream.core.frozen import Frozen
+from millstream.errors import SqlStatementError, suggestion
+from millstream.sql.catalog.sources import DataSource
+from millstream.sql.planner.steps import PlannedQuery
+from millstream.sql.syntax import tree
+from millstream.sql.types import SqlType
+
+
+class PersistentQuery(Frozen):
+    """A query that runs until it is terminated.
+
+    Attributes:
+        id: Its id: CSAS_NAME_1, CTAS_NAME_2, INSERTQUERY_3.
+        planned: The planned query.
+        sink: The stream or table that it writes.
+        properties: The properties of the session when the query was created.
+        statement: The text of its statement.
+    """
+
+    id: str
+    planned: PlannedQuery
+    sink: DataSource
+    properties: dict[str, object]
+    statement: str
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that the query reads."""
+        return tuple(dict.fromkeys(source.topic for source in self.planned.sources))
+
+
+class Catalog:
+    """Streams, tables, types and queries, by name."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, DataSource] = {}
+        self.types: dict[str, SqlType] = {}
+        self.queries: dict[str, PersistentQuery] = {}
+        self._numbers = 0
+
+    def next_number(self) -> int:
+        """Returns the running number of a new query."""
+        self._numbers += 1
+        return self._numbers
+
+    def source(self, name: str, at: tree.Position) -> DataSource:
+        """Returns a stream or table.
+
+        Raises:
+            SqlStatementError: There is none of that name.
+        """
+        if name not in self.sources:
+            raise SqlStatementError(f"{name} does not exist.", hint=suggestion(name, self.sources), at=at)
+        return self.sources[name]
+
+    def readers(self, name: str) -> list[str]:
+        """The ids of the queries that read a source."""
+        return [
+            query.id for query in self.queries.values() if any(source.name == name for source in query.planned.sources)
+        ]
+
+    def writers(self, name: str) -> list[str]:
+        """The ids of the queries that write a source."""
+        return [query.id for query in self.queries.values() if query.sink.name == name]

@@ -1,0 +1,227 @@
+"""Codecs: from rows and keys to bytes and back, in a format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+from millstream.errors import DeserializationError, SchemaError, SerdeError, SerializationError
+from millstream.schemas.registries import ApplicationRegistry
+from millstream.serde.api import Serde, SerdeContext
+from millstream.serde.error_messages import shorten
+from millstream.sql.catalog.sources import Column, FormatInfo
+from millstream.sql.formats.declarations import DELIMITER, format_of
+from millstream.sql.formats.rows import Values, joiner, splitter
+
+Encode = Callable[[Values], bytes | None]
+Decode = Callable[[bytes], Values | None]
+
+
+class Codec:
+    """Writes rows or keys of columns in a format, and reads them.
+
+    Values are dicts of columns; None is a tombstone. Keys are None without columns, the bare value of one column, or a
+    tuple. Another process can unpickle a codec: it holds neither a client nor a secret.
+    """
+
+    def __init__(
+        self,
+        spec: FormatInfo,
+        columns: Sequence[Column],
+        *,
+        is_key: bool,
+        topic: str | None = None,
+        registry: ApplicationRegistry | None = None,
+    ) -> None:
+        self.spec = spec
+        self.format = format_of(spec.name)
+        self.columns = tuple(columns)
+        self.is_key = is_key
+        self.topic = topic
+        self.registry = registry
+        self.wrapped = self.format.wraps(self.columns, spec.wrap, is_key=is_key)
+        self._split = splitter(self.columns, is_key=is_key)
+        self._join = joiner(self.columns, is_key=is_key)
+        self._encode: Encode
+        self._decode: Decode
+        self._nothing = not self.columns and (is_key or spec.name == "NONE")
+        self._encode, self._decode = _functions(self)
+
+    def encode(self, item: Any) -> bytes | None:
+        """Returns the bytes of a row or key; None for None.
+
+        Raises:
+            SerializationError: The format does not support a value.
+        """
+        if item is None or self._nothing:
+            return None
+        return self._written(item, self._split)
+
+    def encode_values(self, values: Values) -> bytes | None:
+        """Returns the bytes of the values of the columns, in order; a key whose only column is NULL is written too.
+
+        Raises:
+            SerializationError: The format does not support a value.
+        """
+        return self._written(values, tuple)
+
+    def _written(self, item: Any, split: Callable[[Any], Values]) -> bytes | None:
+        try:
+            return self._encode(split(item))
+        except (SerdeError, SchemaError):
+            raise
+        except Exception as error:  # the libraries of the formats raise many types
+            side = "key" if self.is_key else "value"
+            raise SerializationError(
+                f"{self.spec.name} format: cannot write the {side} {shorten(item)}: {_reason(error)}"
+            ) from error
+
+    def decode(self, data: bytes | None) -> Any:
+        """Returns the row or key of bytes; None for None.
+
+        Raises:
+            DeserializationError: The bytes are not in the format, or do not fit the columns.
+        """
+        if data is None or self._nothing:
+            return None
+        try:
+            values = self._decode(data)
+        except (SerdeError, SchemaError):
+            raise
+        except Exception as error:
+            side = "key" if self.is_key else "value"
+            raise DeserializationError(
+                f"{self.spec.name} format: cannot read the {side} {shorten(data)}: {_reason(error)}"
+            ) from error
+        return None if values is None else self._join(values)
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return _codec, (self.spec, self.columns, self.is_key, self.topic, self.registry)
+
+
+def _codec(
+    spec: FormatInfo,
+    columns: tuple[Column, ...],
+    is_key: bool,
+    topic: str | None,
+    registry: ApplicationRegistry | None,
+) -> Codec:
+    return Codec(spec, columns, is_key=is_key, topic=topic, registry=registry)
+
+
+def codec(
+    spec: FormatInfo,
+    columns: Sequence[Column],
+    *,
+    is_key: bool,
+    topic: str | None = None,
+    registry: ApplicationRegistry | None = None,
+) -> Codec:
+    """Returns the codec of columns in a format.
+
+    >>> from millstream.sql.types import DOUBLE, INTEGER
+    >>> made = codec(FormatInfo("JSON"), (Column("A", INTEGER), Column("B", DOUBLE)), is_key=False)
+    >>> made.encode({"A": 1, "B": 1e7})
+    b'{"A":1,"B":1.0E7}'
+    >>> made.decode(b'{"a": "2"}')
+    {'A': 2, 'B': None}
+
+    Args:
+        spec: The format.
+        columns: The columns.
+        is_key: They are key columns.
+        topic: The topic, for the subject of a schema.
+        registry: The registry of schemas, for the formats that use one.
+
+    Raises:
+        SqlStatementError: There is no such format.
+    """
+    return Codec(spec, columns, is_key=is_key, topic=topic, registry=registry)
+
+
+def _functions(made: Codec) -> tuple[Encode, Decode]:
+    name, columns = made.spec.name.upper(), made.columns
+    if made._nothing:
+        return lambda _values: None, lambda _data: None
+    if name == "JSON":
+        from millstream.sql.formats.json_format import json_decoder, json_encoder  # noqa: PLC0415  (the library of a format)
+
+        return json_encoder(columns, wrapped=made.wrapped), json_decoder(columns, wrapped=made.wrapped)
+    if name == "DELIMITED":
+        from millstream.sql.formats.delimited import delimited_decoder, delimited_encoder  # noqa: PLC0415  (the library of a format)
+
+        delimiter = dict(made.spec.properties).get(DELIMITER, ",")
+        return delimited_encoder(columns, delimiter), delimited_decoder(columns, delimiter)
+    if name == "KAFKA":
+        return _kafka(columns)
+    from millstream.sql.formats.with_schemas import schema_functions  # noqa: PLC0415  (the library of a format)
+
+    return schema_functions(made)
+
+
+def _kafka(columns: tuple[Column, ...]) -> tuple[Encode, Decode]:
+    from millstream.sql.formats.kafka import kafka_decoder, kafka_encoder  # noqa: PLC0415  (the library of a format)
+
+    if not columns:  # values without columns
+        return lambda _values: None, lambda _data: ()
+    write, read = kafka_encoder(columns[0].type), kafka_decoder(columns[0].type)
+    return lambda values: None if values[0] is None else write(values[0]), lambda data: (read(data),)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return f"there is no value of column {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
+
+
+class FormatSerde(Serde[Any]):
+    """A codec as a serde, for topics and stores."""
+
+    def __init__(
+        self, spec: FormatInfo, columns: Sequence[Column], *, is_key: bool, context: SerdeContext | None = None
+    ) -> None:
+        self.spec = spec
+        self.columns = tuple(columns)
+        self.is_key = is_key
+        self.context = context
+        side = "key" if is_key else "value"
+        options = [f"{name}={value}" for name, value in spec.properties]
+        if spec.wrap is not None:
+            options.append(f"wrap={spec.wrap}")
+        if spec.schema_id is not None:
+            options.append(f"schema={spec.schema_id}")
+        shown = "; ".join((", ".join(map(str, self.columns)), *options))
+        self.name = f"sql-{spec.name.lower()}-{side}<{shown}>"
+        topic, registry = (None, None) if context is None else (context.topic, context.registry)
+        self.codec = Codec(spec, self.columns, is_key=is_key, topic=topic, registry=registry)
+
+    def serialize(self, value: Any) -> bytes | None:
+        """Returns the bytes of a row or key."""
+        return self.codec.encode(value)
+
+    def deserialize(self, data: bytes | None) -> Any:
+        """Returns the row or key of bytes."""
+        return self.codec.decode(data)
+
+    def bind(self, context: SerdeContext) -> Self | FormatSerde:
+        """Returns the serde for a topic: schemas have their subject by it."""
+        if not self.codec.format.infers:
+            return self
+        if self.context is not None and context.registry is None:
+            context = context._replace(registry=self.context.registry)
+        return FormatSerde(self.spec, self.columns, is_key=self.is_key, context=context)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is FormatSerde and self.__reduce__()[1] == other.__reduce__()[1]
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return _format_serde, (self.spec, self.columns, self.is_key, self.context)
+
+
+def _format_serde(
+    spec: FormatInfo, columns: tuple[Column, ...], is_key: bool, context: SerdeContext | None
+) -> FormatSerde:
+    return FormatSerde(spec, columns, is_key=is_key, context=context)

@@ -1,0 +1,119 @@
+"""Functions of rows: SQL expressions in the form that operators of a topology call.
+
+An object holds syntax trees and the types of columns, and compiles them in the process that calls it. So a program
+contains no compiled code, and a comparison of two programs sees the text of a changed expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from millstream.sql.binder import bound
+from millstream.sql.closures import Run, guarded
+from millstream.sql.planner.environment import Environment
+from millstream.sql.syntax import tree
+from millstream.sql.syntax.text import text_of as expression_text
+from millstream.sql.types import SqlType
+
+Row = dict[str, Any]
+
+
+class RowExpressions:
+    """Expressions over rows, compiled on first use.
+
+    Attributes:
+        expressions: The expressions.
+        columns: The columns of rows, with their types.
+        environment: Functions and types.
+    """
+
+    def __init__(
+        self, expressions: Sequence[tree.Expression], columns: Mapping[str, SqlType], environment: Environment
+    ) -> None:
+        self.expressions = tuple(expressions)
+        self.columns = dict(columns)
+        self.environment = environment
+        self._runs: tuple[Run, ...] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_runs": None}
+
+    def __str__(self) -> str:
+        return ", ".join(map(expression_text, self.expressions))
+
+    def bind(self) -> list[bound.Bound]:
+        """Returns the bound expressions."""
+        binder = self.environment.binder(self.columns)
+        return [binder.bind(expression) for expression in self.expressions]
+
+    def compile(self, otherwise: Any = None) -> tuple[Run, ...]:
+        """Returns the compiled expressions, each with a guard."""
+        if self._runs is None:
+            self._runs = tuple(
+                guarded(item, expression_text(expression), otherwise)
+                for item, expression in zip(self.bind(), self.expressions, strict=True)
+            )
+        return self._runs
+
+
+class Condition(RowExpressions):
+    """A condition; it is false for a null row."""
+
+    def __call__(self, row: Row | None) -> bool:
+        """Whether the condition is true for a row."""
+        if row is None:
+            return False
+        (run,) = self._runs or self.compile(False)
+        return bool(run(row))
+
+
+class Projection(RowExpressions):
+    """Makes a row of expressions; a null row stays null."""
+
+    def __init__(
+        self,
+        items: Sequence[tuple[str, tree.Expression]],
+        columns: Mapping[str, SqlType],
+        environment: Environment,
+    ) -> None:
+        super().__init__([expression for _name, expression in items], columns, environment)
+        self.names = tuple(name for name, _expression in items)
+
+    def __call__(self, row: Row | None) -> Row | None:
+        """Returns the new row."""
+        if row is None:
+            return None
+        runs = self._runs or self.compile()
+        return {name: run(row) for name, run in zip(self.names, runs, strict=True)}
+
+
+class KeyExpressions(RowExpressions):
+    """Makes a key of expressions: the value of one, a tuple of several, None of none.
+
+    Attributes:
+        complete: Whether a null in one of several expressions makes the key null.
+    """
+
+    def __init__(
+        self,
+        expressions: Sequence[tree.Expression],
+        columns: Mapping[str, SqlType],
+        environment: Environment,
+        *,
+        complete: bool = False,
+    ) -> None:
+        super().__init__(expressions, columns, environment)
+        self.complete = complete
+
+    def __call__(self, row: Row | None) -> Any:
+        """Returns the key for a row."""
+        if row is None:
+            return None
+        runs = self._runs or self.compile()
+        if len(runs) == 1:
+            return runs[0](row)
+        if not runs:
+            return None
+        key = tuple(run(row) for run in runs)
+        return None if self.complete and None in key else key

@@ -1,0 +1,95 @@
+"""Makes rows of records: the columns of the key, the headers, the time and the window beside those of the value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.core.records import Headers, Record, Windowed
+from millstream.dsl.processors import FixedKeyProcessor
+from millstream.sql.catalog.sources import ROWOFFSET, ROWPARTITION, ROWTIME, WINDOWSTART
+from millstream.sql.planner.steps import Read
+
+Row = dict[str, Any]
+
+
+class RowBuilder:
+    """Makes the rows of a source that a query needs.
+
+    Attributes:
+        columns: (role, name in the source, name in rows) of each column.
+    """
+
+    def __init__(self, step: Read) -> None:
+        self.columns = step.renamed
+        self.keys = tuple(column.name for column in step.source.key)
+        self.headers = {column.name: column.header for column in step.source.headers}
+        self.plain = all(role == "VALUE" and name == internal for role, name, internal in self.columns)
+
+    @property
+    def needs_record(self) -> bool:
+        """Whether rows have columns of the record: its time, offset or partition."""
+        return any(role == "PSEUDO" for role, _name, _internal in self.columns)
+
+    @property
+    def needs_headers(self) -> bool:
+        """Whether rows have columns with headers."""
+        return any(role == "HEADER" for role, _name, _internal in self.columns)
+
+    def row(self, key: Any, value: Row | None, headers: Headers = (), pseudo: Row | None = None) -> Row | None:
+        """Returns the row; None for a null value."""
+        if value is None or self.plain:
+            return value
+        row: Row = {}
+        for role, name, internal in self.columns:
+            if role == "VALUE":
+                row[internal] = value[name]
+            elif role == "KEY":
+                row[internal] = self._key(key, name)
+            elif role == "WINDOW":
+                row[internal] = key.start if name == WINDOWSTART else key.end
+            elif role == "HEADER":
+                row[internal] = self._header(headers, self.headers[name])
+            elif pseudo is not None:
+                row[internal] = pseudo[name]
+        return row
+
+    def _key(self, key: Any, name: str) -> Any:
+        plain = key.key if isinstance(key, Windowed) else key
+        if len(self.keys) == 1 or plain is None:
+            return plain
+        return plain[self.keys.index(name)]
+
+    def _header(self, headers: Headers, wanted: str | None) -> Any:
+        if wanted is None:
+            return [{"KEY": name, "VALUE": value} for name, value in headers]
+        return next((value for name, value in reversed(headers) if name == wanted), None)
+
+    def __call__(self, key: Any, value: Row | None) -> Row | None:
+        """Returns the row of a key and a value."""
+        return self.row(key, value)
+
+
+class RowBuilderWithHeaders(RowBuilder):
+    """Makes rows with columns of headers."""
+
+    def __call__(self, key: Any, value: Row | None, *, headers: Headers) -> Row | None:  # type: ignore[override]
+        """Returns the row of a key, a value and headers."""
+        return self.row(key, value, headers)
+
+
+class RowProcessor(FixedKeyProcessor[Any, Any, Any]):
+    """Makes rows with the time, the partition and the offset of their record."""
+
+    def __init__(self, builder: RowBuilder) -> None:
+        self.builder = builder
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Forwards the row of a record."""
+        metadata = self.context.record_metadata
+        pseudo = {
+            ROWTIME: record.timestamp,
+            ROWPARTITION: metadata.partition if metadata is not None else 0,
+            ROWOFFSET: metadata.offset if metadata is not None else 0,
+        }
+        row = self.builder.row(record.key, record.value, record.headers, pseudo)
+        self.context.forward(record.with_value(row))

@@ -1,0 +1,51 @@
+"""The serdes of a query: formats for topics, an exact form for stores and repartition topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from millstream.serde import Serde, session_windowed, time_windowed
+from millstream.sql.catalog.sources import Column, DataSource
+from millstream.sql.formats import FormatSerde, RowSerde, format_of
+from millstream.sql.statements.schemas import default_wrapping
+from millstream.sql.types import SqlType
+
+
+class SourceSerdes:
+    """The serdes of sources, sinks and stores.
+
+    Attributes:
+        properties: The properties of the session.
+    """
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self.properties = properties
+
+    def key(self, source: DataSource) -> Serde[Any]:
+        """The serde of a source's keys, with their window."""
+        inner: Serde[Any] = FormatSerde(source.key_format, self._key_columns(source), is_key=True)
+        if source.window is None:
+            return inner
+        if source.window.kind == "SESSION":
+            return session_windowed(inner)
+        return time_windowed(inner, source.window.size)
+
+    def _key_columns(self, source: DataSource) -> tuple[Column, ...]:
+        """The key columns; the name of a column that is not written is left out, so that equal bytes are one serde."""
+        format_ = format_of(source.key_format.name)
+        if format_.wraps(source.key, source.key_format.wrap, is_key=True):
+            return source.key
+        return tuple(Column(f"KEY_{index}", column.type) for index, column in enumerate(source.key))
+
+    def value(self, source: DataSource) -> Serde[Any]:
+        """The serde of a source's values."""
+        return FormatSerde(default_wrapping(source.value_format, self.properties), source.value, is_key=False)
+
+    def inner_key(self, columns: tuple[Column, ...]) -> Serde[Any]:
+        """The serde of keys in stores and repartition topics."""
+        return RowSerde([Column(f"KEY_{index}", column.type) for index, column in enumerate(columns)], is_key=True)
+
+    def row(self, columns: Mapping[str, SqlType]) -> Serde[Any]:
+        """The serde of rows in stores and repartition topics."""
+        return RowSerde([Column(name, type_) for name, type_ in columns.items()], is_key=False)

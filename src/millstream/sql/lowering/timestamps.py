@@ -1,0 +1,81 @@
+"""The time of a record, from one of its columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.core.records import Record, Windowed
+from millstream.dsl.processors import FixedKeyProcessor
+from millstream.sql.catalog.sources import DataSource
+from millstream.sql.closures import log_error
+from millstream.sql.functions import TypedArgument, resolve_scalar
+from millstream.sql.types import STRING
+
+INVALID = -1
+"""The timestamp of a record that is dropped."""
+
+
+class TimestampReader:
+    """Reads the time of a record from the column that TIMESTAMP names; a null, negative or invalid time is -1.
+
+    Attributes:
+        fails: An invalid time raises, which stops the query.
+    """
+
+    def __init__(self, source: DataSource, *, fails: bool = False) -> None:
+        assert source.timestamp is not None
+        self.column = source.timestamp.column
+        self.pattern = source.timestamp.pattern
+        self.keys = tuple(column.name for column in source.key)
+        self.fails = fails
+        self._parse: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_parse": None}
+
+    def __call__(self, key: Any, value: dict[str, Any] | None) -> int:
+        """Returns the time of a record in milliseconds."""
+        try:
+            time = self._millis(self._column(key, value))
+        except Exception as error:
+            if self.fails:
+                raise
+            log_error("TIMESTAMP", error)
+            return INVALID
+        if time < 0 and self.fails:
+            raise ValueError(f"the timestamp {time} of column {self.column} is invalid")
+        return max(time, INVALID)
+
+    def _column(self, key: Any, value: dict[str, Any] | None) -> Any:
+        if self.column in self.keys:
+            plain = key.key if isinstance(key, Windowed) else key
+            return plain if len(self.keys) == 1 else plain[self.keys.index(self.column)]
+        return None if value is None else value[self.column]
+
+    def _millis(self, time: Any) -> int:
+        if time is None:
+            raise ValueError(f"the timestamp column {self.column} is null")
+        if self.pattern is None:
+            return int(time)
+        if self._parse is None:
+            arguments = [TypedArgument(STRING), TypedArgument(STRING, self.pattern)]
+            self._parse = resolve_scalar("STRINGTOTIMESTAMP", arguments).call
+        return int(self._parse(time, self.pattern))
+
+
+class SinkTimestamps(FixedKeyProcessor[Any, Any, Any]):
+    """Gives records the time of one of their columns; a record without a valid time is dropped."""
+
+    def __init__(self, reader: TimestampReader) -> None:
+        self.reader = reader
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Forwards a record with its new time."""
+        if record.value is None:
+            self.context.forward(record)
+            return
+        time = self.reader(record.key, record.value)
+        if time == INVALID:
+            self.context.drop(record, "invalid timestamp")
+        else:
+            self.context.forward(record.with_timestamp(time))

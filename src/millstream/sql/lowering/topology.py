@@ -1,0 +1,313 @@
+"""Adds the operators of a planned query to an application."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, cast
+
+from millstream.core.records import Windowed
+from millstream.dsl.app import App
+from millstream.dsl.internals import internals_of
+from millstream.dsl.stream import Stream
+from millstream.dsl.table import Table
+from millstream.dsl.windows import hopping, join_window, session, tumbling
+from millstream.serde import Serde
+from millstream.sql.catalog.catalog import PersistentQuery
+from millstream.sql.catalog.sources import DataSource, WindowInfo
+from millstream.sql.lowering.aggregates import AggregateArguments, Aggregator, Exploder, GroupResult
+from millstream.sql.lowering.functions import Condition, KeyExpressions, Projection
+from millstream.sql.lowering.rows import RowBuilder, RowBuilderWithHeaders, RowProcessor
+from millstream.sql.lowering.serdes import SourceSerdes
+from millstream.sql.lowering.timestamps import SinkTimestamps, TimestampReader
+from millstream.sql.planner.environment import Environment
+from millstream.sql.planner.steps import (
+    Aggregate,
+    Explode,
+    Filter,
+    JoinStep,
+    Project,
+    Read,
+    Rekey,
+    Step,
+)
+from millstream.sql.syntax import tree
+from millstream.sql.types import SqlType
+
+_DAY = 24 * 60 * 60 * 1000
+Node = Stream[Any, Any] | Table[Any, Any]
+
+
+class QueryLowering:
+    """Adds queries to an application.
+
+    Attributes:
+        app: The application.
+        environment: Functions and types.
+        serdes: The serdes of sources, sinks and stores.
+    """
+
+    def __init__(self, app: App, environment: Environment, serdes: SourceSerdes) -> None:
+        self.app = app
+        self.environment = environment
+        self.serdes = serdes
+        self.query_name = ""
+        self._streams: dict[str, Stream[Any, Any]] = {}
+
+    @property
+    def _throws(self) -> bool:
+        """Whether an invalid time of a record stops the query."""
+        return str(self.environment.properties.get("ksql.timestamp.throw.on.invalid", "false")).lower() == "true"
+
+    def add(self, query: PersistentQuery) -> None:
+        """Adds a query that writes its result to the topic of its sink."""
+        sink = query.sink
+        # Names of stores do not contain the running number of the query, which other statements can change.
+        self.query_name = sink.name if query.id == sink.query else query.id
+        result = self.node(query.planned.root)
+        stream = result.to_stream() if isinstance(result, Table) else result
+        if sink.timestamp is not None:
+            reader = TimestampReader(sink, fails=self._throws)
+            stream = stream.process_values(partial(SinkTimestamps, reader), value=self.serdes.value(sink))
+        stream.to(sink.topic, key=self.serdes.key(sink), value=self.serdes.value(sink))
+
+    def node(self, step: Step) -> Node:
+        """Adds the operators of a step, and returns their result."""
+        match step:
+            case Read():
+                return self._read(step)
+            case Filter():
+                return self._filter(step)
+            case Rekey():
+                return self._rekey(step)
+            case JoinStep():
+                return self._join(step)
+            case Aggregate():
+                return self._aggregate(step)
+            case Explode():
+                return self._explode(step)
+            case Project():
+                return self._project(step)
+        raise AssertionError(f"{type(step).__name__} is not a step")
+
+    def _read(self, step: Read, *, materialized: bool = False) -> Node:
+        source = step.source
+        key, value = self.serdes.key(source), self.serdes.value(source)
+        stream = self._stream(source, key, value)
+        builder = RowBuilder(step)
+        row = self.serdes.row(step.types)
+        if builder.needs_record:
+            stream = stream.process_values(partial(RowProcessor, builder), value=row)
+        elif builder.needs_headers:
+            with_headers: Any = RowBuilderWithHeaders(step)
+            stream = stream.map_values(with_headers, value=row)
+        elif not builder.plain:
+            stream = stream.map_values(builder, value=row)
+        else:
+            stream = stream.map_values(_same, value=row)
+        if not source.is_table:
+            return stream
+        store = f"{self.query_name}-{source.name}" if materialized else None
+        return stream.to_table(store=store, key=key, value=row)
+
+    def _stream(self, source: DataSource, key: Serde[Any], value: Serde[Any]) -> Stream[Any, Any]:
+        """Returns the stream of a source's topic, which all queries of the application share."""
+        if source.name not in self._streams:
+            timestamp = None if source.timestamp is None else TimestampReader(source, fails=self._throws)
+            self._streams[source.name] = self.app.stream(source.topic, key=key, value=value, timestamp=timestamp)
+        return self._streams[source.name]
+
+    def _filter(self, step: Filter) -> Node:
+        condition = Condition((step.condition,), step.types, self.environment)
+        if step.kind == "TABLE" and isinstance(step.parent, Read):
+            # A filter of a table that is materialized knows which rows passed before, and deletes only those.
+            return self._read(step.parent, materialized=True).filter(condition)
+        return self.node(step.parent).filter(condition)
+
+    def _rekey(self, step: Rekey) -> Node:
+        parent = self.node(step.parent)
+        assert isinstance(parent, Stream)
+        key = KeyExpressions(step.expressions, step.types, self.environment)
+        rekey = _NewKey(key, [column.name for column in step.parent.key], list(step.parent.types))
+        return parent.select_key(rekey, key=self.serdes.inner_key(step.key))
+
+    def _explode(self, step: Explode) -> Node:
+        parent = self.node(step.parent)
+        assert isinstance(parent, Stream)
+        exploder = Exploder(step.items, step.parent.types, self.environment)
+        return parent.flat_map_values(exploder, value=self.serdes.row(step.types))
+
+    def _project(self, step: Project) -> Node:
+        projection = Projection(step.items, step.parent.types, self.environment)
+        return self.node(step.parent).map_values(projection, value=self.serdes.row(step.types))
+
+    # ----- aggregations ----------------------------------------------------------------------------------------------
+
+    def _aggregate(self, step: Aggregate) -> Node:
+        parent, columns = self.node(step.parent), step.parent.types
+        arguments = AggregateArguments(step.aggregates, columns, self.environment)
+        aggregator = Aggregator(step.aggregates, columns, self.environment)
+        result = GroupResult(aggregator, [column.name for column in step.key], windowed=step.by_window is not None)
+        state = self.serdes.row(aggregator.state)
+        key = KeyExpressions(step.groups, columns, self.environment, complete=True)
+        inner = self.serdes.inner_key(step.key)
+        row = self.serdes.row(arguments.types)
+        aggregated: Table[Any, Any]
+        add: Any = aggregator.add  # rows are not null here
+        if isinstance(parent, Table):
+            grouped = parent.group_by(_GroupPair(key, arguments), key=inner, value=row)
+            aggregated = grouped.aggregate(aggregator.initial, add, aggregator.undo, value=state)
+        else:
+            rows = parent.filter(_is_row)
+            if step.by_key:
+                by_key = rows.map_values(arguments, value=row).group_by_key()
+            else:
+                by_key = rows.map(_Pair(key, arguments), key=inner, value=row).group_by_key()
+            if step.by_window is None:
+                aggregated = by_key.aggregate(aggregator.initial, add, value=state)
+            else:
+                windowed = by_key.windowed_by(_window(step.by_window), emit="close" if step.final else "update")
+                merger = aggregator.merge if step.by_window.kind == "SESSION" else None
+                options: dict[str, Any] = {"value": state}
+                if merger is not None:
+                    aggregated = windowed.aggregate(aggregator.initial, add, merger, **options)
+                else:
+                    aggregated = windowed.aggregate(aggregator.initial, add, **options)
+        return aggregated.map_values(result, value=self.serdes.row(step.types))
+
+    # ----- joins -----------------------------------------------------------------------------------------------------
+
+    def _join(self, step: JoinStep) -> Node:
+        left: Any = self.node(step.left)
+        right: Any = self.node(step.right)
+        joiner = _Joiner(
+            tuple(name for name, _type in step.left.columns),
+            tuple(name for name, _type in step.right.columns),
+            step.key_column,
+            swapped=step.how == "RIGHT",
+        )
+        value = self.serdes.row(step.types)
+        options: dict[str, Any] = {"value": value}
+        if step.foreign_key is not None:
+            foreign = KeyExpressions((step.foreign_key,), step.left.types, self.environment)
+            join = left.join if step.how == "INNER" else left.left_join
+            return cast("Node", join(right, joiner, on=_OfValue(foreign), **options))
+        left, right = self._same_keys(step, left, right)
+        if step.how == "RIGHT":
+            left, right = right, left
+        if step.within is not None:
+            within = step.within
+            before, after = (within.before, within.after) if step.how != "RIGHT" else (within.after, within.before)
+            options["window"] = join_window(
+                before=before,
+                after=after,
+                grace=_DAY - min(_DAY, within.before + within.after) if within.grace is None else within.grace,
+                eager=within.grace is None,
+            )
+        join = {"INNER": "join", "FULL": "outer_join"}.get(step.how, "left_join")
+        return cast("Node", getattr(left, join)(right, joiner, **options))
+
+    def _same_keys(self, step: JoinStep, left: Any, right: Any) -> tuple[Any, Any]:
+        """Writes the keys of both sides in the same form, if they are not: equal keys must have equal bytes."""
+        keys = [internals_of(side).key_serde.name for side in (left, right)]
+        if keys[0] == keys[1]:
+            return left, right
+        inner = self.serdes.inner_key(step.key)
+        return tuple(
+            side if name == inner.name else self._with_key_serde(side, inner, columns.types)
+            for side, name, columns in zip((left, right), keys, (step.left, step.right), strict=True)
+        )  # type: ignore[return-value]
+
+    def _with_key_serde(self, side: Node, key: Serde[Any], columns: dict[str, SqlType]) -> Node:
+        if isinstance(side, Table):
+            return side.to_stream().select_key(_key_itself, key=key).to_table(key=key, value=self.serdes.row(columns))
+        return side.select_key(_key_itself, key=key)
+
+
+def _key_itself(key: Any, _value: Any) -> Any:
+    return key
+
+
+class _Joiner:
+    """Puts two rows together; the columns of a missing row are null."""
+
+    def __init__(self, left: tuple[str, ...], right: tuple[str, ...], key_column: str | None, *, swapped: bool) -> None:
+        self.no_left = dict.fromkeys(left)
+        self.no_right = dict.fromkeys(right)
+        self.key_column = key_column
+        self.swapped = swapped
+
+    def __call__(self, key: Any, left: dict[str, Any] | None, right: dict[str, Any] | None) -> dict[str, Any]:
+        if self.swapped:
+            left, right = right, left
+        row = {**(self.no_left if left is None else left), **(self.no_right if right is None else right)}
+        if self.key_column is not None:
+            row[self.key_column] = key
+        return row
+
+
+class _Pair:
+    """The key of a group and the arguments of its aggregate functions."""
+
+    def __init__(self, key: KeyExpressions, arguments: AggregateArguments) -> None:
+        self.key = key
+        self.arguments = arguments
+
+    def __call__(self, _key: Any, row: dict[str, Any]) -> tuple[Any, Any]:
+        return self.key(row), self.arguments(row)
+
+
+class _GroupPair(_Pair):
+    """The same for rows of tables."""
+
+
+class _NewKey:
+    """The new key of a record; for a null value, it is computed from the old key."""
+
+    def __init__(self, function: KeyExpressions, keys: list[str], columns: list[str]) -> None:
+        self.function = function
+        self.keys = keys
+        self.columns = columns
+
+    def __call__(self, key: Any, row: dict[str, Any] | None) -> Any:
+        if row is not None:
+            return self.function(row)
+        plain = key.key if isinstance(key, Windowed) else key
+        old = (
+            (plain,) if len(self.keys) == 1 else plain if self.keys and plain is not None else (None,) * len(self.keys)
+        )
+        return self.function({**dict.fromkeys(self.columns), **dict(zip(self.keys, old, strict=True))})
+
+
+class _OfValue:
+    """A function of key and value that reads the value."""
+
+    def __init__(self, function: KeyExpressions) -> None:
+        self.function = function
+
+    def __call__(self, _key: Any, value: dict[str, Any] | None) -> Any:
+        return self.function(value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _is_row(row: dict[str, Any] | None) -> bool:
+    return row is not None
+
+
+def _window(window: tree.Window) -> Any:
+    grace = max(_DAY - window.size, 0) if window.grace is None else window.grace
+    if window.kind == "TUMBLING":
+        return tumbling(window.size, grace=grace)
+    if window.kind == "HOPPING":
+        assert window.advance is not None
+        return hopping(window.size, window.advance, grace=grace)
+    return session(window.size, grace=grace)
+
+
+def window_info(window: tree.Window | None) -> WindowInfo | None:
+    """Returns the window of the keys that an aggregation writes."""
+    if window is None:
+        return None
+    return WindowInfo(window.kind, None if window.kind == "SESSION" else window.size)

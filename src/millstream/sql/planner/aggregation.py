@@ -1,0 +1,141 @@
+"""Plans GROUP BY: what is grouped and aggregated, and how the select list reads the result."""
+
+from __future__ import annotations
+
+from millstream.errors import SqlStatementError
+from millstream.sql.binder.rewrite import column_refs, parts, rewrite
+from millstream.sql.catalog.sources import WINDOW_BOUNDS, Column, WindowInfo
+from millstream.sql.formats.declarations import check_columns
+from millstream.sql.planner.calls import resolve_aggregate
+from millstream.sql.planner.environment import Environment
+from millstream.sql.planner.steps import Aggregate, AggregateItem, Step
+from millstream.sql.syntax import tree
+from millstream.sql.syntax.text import key as expression_key, text_of as expression_text
+from millstream.sql.types import SqlType
+
+Named = tuple[str, tree.Expression]
+
+
+def plan_aggregation(
+    step: Step,
+    groups: list[Named],
+    items: list[Named],
+    having: tree.Expression | None,
+    query: tree.Query,
+    environment: Environment,
+) -> tuple[Aggregate, tree.Expression | None, list[tree.Expression]]:
+    """Returns the step that aggregates, and HAVING and the select list as expressions over its columns."""
+    bind = environment.binder(step.types).bind
+    keys = []
+    for name, expression in groups:
+        type_ = bind(expression).type
+        if type_ is None:
+            raise SqlStatementError("GROUP BY an expression without a type", at=expression.at)
+        keys.append(Column(name, type_))
+    planner = _Rewriter({expression_key(expression): name for name, expression in groups}, environment, query)
+    condition = None if having is None else planner.rewrite(having, "HAVING")
+    selected = [planner.rewrite(expression, "SELECT") for _name, expression in items]
+    if not planner.aggregates:
+        raise SqlStatementError(
+            "GROUP BY requires aggregate functions in either the SELECT or HAVING clause.", at=query.at
+        )
+    _check_states(planner.aggregates, step, environment, query)
+    columns: dict[str, SqlType] = {column.name: column.type for column in keys}
+    for item in planner.aggregates:
+        columns[item.column] = _result_type(item, step, environment)
+    window = query.window
+    if window is not None:
+        columns.update(WINDOW_BOUNDS)
+    by_key = (
+        len(groups) == 1
+        and len(step.key) == 1
+        and expression_key(groups[0][1]) == expression_key(tree.ColumnRef(at=query.at, name=step.key[0].name))
+    )
+    aggregate = Aggregate(
+        kind="TABLE",
+        key=tuple(keys),
+        columns=tuple(columns.items()),
+        window=None if window is None else WindowInfo(window.kind, None if window.kind == "SESSION" else window.size),
+        parent=step,
+        groups=tuple(expression for _name, expression in groups),
+        by_key=by_key,
+        aggregates=tuple(planner.aggregates),
+        by_window=window,
+        final=query.emit == "FINAL",
+    )
+    if condition is not None:
+        environment.binder(columns).bind_condition(condition, "HAVING")
+    return aggregate, condition, selected
+
+
+def _check_states(items: list[AggregateItem], step: Step, environment: Environment, query: tree.Query) -> None:
+    """Refuses functions whose state the value format of the left-most source cannot hold."""
+    source = environment.source(query.relation.source, query.relation.at)
+    for item in items:
+        state = resolve_aggregate(item, step.types, environment).state
+        try:
+            check_columns(source.value_format, (Column(item.column, state),), is_key=False)
+        except SqlStatementError as error:
+            raise SqlStatementError(
+                "One of the functions used in the statement has an intermediate type that the value format can "
+                f"not handle. Please remove the function or change the format: {item.name}: {error.message}",
+                at=query.at,
+            ) from error
+
+
+def _result_type(item: AggregateItem, step: Step, environment: Environment) -> SqlType:
+    call = resolve_aggregate(item, step.types, environment)
+    if step.kind == "TABLE" and call.undo is None:
+        raise SqlStatementError(
+            f"The aggregation function(s) ({item.name}) cannot be applied to a table source, only to a stream source.",
+            at=item.arguments[0].at if item.arguments else None,
+        )
+    return call.result
+
+
+class _Rewriter:
+    def __init__(self, groups: dict[object, str], environment: Environment, query: tree.Query) -> None:
+        self.groups = groups
+        self.environment = environment
+        self.query = query
+        self.aggregates: list[AggregateItem] = []
+        self._known: dict[object, str] = {}
+
+    def rewrite(self, expression: tree.Expression, clause: str) -> tree.Expression:
+        result = rewrite(expression, self._replace)
+        available = {*self.groups.values(), *(item.column for item in self.aggregates)}
+        if clause == "SELECT" and self.query.window is not None:
+            available |= set(WINDOW_BOUNDS)
+        for ref in column_refs(result):
+            if ref.name not in available:
+                raise SqlStatementError(
+                    f"Non-aggregate {clause} expression(s) not part of GROUP BY: {expression_text(ref)}",
+                    hint="add the column to GROUP BY, or use an aggregate function",
+                    at=expression.at,
+                )
+        return result
+
+    def _replace(self, part: tree.Expression) -> tree.Expression | None:
+        name = self.groups.get(expression_key(part))
+        if name is not None:
+            return tree.ColumnRef(at=part.at, name=name)
+        if not isinstance(part, tree.Call) or not self.environment.functions.is_aggregate(part.name):
+            return None
+        for argument in part.arguments:
+            for inner in parts(argument):
+                if isinstance(inner, tree.Call) and self.environment.functions.is_aggregate(inner.name):
+                    raise SqlStatementError(
+                        f"Aggregate functions can not be nested: {part.name}({expression_text(inner)})", at=inner.at
+                    )
+                if isinstance(inner, tree.ColumnRef) and inner.name in WINDOW_BOUNDS and self.query.window is not None:
+                    raise SqlStatementError(
+                        f"Window bounds column {inner.name} can only be used in the SELECT clause of windowed "
+                        "aggregations and can not be passed to aggregate functions.",
+                        at=inner.at,
+                    )
+        known = self._known.get(expression_key(part))
+        if known is None:
+            known = f"KSQL_AGG_VARIABLE_{len(self.aggregates)}"
+            self._known[expression_key(part)] = known
+            self.aggregates.append(AggregateItem(known, part.name, part.arguments))
+        return tree.ColumnRef(at=part.at, name=known)

@@ -1,0 +1,35 @@
+"""The names of result columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from millstream.sql.syntax import tree
+
+
+class NameGenerator:
+    """Gives names to expressions without an alias: KSQL_COL_0, KSQL_COL_1, …; a field of a struct has its own name."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._next = 0
+
+    def name(self, expression: tree.Expression) -> str:
+        """Returns the name of a column that holds an expression."""
+        if isinstance(expression, tree.ColumnRef):
+            return expression.name
+        if isinstance(expression, tree.Dereference):
+            return self._unused(expression.field)
+        while True:
+            name = f"KSQL_COL_{self._next}"
+            self._next += 1
+            if name not in self._taken:
+                return name
+
+    def _unused(self, stem: str) -> str:
+        name, count = stem, 0
+        while name in self._taken:
+            count += 1
+            name = f"{stem}_{count}"
+        self._taken.add(name)
+        return name

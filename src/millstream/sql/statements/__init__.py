@@ -1,0 +1,1 @@
+"""Carries out statements: definitions change the catalog, and queries are planned."""

@@ -1,0 +1,88 @@
+"""INSERT VALUES: evaluates the values, and converts them to the types of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from millstream.errors import SqlStatementError, suggestion
+from millstream.sql.catalog.sources import PSEUDO_COLUMNS, ROWTIME, WINDOW_BOUNDS, DataSource
+from millstream.sql.closures import compile_bound
+from millstream.sql.functions import ensure_fit, widening, widens
+from millstream.sql.planner.environment import Environment
+from millstream.sql.syntax import tree
+from millstream.sql.types import BIGINT, DecimalType, SqlType
+
+
+def evaluated(
+    source: DataSource, columns: Sequence[str], expressions: Sequence[tree.Expression], environment: Environment
+) -> dict[str, Any]:
+    """Returns the values by column, each converted to the type of its column.
+
+    Raises:
+        SqlStatementError: A column does not exist, or a value does not fit it.
+    """
+    types: dict[str, SqlType] = {column.name: column.type for column in (*source.key, *source.value)}
+    types[ROWTIME] = BIGINT
+    if source.window is not None:
+        types.update(WINDOW_BOUNDS)
+    if len(columns) != len(expressions):
+        raise SqlStatementError(f"Expected {len(columns)} values, got {len(expressions)}")
+    row = {}
+    for name, expression in zip(columns, expressions, strict=True):
+        if name not in types:
+            raise SqlStatementError(
+                f"Column name `{name}` does not exist.", hint=suggestion(name, types), at=expression.at
+            )
+        row[name] = _value(name, types[name], expression, environment)
+    return row
+
+
+def _value(name: str, type_: SqlType, expression: tree.Expression, environment: Environment) -> Any:
+    bound = environment.binder({}).bind(expression)
+    if bound.type is None:
+        return None
+    if not widens(bound.type, type_) and not (isinstance(bound.type, DecimalType) and isinstance(type_, DecimalType)):
+        raise SqlStatementError(
+            f"Expected type {type_} for field `{name}` but got {bound.type}", at=expression.at, hint="use CAST"
+        )
+    try:
+        value = compile_bound(bound)({})
+        if value is None or bound.type == type_:
+            return value
+        if isinstance(type_, DecimalType) and isinstance(bound.type, DecimalType):
+            return ensure_fit(value, type_)
+        convert = widening(bound.type, type_)
+        return value if convert is None else convert(value)
+    except Exception as error:
+        raise SqlStatementError(f"cannot insert into column `{name}`: {error}", at=expression.at) from error
+
+
+def inserted_row(
+    statement: tree.InsertValues, source: DataSource, environment: Environment
+) -> tuple[Any, dict[str, Any], int | None]:
+    """Returns key, value and time of the record that a statement inserts.
+
+    Raises:
+        SqlStatementError: The source cannot be written, or the values do not fit it.
+    """
+    if source.read_only:
+        raise SqlStatementError(f"Cannot insert values into read-only {source.kind.lower()}: {source.name}")
+    if source.window is not None:
+        raise SqlStatementError("Cannot insert values into windowed stream/table!")
+    columns = statement.columns or tuple(column.name for column in (*source.key, *source.value))
+    for name in columns:
+        if name in PSEUDO_COLUMNS and name != ROWTIME:
+            raise SqlStatementError(f"Inserting into column `{name}` is not allowed.")
+        if any(header.name == name for header in source.headers):
+            raise SqlStatementError(f"Cannot insert into HEADER columns: {name}")
+    row = evaluated(source, columns, statement.values, environment)
+    missing = [column.name for column in source.key if row.get(column.name) is None]
+    if source.is_table and missing:
+        raise SqlStatementError(
+            f"Failed to insert values into '{source.name}'. Value for primary key column(s) {', '.join(missing)} is "
+            "required for tables"
+        )
+    key = tuple(row.get(column.name) for column in source.key)
+    value = {column.name: row.get(column.name) for column in source.value}
+    return (key[0] if len(key) == 1 else key or None), value, row.get(ROWTIME)

@@ -1,0 +1,122 @@
+"""What formats ask of columns: which they can carry, how a single column is written, and what a registry knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from millstream.errors import SqlStatementError
+from millstream.sql.catalog.properties import SourceProperties
+from millstream.sql.catalog.sources import Column, DataSource, FormatInfo
+from millstream.sql.formats.declarations import (
+    DELIMITER,
+    FULL_NAME,
+    NULLABLE,
+    check_columns,
+    check_wrapping,
+    format_of,
+)
+from millstream.sql.syntax import tree
+
+Columns = tuple[Column, ...]
+_PROPERTIES = {
+    DELIMITER: ("KEY_DELIMITER", "VALUE_DELIMITER"),
+    FULL_NAME: ("KEY_SCHEMA_FULL_NAME", "VALUE_SCHEMA_FULL_NAME"),
+    NULLABLE: ("KEY_PROTOBUF_NULLABLE_REPRESENTATION", "VALUE_PROTOBUF_NULLABLE_REPRESENTATION"),
+}
+"""The property of keys and the property of values that each property of a format comes from."""
+
+
+class Inference(Protocol):
+    """Finds columns in a schema registry."""
+
+    def columns(self, topic: str, format_: FormatInfo, *, is_key: bool, at: tree.Position) -> Columns | None:
+        """Returns the columns of the latest schema of a topic, or of the schema that the format names."""
+        ...
+
+
+class SchemaRules:
+    """Checks and completes the columns of sources by their formats.
+
+    Attributes:
+        inference: Finds columns in the schema registry.
+    """
+
+    def __init__(self, inference: Inference) -> None:
+        self.inference = inference
+
+    def completed(
+        self,
+        statement: tree.CreateSource,
+        columns: tuple[Columns, Columns],
+        formats: tuple[FormatInfo, FormatInfo],
+        properties: SourceProperties,
+    ) -> tuple[Columns, Columns]:
+        """Returns key and value columns; those that a statement leaves out come from the schema registry."""
+        key, value = columns
+        topic = properties.get("KAFKA_TOPIC")
+        for is_key, given in ((True, key), (False, value)):
+            side = "KEY" if is_key else "VALUE"
+            if given and f"{side}_SCHEMA_ID" in properties:
+                raise properties.error(
+                    f"{side}_SCHEMA_ID",
+                    f"Table elements and {side}_SCHEMA_ID cannot both exist for create statement.",
+                )
+        if not value:
+            value = self._inferred(statement, topic, formats[1], properties, is_key=False)
+        if not key and format_of(formats[0].name, at=statement.at).infers:
+            key = self._inferred(statement, topic, formats[0], properties, is_key=True)
+        return key, value
+
+    def _inferred(
+        self,
+        statement: tree.CreateSource,
+        topic: str,
+        format_: FormatInfo,
+        properties: SourceProperties,
+        *,
+        is_key: bool,
+    ) -> Columns:
+        spec = self.with_features(format_, (), properties, is_key=is_key)
+        if not format_of(format_.name, at=statement.at).infers:
+            if is_key or format_.name == "NONE" or any(item.role != "VALUE" for item in statement.elements):
+                return ()
+            raise SqlStatementError(
+                "The statement does not define any columns.",
+                hint=f"{format_.name} has no schemas in a registry: list the columns",
+                at=statement.at,
+            )
+        return self.inference.columns(topic, spec, is_key=is_key, at=statement.at) or ()
+
+    def with_features(
+        self, format_: FormatInfo, columns: Columns, properties: SourceProperties, *, is_key: bool
+    ) -> FormatInfo:
+        """Returns the format with the properties of the statement that concern it."""
+        side = 0 if is_key else 1
+        values = dict(format_.properties)
+        for name, sources in _PROPERTIES.items():
+            if sources[side] in properties:
+                values[name] = properties.get(sources[side])
+        if not is_key and "VALUE_AVRO_SCHEMA_FULL_NAME" in properties:
+            values[FULL_NAME] = properties.get("VALUE_AVRO_SCHEMA_FULL_NAME")
+        wrap = None if is_key else properties.get("WRAP_SINGLE_VALUE")
+        if columns:
+            check_wrapping(format_of(format_.name), columns, wrap, properties.places.get("WRAP_SINGLE_VALUE"))
+        schema_id = properties.get("KEY_SCHEMA_ID" if is_key else "VALUE_SCHEMA_ID")
+        return FormatInfo(format_.name, tuple(sorted(values.items())), wrap, schema_id)
+
+    def check(self, source: DataSource, at: tree.Position) -> None:
+        """Refuses columns that the formats of a source cannot carry."""
+        check_columns(source.key_format, source.key, is_key=True, at=at)
+        check_columns(source.value_format, source.value, is_key=False, at=at)
+
+
+def default_wrapping(format_: FormatInfo, properties: Mapping[str, Any]) -> FormatInfo:
+    """Returns the format of values with the wrapping that the session asks for, where the statement does not."""
+    setting = properties.get("ksql.persistence.wrap.single.values")
+    if format_.wrap is not None or setting is None:
+        return format_
+    wrap = str(setting).lower() == "true"
+    kind = format_of(format_.name)
+    possible = kind.can_wrap if wrap else kind.can_unwrap
+    return FormatInfo(format_.name, format_.properties, wrap if possible else None, format_.schema_id)

@@ -1,0 +1,1 @@
+"""``millstream sql test``: reads test files, runs their cases, compares the results, and reports them."""

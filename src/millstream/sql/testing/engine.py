@@ -1,0 +1,157 @@
+"""What the runner of test files needs of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from millstream.core.frozen import Frozen
+from millstream.errors import MillstreamError
+from millstream.sql.catalog.catalog import PersistentQuery
+from millstream.sql.catalog.sources import DataSource
+from millstream.sql.syntax.tree import Expression, Statement
+from millstream.sql.testing.cases import Record, Topic, Window
+
+
+class UnsupportedError(MillstreamError):
+    """An engine lacks something that a case needs: the case is reported as skipped, with the reason."""
+
+    code = "unsupported"
+
+
+class RequestError(MillstreamError):
+    """A request to ksqlDB's API was refused: the type of its error message, and the status."""
+
+    code = "request"
+
+    def __init__(self, message: str, *, type_: str, status: int) -> None:
+        super().__init__(message)
+        self.type = type_
+        self.status = status
+
+
+class StoredRecord(Frozen):
+    """A record in a topic."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class Decoded(Frozen):
+    """A record of a topic, decoded by the formats of the topic's source into plain values, not into a row."""
+
+    key: Any
+    value: Any
+    window: Window | None = None
+
+
+class Driver(Protocol):
+    """Runs one query."""
+
+    def pipe(self, record: StoredRecord) -> None:
+        """Processes a record completely, and appends what the query writes to the topics.
+
+        Raises:
+            MillstreamError: The query failed.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """A fresh engine for one case, with the base configuration of the test tool and the properties of the case."""
+
+    @property
+    def sources(self) -> Mapping[str, DataSource]:
+        """The streams and tables."""
+        ...
+
+    @property
+    def queries(self) -> Sequence[PersistentQuery]:
+        """The persistent queries, in the order of their creation."""
+        ...
+
+    def add_topic(self, topic: Topic) -> None:
+        """Creates a topic and registers its schemas, before any statement runs."""
+        ...
+
+    def ensure_topic(self, name: str, partitions: int) -> None:
+        """Creates a topic if it does not exist."""
+        ...
+
+    def execute(self, statement: Statement, *, live: bool = False) -> None:
+        """Executes a statement. INSERT VALUES writes to its topic.
+
+        With ``live``, each query starts when it is created, and each record that INSERT VALUES writes goes through
+        all queries at once, also through those that read what others write.
+
+        Raises:
+            SqlError: The statement is invalid.
+        """
+        ...
+
+    def encode(self, record: Record) -> StoredRecord:
+        """Encodes a record of a test file by the formats of the source that owns its topic."""
+        ...
+
+    def append(self, record: StoredRecord) -> None:
+        """Appends a record to its topic."""
+        ...
+
+    def records(self, topic: str) -> Sequence[StoredRecord]:
+        """All records ever written to a topic."""
+        ...
+
+    def decode(self, record: StoredRecord) -> Decoded:
+        """Decodes a record by the formats of the source that owns its topic; a windowed key has its window."""
+        ...
+
+    def driver(self, query: PersistentQuery) -> Driver:
+        """Returns a new driver of a query."""
+        ...
+
+    def internal_topics(self) -> Sequence[str]:
+        """The names of repartition and changelog topics of all queries; the first end in ``-repartition``."""
+        ...
+
+    def topic(self, name: str) -> Topic | None:
+        """What is known of a topic, None if it does not exist."""
+        ...
+
+    # ----- SQL test files --------------------------------------------------------------------------------------------
+
+    def row(self, source: DataSource, record: StoredRecord) -> dict[str, Any] | None:
+        """Decodes a record into a row: its columns, ROWTIME and the window's bounds. A tombstone has key columns."""
+        ...
+
+    def values(self, source: DataSource, columns: Sequence[str], expressions: Sequence[Expression]) -> dict[str, Any]:
+        """Evaluates expressions and converts them to the types of columns, as INSERT VALUES does."""
+        ...
+
+    # ----- ksqlDB's API ----------------------------------------------------------------------------------------------
+
+    def request_statements(self, text: str, properties: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Sends statements to ``/ksql`` and returns the entities of the response.
+
+        Raises:
+            RequestError: The request was refused.
+        """
+        ...
+
+    def request_query(self, text: str, properties: Mapping[str, Any], *, proto: bool = False) -> list[dict[str, Any]]:
+        """Sends a query to ``/query`` and returns the rows of the response; a push query ends at its limit.
+
+        Raises:
+            RequestError: The request was refused.
+        """
+        ...
+
+
+class EngineFactory(Protocol):
+    """Makes engines."""
+
+    def __call__(self, properties: Mapping[str, Any]) -> Engine:
+        """Returns a fresh engine."""
+        ...

@@ -1,0 +1,165 @@
+"""The engine of test files: a session, topics in memory, and a test driver for each query."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from millstream.core.records import Windowed
+from millstream.registry.api import SchemaRegistry
+from millstream.sql.catalog.catalog import PersistentQuery
+from millstream.sql.catalog.sources import ROWTIME, WINDOWEND, WINDOWSTART, DataSource
+from millstream.sql.lowering.serdes import SourceSerdes
+from millstream.sql.planner.environment import Environment
+from millstream.sql.statements.insert import evaluated, inserted_row
+from millstream.sql.statements.schemas import SchemaRules
+from millstream.sql.statements.session import Session
+from millstream.sql.syntax import tree
+from millstream.sql.testing import payloads
+from millstream.sql.testing.cases import Record, Topic
+from millstream.sql.testing.engine import Decoded, StoredRecord, UnsupportedError
+from millstream.sql.testing.execution import QueryDriver
+from millstream.sql.testing.functions import test_catalogue
+
+class LocalEngine:
+    """Runs the statements of one case.
+
+    Attributes:
+        session: Executes definitions.
+        registry: The schema registry of the case.
+    """
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self.registry: SchemaRegistry = payloads.new_registry()
+        rules = SchemaRules(payloads.inference(self.registry))
+        self.session = Session(rules, properties, test_catalogue())
+        self._topics: dict[str, Topic] = {}
+        self._records: dict[str, list[StoredRecord]] = {}
+        self._environments: dict[str, Environment] = {}
+        self._live: dict[str, QueryDriver] = {}
+
+    @property
+    def sources(self) -> Mapping[str, DataSource]:
+        """The streams and tables."""
+        return self.session.catalog.sources
+
+    @property
+    def queries(self) -> Sequence[PersistentQuery]:
+        """The persistent queries, in the order of their creation."""
+        return list(self.session.catalog.queries.values())
+
+    # ----- topics ----------------------------------------------------------------------------------------------------
+
+    def add_topic(self, topic: Topic) -> None:
+        """Creates a topic and registers its schemas."""
+        self._topics[topic.name] = topic
+        payloads.register_topic(self.registry, topic)
+
+    def ensure_topic(self, name: str, partitions: int) -> None:
+        """Creates a topic if it does not exist."""
+        self._topics.setdefault(name, Topic(name=name, partitions=partitions))
+
+    def topic(self, name: str) -> Topic | None:
+        """What is known of a topic."""
+        return self._topics.get(name)
+
+    def append(self, record: StoredRecord) -> None:
+        """Appends a record to its topic."""
+        self._records.setdefault(record.topic, []).append(record)
+
+    def records(self, topic: str) -> Sequence[StoredRecord]:
+        """All records ever written to a topic."""
+        return self._records.get(topic, [])
+
+    def _owner(self, topic: str) -> DataSource | None:
+        return next((source for source in self.sources.values() if source.topic == topic), None)
+
+    def encode(self, record: Record) -> StoredRecord:
+        """Encodes a record of a test file by the formats of the source that owns its topic."""
+        return payloads.encode_record(record, self._owner(record.topic), self.registry)
+
+    def decode(self, record: StoredRecord) -> Decoded:
+        """Decodes a record by the formats of the source that owns its topic."""
+        return payloads.decode_record(record, self._owner(record.topic), self.registry)
+
+    # ----- statements ------------------------------------------------------------------------------------------------
+
+    def execute(self, statement: tree.Statement, *, live: bool = False) -> None:
+        """Executes a statement."""
+        if isinstance(statement, tree.InsertValues):
+            self._insert(statement, live=live)
+            return
+        environment = self.session.environment
+        query = self.session.execute(statement)
+        if query is not None:
+            self._environments[query.id] = environment
+            self.ensure_topic(query.sink.topic, query.sink.partitions or 4)
+            driver = self.driver(query)  # refuses what cannot run
+            if live:
+                self._live[query.id] = driver
+        if live:
+            self._live = {key: driver for key, driver in self._live.items() if key in self.session.catalog.queries}
+
+    def driver(self, query: PersistentQuery) -> QueryDriver:
+        """Returns a new driver of a query."""
+        return QueryDriver(query, self._environments[query.id], self.registry, self.append)
+
+    def internal_topics(self) -> Sequence[str]:
+        """The names of repartition and changelog topics of all queries."""
+        return [topic for query in self.queries for topic in self.driver(query).internal_topics]
+
+    def _insert(self, statement: tree.InsertValues, *, live: bool) -> None:
+        source = self.session.catalog.source(statement.target, statement.at)
+        key, value, timestamp = inserted_row(statement, source, self.session.environment)
+        serdes = SourceSerdes(self.session.properties)
+        record = StoredRecord(
+            source.topic,
+            payloads.bound(serdes.key(source), source.topic, self.registry, is_key=True).serialize(key),
+            payloads.bound(serdes.value(source), source.topic, self.registry, is_key=False).serialize(value),
+            int(time.time() * 1000) if timestamp is None else timestamp,
+        )
+        self.append(record)
+        if live:
+            self._flow(record)
+
+    def _flow(self, record: StoredRecord) -> None:
+        """Processes a record in every query that reads its topic, and what they write likewise."""
+        for driver in list(self._live.values()):
+            if record.topic in driver.query.topics:
+                for written in driver.process(record):
+                    self._flow(written)
+
+    # ----- SQL test files --------------------------------------------------------------------------------------------
+
+    def row(self, source: DataSource, record: StoredRecord) -> dict[str, Any] | None:
+        """Decodes a record into a row."""
+        serdes = SourceSerdes(self.session.properties)
+        key = payloads.bound(serdes.key(source), source.topic, self.registry, is_key=True).deserialize(record.key)
+        value = payloads.bound(serdes.value(source), source.topic, self.registry, is_key=False).deserialize(
+            record.value
+        )
+        row: dict[str, Any] = {ROWTIME: record.timestamp}
+        if isinstance(key, Windowed):
+            row[WINDOWSTART], row[WINDOWEND] = key.start, key.end
+            key = key.key
+        parts = (key,) if len(source.key) == 1 else key or (None,) * len(source.key)
+        row.update(zip((column.name for column in source.key), parts, strict=True))
+        row.update(value or dict.fromkeys((column.name for column in source.value)))
+        return row
+
+    def values(
+        self, source: DataSource, columns: Sequence[str], expressions: Sequence[tree.Expression]
+    ) -> dict[str, Any]:
+        """Evaluates expressions and converts them to the types of columns."""
+        return evaluated(source, columns, expressions, self.session.environment)
+
+    # ----- ksqlDB's API ----------------------------------------------------------------------------------------------
+
+    def request_statements(self, text: str, properties: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Sends statements to ``/ksql``."""
+        raise UnsupportedError("needs the request handler")
+
+    def request_query(self, text: str, properties: Mapping[str, Any], *, proto: bool = False) -> list[dict[str, Any]]:
+        """Sends a query to ``/query``."""
+        raise UnsupportedError("needs the request handler")
