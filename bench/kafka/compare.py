@@ -57,6 +57,7 @@ CONTENDERS = {
     "millstream real-time commit 1 s": ["execution.mode=real_time", "commit.interval.ms=1000"],
     "millstream real-time commit 20 ms": ["execution.mode=real_time", "commit.interval.ms=20"],
     "millstream real-time at least once": ["execution.mode=real_time", "processing.guarantee=at_least_once"],
+    "streams at least once": ["statestore.cache.max.bytes=0", "processing.guarantee=at_least_once"],
     "streams": ["statestore.cache.max.bytes=0"],
     "streams default": [],
     "streams commit 1 s": ["commit.interval.ms=1000"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -155,9 +157,32 @@ def test_records_without_a_transaction_that_are_refused_raise_an_error(log: Kafk
     log.applications.send(FIRST, epoch, [Append("out", 0, ColumnBlock([1], [None], [b"v"]))])
     with pytest.raises(RecordRefusedError):
         log.applications.flush(FIRST, epoch)
+    with pytest.raises(RecordRefusedError):  # another thread may not have learned of it
+        log.applications.flush(FIRST, epoch)
+    epoch = log.applications.acquire(FIRST)
     log.applications.send(FIRST, epoch, [Append("out", 0, ColumnBlock([1], [b"k"], [b"v"]))])
     log.applications.flush(FIRST, epoch)
     assert values(log) == ["v"]
+
+
+def test_results_are_sent_while_earlier_ones_are_not_acknowledged(log: KafkaLog, broker: Broker) -> None:
+    epoch = log.applications.acquire(FIRST)
+    log.applications.send(FIRST, epoch, [Append("out", 0, ColumnBlock([1], [b"k"], [b"1"]))])
+    log.applications.flush(FIRST, epoch)
+    assert broker.pid is not None
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        log.applications.send(FIRST, epoch, [Append("out", 0, ColumnBlock([1], [b"k"], [b"2"]))])
+        with ThreadPoolExecutor(1) as pool:
+            flushed = pool.submit(log.applications.flush, FIRST, epoch)
+            log.applications.send(FIRST, epoch, [Append("out", 0, ColumnBlock([1], [b"k"], [b"3"]))])
+            assert not flushed.done()
+            os.kill(broker.pid, signal.SIGCONT)
+            flushed.result()
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+    log.applications.flush(FIRST, epoch)
+    assert values(log) == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("scope", [FIRST, Scope("app")])

@@ -19,6 +19,7 @@ from millstream.log.kafka import groups, journal, topics
 from millstream.log.kafka.clients import Clients
 from millstream.log.kafka.instances import Instance
 from millstream.log.kafka.reading import Readers
+from millstream.log.kafka.sending import Sender
 from millstream.log.kafka.views import LocalViews
 
 
@@ -81,17 +82,20 @@ class KafkaApplications:
     def send(self, scope: Scope, epoch: int, appends: Sequence[Append]) -> None:
         """Writes records without a transaction."""
         instance = self._instance(scope, epoch)
-        with instance.lock:
-            instance.sender.send(appends)
+        self._sender(instance).send(appends)
 
     def flush(self, scope: Scope, epoch: int, offsets: Offsets | None = None) -> None:
         """Waits until all records that were sent are acknowledged, then commits offsets."""
         instance = self._instance(scope, epoch)
-        with instance.lock:
-            instance.sender.flush()
+        self._sender(instance).flush()
         instance.check_current()
         if offsets:
-            groups.commit(self._clients, scope.application, offsets)
+            instance.group.commit(offsets)
+
+    @staticmethod
+    def _sender(instance: Instance) -> Sender:
+        with instance.lock:  # the first one to call creates it
+            return instance.sender
 
     def wait_until_visible(self, scope: Scope, epoch: int) -> None:
         """Waits until readers see the last publication."""
@@ -138,8 +142,10 @@ class KafkaApplications:
         self._views.drop(application)
 
     def close(self) -> None:
-        """Discards all producers."""
+        """Discards all clients."""
         with self._lock:
+            for instance in self._instances.values():
+                instance.close()
             self._instances.clear()
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
+
+_LOOK_EVERY = 1.0
 
 _Answer: TypeAlias = "SimpleQueue[tuple[Any, BaseException | None]]"
 _Request: TypeAlias = "tuple[Callable[[], Any], _Answer]"
@@ -29,19 +32,29 @@ class Calls:
         self._requests.put((call, answer))
         return answer
 
-    def result(self, answer: _Answer, seconds: float) -> Any:
+    def result(self, answer: _Answer, seconds: float, is_lost: Callable[[], bool] | None = None) -> Any:
         """Returns the result of a call, or raises its exception.
 
+        Args:
+            answer: The call.
+            seconds: The time after which it is given up.
+            is_lost: Asked every second; the call is given up at once if it is true.
+
         Raises:
-            TimeoutError: It has not returned after so many seconds.
+            TimeoutError: The call was given up.
         """
-        try:
-            result, error = answer.get(timeout=seconds)
-        except Empty:
-            if self._requests is not None:
-                self._requests.put(None)
-                self._requests = None
-            raise TimeoutError from None
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                result, error = answer.get(timeout=max(0.0, min(_LOOK_EVERY, deadline - time.monotonic())))
+                break
+            except Empty:
+                if time.monotonic() < deadline and not (is_lost is not None and is_lost()):
+                    continue
+                if self._requests is not None:
+                    self._requests.put(None)
+                    self._requests = None
+                raise TimeoutError from None
         if error is not None:
             raise error
         return result

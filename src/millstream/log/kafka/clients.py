@@ -22,7 +22,10 @@ T = TypeVar("T")
 
 _POLL = 0.05
 _CLOSE_SECONDS = 5.0
-_QUIET = {"log_level": 0}  # errors are raised or reported by the error callback
+_DEFAULTS = {
+    "log_level": 0,  # errors are raised or reported by the error callback
+    "reconnect.backoff.max.ms": 1000,  # the client's own default, ten seconds, would follow each outage of a broker
+}
 _DEBUG = 7
 """The log level of a client that logs everything."""
 
@@ -70,7 +73,7 @@ class Clients:
 
     def __init__(self, settings: Mapping[str, Any], timeout: float = 30.0) -> None:
         check_names(settings)
-        self._settings = {**_QUIET, **settings}
+        self._settings = {**_DEFAULTS, **settings}
         self.timeout = timeout
         self._lock = threading.Lock()
         self._admin: tuple[int, AdminClient] | None = None
@@ -101,6 +104,14 @@ class Clients:
                 self._admin = os.getpid(), admin
             self._admin[1].poll(0)  # the client reports errors only when it is polled
             return self._admin[1]
+
+    def answers(self, seconds: float) -> bool:
+        """Returns whether the cluster answers a request within so many seconds."""
+        try:
+            self.connect(seconds).describe_cluster(request_timeout=seconds).result(seconds)
+        except (KafkaException, LogError, TimeoutError):
+            return False
+        return True
 
     def admin_with_debug_log(self, logger: logging.Logger) -> AdminClient:
         """Returns a client for topics and groups whose debug log goes to a logger."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -11,7 +12,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from millstream.core.names import check_name
 from millstream.errors import UnknownGroupError
 from millstream.log.api import Offsets
-from millstream.log.kafka.clients import Clients, code_of
+from millstream.log.kafka.calls import Calls
+from millstream.log.kafka.clients import Clients, close_consumer, code_of
 from millstream.log.kafka.topics import all_counts
 
 _POLL = 0.05
@@ -43,10 +45,57 @@ def committed(clients: Clients, group: str) -> dict[tuple[str, int], int]:
 def commit(clients: Clients, group: str, offsets: Offsets) -> None:
     """Commits offsets of a group. Refused if the group has members, which would not see the change."""
     check_name(group, "consumer group")
-    places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+    places = _places(offsets)
     if places:
         what = f"the offsets of group {group!r} cannot be set"
         _request(clients, group, what, lambda consumer: consumer.commit(offsets=places, asynchronous=False))
+
+
+class GroupCommits:
+    """Commits offsets of a group often: one consumer stays connected to the coordinator of the group.
+
+    A new consumer looks for the coordinator first, sometimes again only after a second.
+
+    Args:
+        clients: Creates the consumer.
+        group: The group, which has no members.
+    """
+
+    def __init__(self, clients: Clients, group: str) -> None:
+        self._clients = clients
+        self._group = group
+        self._calls = Calls()
+        self._consumer: Consumer | None = None
+
+    def commit(self, offsets: Offsets) -> None:
+        """Commits offsets.
+
+        Raises:
+            LogError: They cannot be committed.
+        """
+        if self._consumer is None:
+            commit(self._clients, self._group, offsets)  # it also explains why a group cannot be used
+            self._consumer = self._clients.consumer(self._group, {})
+            return
+        call = partial(self._consumer.commit, offsets=_places(offsets), asynchronous=False)
+        try:
+            self._calls.result(self._calls.start(call), self._clients.timeout)
+        except KafkaException:
+            self.close()
+            commit(self._clients, self._group, offsets)
+        except TimeoutError:
+            self.close()
+            raise self._clients.silence(f"the offsets of group {self._group!r} cannot be set") from None
+
+    def close(self) -> None:
+        """Closes the consumer."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            close_consumer(consumer)
+
+
+def _places(offsets: Offsets) -> list[TopicPartition]:
+    return [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
 
 
 def _request(clients: Clients, group: str, what: str, request: Callable[[Consumer], Any]) -> Any:

@@ -15,6 +15,7 @@ from millstream.log.api import Append, Offsets, Publication, Published, Scope
 from millstream.log.blocks import as_block, decode
 from millstream.log.kafka import journal, positions, topics
 from millstream.log.kafka.clients import Clients
+from millstream.log.kafka.groups import GroupCommits
 from millstream.log.kafka.journal import MARKERS, MEMORY
 from millstream.log.kafka.reading import Readers
 from millstream.log.kafka.sending import Sender
@@ -169,6 +170,15 @@ class Instance:
     def sender(self) -> Sender:
         """Writes records without a transaction."""
         return Sender(self._clients, self._settings)
+
+    @cached_property
+    def group(self) -> GroupCommits:
+        """Commits input offsets without a transaction."""
+        return GroupCommits(self._clients, self._scope.application)
+
+    def close(self) -> None:
+        """Closes the consumer that commits offsets; a producer is closed when it is no longer used."""
+        self.group.close()
 
     def check_current(self) -> None:
         """Checks that no other instance has taken over. It is one request, unless a journal has grown.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import repeat
 from operator import length_hint
-from typing import Any
+from typing import Any, TypeAlias
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from millstream.core.records import Headers
 from millstream.errors import RecordRefusedError
@@ -44,7 +44,11 @@ _PLACE = re.compile(r"ProduceRequest for (?P<topic>\S+) \[(?P<partition>\d+)\]")
 _NEW = {KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC}
 
 
-def enqueue_all(producer: Producer, append: Append, seconds: float) -> None:
+Delivered: TypeAlias = Callable[[KafkaError | None, Message], None]
+"""Takes the report of one record."""
+
+
+def enqueue_all(producer: Producer, append: Append, seconds: float, delivered: Delivered | None = None) -> None:
     """Adds the records of a block to the queue.
 
     The batch call of the client has neither timestamps nor headers.
@@ -53,27 +57,30 @@ def enqueue_all(producer: Producer, append: Append, seconds: float) -> None:
         producer: The producer.
         append: The block.
         seconds: The timeout of a request for metadata.
+        delivered: Called for each record when it is acknowledged, or when it could not be written.
     """
     if isinstance(append.block, ColumnBlock) and append.block.headers is None:
-        _enqueue_columns(producer, append, append.block, seconds)
+        _enqueue_columns(producer, append, append.block, seconds, delivered)
         return
     produce, topic, partition = producer.produce, append.topic, append.partition
     for timestamp, key, value, headers in _records(append.block):
         # Keyword arguments, or headers that are None, would take a third of the time of the call.
         more: tuple[Any, ...] = ([*headers],) if headers else ()
         try:
-            produce(topic, value, key, partition, None, None, timestamp, *more)
+            produce(topic, value, key, partition, delivered, None, timestamp, *more)
         except (BufferError, KafkaException):
-            named = {"headers": more[0]} if more else {}
+            named = {"on_delivery": delivered, **({"headers": more[0]} if more else {})}
             enqueue(producer, (topic, partition), key, value, seconds, timestamp=timestamp, **named)
 
 
-def _enqueue_columns(producer: Producer, append: Append, block: ColumnBlock, seconds: float) -> None:
+def _enqueue_columns(
+    producer: Producer, append: Append, block: ColumnBlock, seconds: float, delivered: Delivered | None
+) -> None:
     """Adds records without headers to the queue. A loop of the interpreter would take a sixth longer."""
     if not len(block.timestamps) == len(block.keys) == len(block.values):
         raise RecordRefusedError("the columns are not valid records: they differ in length")
     topic, partition, values = append.topic, append.partition, iter(block.values)
-    constant: tuple[Any, ...] = (repeat(partition), repeat(None), repeat(None))
+    constant: tuple[Any, ...] = (repeat(partition), repeat(delivered), repeat(None))
     calls = map(producer.produce, repeat(topic), values, block.keys, *constant, block.timestamps)
     while True:
         try:
@@ -81,7 +88,7 @@ def _enqueue_columns(producer: Producer, append: Append, block: ColumnBlock, sec
             return
         except (BufferError, KafkaException):
             place = len(block.values) - length_hint(values) - 1  # that of the record that was not added
-            more = {"timestamp": block.timestamps[place]}
+            more = {"timestamp": block.timestamps[place], "on_delivery": delivered}
             enqueue(producer, (topic, partition), block.keys[place], block.values[place], seconds, **more)
 
 

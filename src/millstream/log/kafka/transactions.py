@@ -33,6 +33,33 @@ _CALLS = 3
 """The calls of a transaction that may each take as long as a request: offsets, commit, abort."""
 
 
+_PROBE_SECONDS = 3.0
+_SETTLED_SECONDS = 5.0
+"""Time for which a cluster answers again before a call from before its outage is given up."""
+
+
+class _Outage:
+    """Notices that the cluster did not answer for a while, and answers again: some calls then never return.
+
+    Args:
+        clients: Requests an answer.
+    """
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._is_noticed = False
+        self._answers_since: float | None = None
+
+    def is_over(self) -> bool:
+        """Whether there was an outage, and the cluster has answered long enough since."""
+        if not self._clients.answers(_PROBE_SECONDS):
+            self._is_noticed, self._answers_since = True, None
+            return False
+        now = time.monotonic()
+        self._answers_since = self._answers_since or now
+        return self._is_noticed and now - self._answers_since >= _SETTLED_SECONDS
+
+
 class JournalRecord(NamedTuple):
     """A record for the journal of a scope: partition, key and value."""
 
@@ -184,7 +211,7 @@ class Transactions:
 
     def _result(self, answer: Any, seconds: float) -> Any:
         try:
-            return self._calls.result(answer, seconds)
+            return self._calls.result(answer, seconds, _Outage(self._clients).is_over)
         except TimeoutError:
             raise UnknownResultError(f"a transaction of {self._name!r} gets no response") from None
 
