@@ -254,8 +254,8 @@ class App(DslObject[Inputs]):
         """Adds the statements of a SQL script, in ksqlDB's dialect, to the topology.
 
         A script has definitions: CREATE STREAM and TABLE, CREATE … AS SELECT, INSERT INTO … SELECT, CREATE TYPE, SET
-        and DEFINE. Every query writes the topic of its stream or table. Later scripts of the application see the streams
-        and tables of earlier ones.
+        and DEFINE. Every query writes the topic of its stream or table. Later scripts of the application see the
+        streams and tables of earlier ones.
 
         Raises:
             SqlError: A statement is invalid; with its line, and a mark under the place.

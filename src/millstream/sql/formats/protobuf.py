@@ -50,18 +50,18 @@ class ProtobufRows(SchemaSerde[Any]):
         self.columns = tuple(columns)
         self.wrapped = wrapped
         self.derived = schema
-        self.schema_id = schema_id
+        self.given_id = schema_id
         self.message = message
 
     def _record_name(self) -> str | None:
         return self.message
 
-    def _complete_schema(self, registry: SchemaRegistry) -> Schema | None:
+    def _complete_schema(self, registry: SchemaRegistry, *, register: bool) -> Schema | None:
         return self.derived
 
     def _to_write(self, registry: SchemaRegistry) -> tuple[int, Schema]:
-        if self.schema_id is not None:
-            return self.schema_id, registry.schema(self.schema_id, self.subject)
+        if self.given_id is not None:
+            return self.given_id, registry.schema(self.given_id, self.subject)
         return super()._to_write(registry)
 
     def _encoder(self, schema: Schema, parts: Parts, prefix: bytes) -> Encode:

@@ -47,9 +47,7 @@ class QueryDriver:
 
     def process(self, record: StoredRecord) -> list[StoredRecord]:
         """Does the same, and returns what the query wrote."""
-        self._inputs[record.topic].pipe(
-            record.key, record.value, timestamp=record.timestamp, headers=record.headers
-        )
+        self._inputs[record.topic].pipe(record.key, record.value, timestamp=record.timestamp, headers=record.headers)
         written = [
             StoredRecord(self.query.sink.topic, item.key, item.value, item.timestamp, item.headers)
             for item in self._output.read_all()

@@ -22,6 +22,7 @@ from millstream.sql.testing.engine import Decoded, StoredRecord, UnsupportedErro
 from millstream.sql.testing.execution import QueryDriver
 from millstream.sql.testing.functions import test_catalogue
 
+
 class LocalEngine:
     """Runs the statements of one case.
 
@@ -145,7 +146,7 @@ class LocalEngine:
             key = key.key
         parts = (key,) if len(source.key) == 1 else key or (None,) * len(source.key)
         row.update(zip((column.name for column in source.key), parts, strict=True))
-        row.update(value or dict.fromkeys((column.name for column in source.value)))
+        row.update(value or dict.fromkeys(column.name for column in source.value))
         return row
 
     def values(
