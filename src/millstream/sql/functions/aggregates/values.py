@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -37,84 +35,50 @@ class Extreme(Accumulator):
         return self._choose(left, right, key=self._key) if self._key else self._choose(left, right)
 
 
-class _Sequence:
-    """Numbers that grow, also over restarts of the process: they tell which of two values came first."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._last = 0
-
-    def next(self) -> int:
-        with self._lock:
-            self._last = max(self._last + 1, time.time_ns())
-            return self._last
-
-
-_SEQUENCE = _Sequence()
-
-
-def _numbered(type_: SqlType) -> StructType:
-    return StructType((("SEQ", BIGINT), ("VAL", type_)))
-
-
-class ByOffset(Accumulator):
-    """The first or the last value by arrival."""
-
-    def __init__(self, type_: SqlType, *, latest: bool, ignore_nulls: bool) -> None:
-        self.state = _numbered(type_)
-        self._latest = latest
-        self._ignore_nulls = ignore_nulls
-
-    def initial(self) -> dict[str, Any]:
-        """Returns no value, and no number."""
-        return {"SEQ": None, "VAL": None}
-
-    def add(self, state: dict[str, Any], *values: Any) -> dict[str, Any]:
-        """Takes the value, unless an earlier one stays."""
-        if (values[0] is None and self._ignore_nulls) or (state["SEQ"] is not None and not self._latest):
-            return state
-        return {"SEQ": _SEQUENCE.next(), "VAL": values[0]}
-
-    def merge(self, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
-        """Keeps the value that came first or last."""
-        if left["SEQ"] is None or right["SEQ"] is None:
-            return right if left["SEQ"] is None else left
-        return left if (left["SEQ"] > right["SEQ"]) == self._latest else right
-
-    def finish(self, state: dict[str, Any]) -> Any:
-        """Returns the value."""
-        return state["VAL"]
-
-
 class ManyByOffset(Accumulator):
-    """The first or the last n values by arrival."""
+    """The first or the last n values by arrival.
+
+    The values of sessions that are merged are in the order of the sessions. A number for the arrival of each value
+    would be exact also where sessions arrive out of order, but a batch that runs again would write another number.
+    """
 
     def __init__(self, type_: SqlType, count: int, *, latest: bool, ignore_nulls: bool) -> None:
-        self.state = ArrayType(_numbered(type_))
+        self.state = ArrayType(type_)
         self._count = count
         self._latest = latest
         self._ignore_nulls = ignore_nulls
 
-    def initial(self) -> list[dict[str, Any]]:
+    def initial(self) -> list[Any]:
         """Returns no values."""
         return []
 
-    def add(self, state: list[dict[str, Any]], *values: Any) -> list[dict[str, Any]]:
+    def add(self, state: list[Any], *values: Any) -> list[Any]:
         """Appends the value, if it is one of those to keep."""
         if (values[0] is None and self._ignore_nulls) or (len(state) >= self._count and not self._latest):
             return state
-        return self._kept([*state, {"SEQ": _SEQUENCE.next(), "VAL": values[0]}])
+        return self._kept([*state, values[0]])
 
-    def merge(self, left: list[dict[str, Any]], right: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def merge(self, left: list[Any], right: list[Any]) -> list[Any]:
         """Keeps the first or last values of both."""
-        return self._kept(sorted([*left, *right], key=lambda item: item["SEQ"]))
+        return self._kept([*left, *right])
 
-    def _kept(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _kept(self, items: list[Any]) -> list[Any]:
         return items[-self._count :] if self._latest else items[: self._count]
 
-    def finish(self, state: list[dict[str, Any]]) -> list[Any]:
+    def finish(self, state: list[Any]) -> Any:
         """Returns the values, the oldest first."""
-        return [item["VAL"] for item in state]
+        return state
+
+
+class ByOffset(ManyByOffset):
+    """The first or the last value by arrival."""
+
+    def __init__(self, type_: SqlType, *, latest: bool, ignore_nulls: bool) -> None:
+        super().__init__(type_, 1, latest=latest, ignore_nulls=ignore_nulls)
+
+    def finish(self, state: list[Any]) -> Any:
+        """Returns the value."""
+        return state[0] if state else None
 
 
 class Attribute(Accumulator):
