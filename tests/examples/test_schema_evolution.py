@@ -31,7 +31,7 @@ def test_the_schema_evolves_while_the_application_runs(tmp_path: Path, monkeypat
     for name in [name for name in os.environ if name.startswith("MILLSTREAM_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path))
-    before, (first,), later, (refused,) = (block.splitlines() for block in blocks("schema_evolution", "sh"))
+    before, (first,), later, wrong, (refused,) = (block.splitlines() for block in blocks("schema_evolution", "sh"))
     shown = blocks("schema_evolution", "text")
     *prepare, start = before
     assert start == ".venv/bin/python examples/schema_evolution/app.py"
@@ -45,7 +45,12 @@ def test_the_schema_evolves_while_the_application_runs(tmp_path: Path, monkeypat
             run(command)
         running.run()
         assert run(consume) == shown[1]
-        assert run(refused, code=3) == shown[2]
+        produce_wrong, *results = wrong
+        run(produce_wrong)
+        running.run()
+        assert "\n".join(map(run, results)) == shown[2]
+        assert "positive amount" in run(".venv/bin/millstream dlq show shop-orders-quarantine 0:0")
+        assert run(refused, code=3) == shown[3]
     versions = run(".venv/bin/millstream schemas list shop-orders-value").splitlines()
     assert [line.split()[0] for line in versions] == ["VERSION", "1", "2", "3"]
 
