@@ -35,6 +35,7 @@ from millstream.config import KEYS, PREFIXES
 from millstream.core.frozen import Frozen
 from millstream.expr.catalog import CATALOG
 from millstream.serde import Serde
+from millstream.sql.functions import builtin_catalogue
 
 PACKAGE = "millstream"
 NAMESPACES = (
@@ -563,6 +564,26 @@ def _example(example: str) -> str:
     return f"`{_escaped(call)}` is `{_escaped(result)}`" if example else ""
 
 
+SQL_FUNCTIONS = """
+The functions of [SQL](../concepts/sql.md). Names are case-insensitive. Unless a row says otherwise, the result is NULL if an
+argument is NULL. `T…` is any number of arguments.
+"""
+
+
+def sql_functions() -> str:
+    """The page of the functions of SQL, by kind and category."""
+    by_title: dict[str, list[str]] = {}
+    for function in builtin_catalogue():
+        kind = type(function).__name__.removesuffix("Function").lower()
+        title = f"{kind.capitalize()} functions" + (f": {function.category}" if kind == "scalar" else "")
+        calls = "<br>".join(f"`{function.name}{_escaped(str(signature))}`" for signature in function.signatures)
+        shown = function.example
+        example = "" if shown is None else f"`{_escaped(shown.expression)}` is `{_escaped(shown.shown)}`"
+        by_title.setdefault(title, []).append(f"| {calls} | {_escaped(function.documentation)} | {example} |")
+    parts = [f"## {title}\n\n{_table('| Function | | Example |', rows)}" for title, rows in sorted(by_title.items())]
+    return _page("Functions of SQL", SQL_FUNCTIONS.strip(), *parts)
+
+
 COMMANDS = """
 The program `millstream`, which is also `python -m millstream`. `millstream COMMAND --help` shows the same. How the
 commands work together is in [use the command line](../how-to/use-the-command-line.md).
@@ -653,6 +674,7 @@ def pages() -> dict[str, str]:
         "errors.md": error_classes(),
         "dropped-records.md": dropped_records(),
         "cli.md": command_line(),
+        "sql-functions.md": sql_functions(),
         "api/index.md": _index(by_module),
         "api/expr-functions.md": functions(),
     }
