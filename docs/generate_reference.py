@@ -565,8 +565,8 @@ def _example(example: str) -> str:
 
 
 SQL_FUNCTIONS = """
-The functions of [SQL](../concepts/sql.md). Names are case-insensitive. Unless a row says otherwise, the result is NULL if
-an argument is NULL. `T…` is any number of arguments.
+The functions of [SQL](../concepts/sql.md). Names are case-insensitive. Unless a row says otherwise, the result is
+NULL if an argument is NULL. `T…` is any number of arguments.
 """
 
 
