@@ -12,7 +12,9 @@ from millstream.serde.error_messages import shorten
 from millstream.sql.catalog.sources import Column, FormatInfo
 from millstream.sql.formats.declarations import DELIMITER, format_of
 from millstream.sql.formats.rows import Values, joiner, splitter
+from millstream.sql.types import BIGINT, BYTES, INTEGER, STRING
 
+_HASHABLE = (INTEGER, BIGINT, STRING, BYTES)
 Encode = Callable[[Values], bytes | None]
 Decode = Callable[[bytes], Values | None]
 
@@ -194,6 +196,11 @@ class FormatSerde(Serde[Any]):
         self.name = f"sql-{spec.name.lower()}-{side}<{shown}>"
         topic, registry = (None, None) if context is None else (context.topic, context.registry)
         self.codec = Codec(spec, self.columns, is_key=is_key, topic=topic, registry=registry)
+        # Stores keep such keys as they are. A text may have several forms: bytes that are not UTF-8 are replaced.
+        self.immutable = self.hashable = (
+            spec.name == "KAFKA" and is_key and bool(self.columns) and self.columns[0].type in _HASHABLE
+        )
+        self.exact = self.hashable and self.columns[0].type != STRING
 
     def serialize(self, value: Any) -> bytes | None:
         """Returns the bytes of a row or key."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from millstream.serde import Serde, session_windowed, time_windowed
-from millstream.sql.catalog.sources import Column, DataSource
+from millstream.sql.catalog.sources import Column, DataSource, FormatInfo
 from millstream.sql.formats import FormatSerde, RowSerde, format_of
 from millstream.sql.statements.schemas import default_wrapping
 from millstream.sql.types import SqlType
@@ -43,8 +43,15 @@ class SourceSerdes:
         return FormatSerde(default_wrapping(source.value_format, self.properties), source.value, is_key=False)
 
     def inner_key(self, columns: tuple[Column, ...]) -> Serde[Any]:
-        """The serde of keys in stores and repartition topics."""
-        return RowSerde([Column(f"KEY_{index}", column.type) for index, column in enumerate(columns)], is_key=True)
+        """The serde of keys in stores and repartition topics.
+
+        A single column has the bytes of Kafka's serializers, where they exist: windows that close at the same time
+        are emitted in the order of these bytes.
+        """
+        named = [Column(f"KEY_{index}", column.type) for index, column in enumerate(columns)]
+        if len(named) == 1 and named[0].type in (format_of("KAFKA").types or ()):
+            return FormatSerde(FormatInfo("KAFKA"), named, is_key=True)
+        return RowSerde(named, is_key=True)
 
     def row(self, columns: Mapping[str, SqlType]) -> Serde[Any]:
         """The serde of rows in stores and repartition topics."""
