@@ -113,7 +113,7 @@ def _check_bytes(serde: Serde[Any], *serialized: Any) -> None:
 
 
 def _longest(data: Sequence[bytes | None]) -> int:
-    return max([len(item) for item in data if item is not None], default=0)
+    return max(map(len, filter(None, data)), default=0)
 
 
 @operator(plan.Repartition)

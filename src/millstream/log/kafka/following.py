@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -42,6 +44,8 @@ _UNKNOWN = {
     KafkaError.UNKNOWN_TOPIC_ID,
 }
 _PAUSE = 0.01
+_TIME = itemgetter(1)
+"""The time of the pair (type, time) of a message."""
 
 
 @dataclass(slots=True)
@@ -191,7 +195,7 @@ class KafkaFollower:
         return Fetched(
             *at,
             offsets,
-            [timestamp for _type, timestamp in map(Message.timestamp, messages)],
+            list(map(_TIME, map(Message.timestamp, messages))),
             cast("list[bytes | None]", list(map(Message.key, messages))),
             cast("list[bytes | None]", list(map(Message.value, messages))),
             _headers(messages),
@@ -260,16 +264,11 @@ def _listed(places: Iterable[tuple[str, int]]) -> list[TopicPartition]:
 
 
 def _grouped(messages: list[Message]) -> Iterable[tuple[tuple[str, int], list[Message]]]:
-    """Returns the messages of each partition."""
-    places = cast(
-        "list[tuple[str, int]]", list(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))
-    )
-    distinct = dict.fromkeys(places)
-    if len(distinct) <= 1:
-        return [(place, messages) for place in distinct]
-    groups: dict[tuple[str, int], list[Message]] = {place: [] for place in distinct}
-    for place, message in zip(places, messages, strict=True):
-        groups[place].append(message)
+    """Returns the messages of each partition. The client returns long runs of messages of one partition."""
+    groups: defaultdict[tuple[str, int], list[Message]] = defaultdict(list)
+    for topic, of_topic in groupby(messages, Message.topic):
+        for partition, run in groupby(of_topic, Message.partition):
+            groups[cast("str", topic), cast("int", partition)].extend(run)
     return groups.items()
 
 
@@ -285,6 +284,6 @@ def _headers(messages: list[Message]) -> list[Headers] | None:
             found.extend(map(Message.headers, islice(messages, len(found), None)))
         except Exception as error:  # noqa: BLE001  (a SystemError, with the cause behind it)
             found.append(UnreadableHeaders(f"{type(error).__name__}: {error.__cause__ or error}"))
-    if not any(pairs is not None for pairs in found):
+    if found.count(None) == len(found):
         return None
     return [pairs if isinstance(pairs, UnreadableHeaders) else tuple(pairs or ()) for pairs in found]
