@@ -42,6 +42,19 @@ class Catalog:
         self.queries: dict[str, PersistentQuery] = {}
         self._numbers = 0
 
+    def copy(self) -> Catalog:
+        """Returns a catalog with the same contents, which changes by itself."""
+        catalog = Catalog()
+        catalog.restore(self)
+        return catalog
+
+    def restore(self, other: Catalog) -> None:
+        """Takes over the contents of another catalog."""
+        self.sources = dict(other.sources)
+        self.types = dict(other.types)
+        self.queries = dict(other.queries)
+        self._numbers = other._numbers
+
     def next_number(self) -> int:
         """Returns the running number of a new query."""
         self._numbers += 1

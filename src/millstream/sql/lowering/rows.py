@@ -12,6 +12,13 @@ from millstream.sql.planner.steps import Read
 Row = dict[str, Any]
 
 
+def header_value(headers: Headers, wanted: str | None) -> Any:
+    """Returns the last header of a key, or all headers if there is no key; as the value of a column."""
+    if wanted is None:
+        return [{"KEY": name, "VALUE": value} for name, value in headers]
+    return next((value for name, value in reversed(headers) if name == wanted), None)
+
+
 class RowBuilder:
     """Makes the rows of a source that a query needs.
 
@@ -48,7 +55,7 @@ class RowBuilder:
             elif role == "WINDOW":
                 row[internal] = key.start if name == WINDOWSTART else key.end
             elif role == "HEADER":
-                row[internal] = self._header(headers, self.headers[name])
+                row[internal] = header_value(headers, self.headers[name])
             elif pseudo is not None:
                 row[internal] = pseudo[name]
         return row
@@ -58,11 +65,6 @@ class RowBuilder:
         if len(self.keys) == 1 or plain is None:
             return plain
         return plain[self.keys.index(name)]
-
-    def _header(self, headers: Headers, wanted: str | None) -> Any:
-        if wanted is None:
-            return [{"KEY": name, "VALUE": value} for name, value in headers]
-        return next((value for name, value in reversed(headers) if name == wanted), None)
 
     def __call__(self, key: Any, value: Row | None) -> Row | None:
         """Returns the row of a key and a value."""

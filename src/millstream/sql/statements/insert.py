@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.errors import SqlStatementError, suggestion
+from millstream.sql.binder.bound import Bound
 from millstream.sql.catalog.sources import PSEUDO_COLUMNS, ROWTIME, WINDOW_BOUNDS, DataSource
 from millstream.sql.closures import compile_bound
 from millstream.sql.functions import ensure_fit, widening, widens
@@ -40,22 +41,36 @@ def evaluated(
 
 def _value(name: str, type_: SqlType, expression: tree.Expression, environment: Environment) -> Any:
     bound = environment.binder({}).bind(expression)
-    if bound.type is None:
-        return None
-    if not widens(bound.type, type_) and not (isinstance(bound.type, DecimalType) and isinstance(type_, DecimalType)):
+    if bound.type is not None and not fits_strictly(bound.type, type_):
         raise SqlStatementError(
             f"Expected type {type_} for field `{name}` but got {bound.type}", at=expression.at, hint="use CAST"
         )
     try:
-        value = compile_bound(bound)({})
-        if value is None or bound.type == type_:
-            return value
-        if isinstance(type_, DecimalType) and isinstance(bound.type, DecimalType):
-            return ensure_fit(value, type_)
-        convert = widening(bound.type, type_)
-        return value if convert is None else convert(value)
+        return strict_value(bound, type_)
     except Exception as error:
         raise SqlStatementError(f"cannot insert into column `{name}`: {error}", at=expression.at) from error
+
+
+def fits_strictly(have: SqlType, want: SqlType) -> bool:
+    """Whether a value of a type can be that of a column without CAST."""
+    return widens(have, want) or (isinstance(have, DecimalType) and isinstance(want, DecimalType))
+
+
+def strict_value(bound: Bound, type_: SqlType) -> Any:
+    """Evaluates an expression without columns, and converts the value to a type that it `fits_strictly`.
+
+    Raises:
+        Exception: The expression fails, or its value is out of the range of the type.
+    """
+    if bound.type is None:
+        return None
+    value = compile_bound(bound)({})
+    if value is None or bound.type == type_:
+        return value
+    if isinstance(type_, DecimalType) and isinstance(bound.type, DecimalType):
+        return ensure_fit(value, type_)
+    convert = widening(bound.type, type_)
+    return value if convert is None else convert(value)
 
 
 def inserted_row(

@@ -38,7 +38,11 @@ class Session:
         self.schemas = schemas
         self.properties = dict(properties or {})
         self.functions = functions or builtin_catalogue()
-        self.catalog = catalog or Catalog()
+        self.catalog = Catalog() if catalog is None else catalog
+
+    def with_properties(self, properties: Mapping[str, Any], catalog: Catalog | None = None) -> Session:
+        """Returns a session with other properties, on the same catalog or on another one."""
+        return Session(self.schemas, properties, self.functions, self.catalog if catalog is None else catalog)
 
     @property
     def environment(self) -> Environment:

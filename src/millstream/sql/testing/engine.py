@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from millstream.core.frozen import Frozen
@@ -140,8 +140,12 @@ class Engine(Protocol):
         """
         ...
 
-    def request_query(self, text: str, properties: Mapping[str, Any], *, proto: bool = False) -> list[dict[str, Any]]:
+    def request_query(
+        self, text: str, properties: Mapping[str, Any], *, proto: bool = False, started: Callable[[], None] = ...
+    ) -> list[dict[str, Any]]:
         """Sends a query to ``/query`` and returns the rows of the response; a push query ends at its limit.
+
+        ``started`` is called when the query runs, before its first row is read.
 
         Raises:
             RequestError: The request was refused.

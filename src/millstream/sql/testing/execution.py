@@ -14,7 +14,7 @@ from millstream.sql.planner.environment import Environment
 from millstream.sql.testing.engine import StoredRecord
 from millstream.testing import TestDriver
 
-_CONFIG = {"deserialization.exception.handler": "continue"}
+CONFIG = {"deserialization.exception.handler": "continue"}
 """Records that cannot be read are skipped."""
 
 
@@ -35,7 +35,7 @@ class QueryDriver:
     ) -> None:
         self.query = query
         self.append = append
-        app = App("sql-test", config=_CONFIG)
+        app = App("sql-test", config=CONFIG)
         QueryLowering(app, environment, SourceSerdes(query.properties)).add(query)
         self._driver = TestDriver(app, registry=registry)
         self._output = self._driver.output(query.sink.topic, key=bytes, value=bytes)

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from millstream.core.records import Windowed
-from millstream.registry.api import SchemaRegistry
 from millstream.sql.catalog.catalog import PersistentQuery
 from millstream.sql.catalog.sources import ROWTIME, WINDOWEND, WINDOWSTART, DataSource
 from millstream.sql.lowering.serdes import SourceSerdes
 from millstream.sql.planner.environment import Environment
+from millstream.sql.requests import errors as requests
+from millstream.sql.requests.handler import RequestHandler
+from millstream.sql.requests.properties import RequestSession
+from millstream.sql.requests.rows import header, row_entity
 from millstream.sql.statements.insert import evaluated, inserted_row
 from millstream.sql.statements.schemas import SchemaRules
 from millstream.sql.statements.session import Session
 from millstream.sql.syntax import tree
 from millstream.sql.testing import payloads
 from millstream.sql.testing.cases import Record, Topic
-from millstream.sql.testing.engine import Decoded, StoredRecord, UnsupportedError
+from millstream.sql.testing.deployment import LocalDeployment
+from millstream.sql.testing.engine import Decoded, RequestError, StoredRecord
 from millstream.sql.testing.execution import QueryDriver
 from millstream.sql.testing.functions import test_catalogue
+
+_BASE = {"auto.offset.reset": "earliest", "ksql.query.push.v2.enabled": "true"}
+"""The properties that the suite sets for all cases."""
+
+
+def _nothing() -> None:
+    """The default of what happens when a query has started."""
 
 
 class LocalEngine:
@@ -32,13 +43,14 @@ class LocalEngine:
     """
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
-        self.registry: SchemaRegistry = payloads.new_registry()
+        self.registry = payloads.new_registry()
         rules = SchemaRules(payloads.inference(self.registry))
-        self.session = Session(rules, properties, test_catalogue())
+        self.session = Session(rules, {**_BASE, **properties}, test_catalogue())
         self._topics: dict[str, Topic] = {}
         self._records: dict[str, list[StoredRecord]] = {}
         self._environments: dict[str, Environment] = {}
         self._live: dict[str, QueryDriver] = {}
+        self._handler = RequestHandler(self.session, LocalDeployment(self), self.registry.reference)
 
     @property
     def sources(self) -> Mapping[str, DataSource]:
@@ -60,6 +72,16 @@ class LocalEngine:
     def ensure_topic(self, name: str, partitions: int) -> None:
         """Creates a topic if it does not exist."""
         self._topics.setdefault(name, Topic(name=name, partitions=partitions))
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """The topics."""
+        return self._topics
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic with its records."""
+        self._topics.pop(name, None)
+        self._records.pop(name, None)
 
     def topic(self, name: str) -> Topic | None:
         """What is known of a topic."""
@@ -94,13 +116,22 @@ class LocalEngine:
         environment = self.session.environment
         query = self.session.execute(statement)
         if query is not None:
-            self._environments[query.id] = environment
             self.ensure_topic(query.sink.topic, query.sink.partitions or 4)
-            driver = self.driver(query)  # refuses what cannot run
-            if live:
-                self._live[query.id] = driver
+            self.add_query(query, environment, live=live)
         if live:
             self._live = {key: driver for key, driver in self._live.items() if key in self.session.catalog.queries}
+
+    def add_query(self, query: PersistentQuery, environment: Environment, *, live: bool) -> None:
+        """Adds a query; refuses one that cannot run."""
+        self._environments[query.id] = environment
+        driver = self.driver(query)
+        if live:
+            self._live[query.id] = driver
+
+    def remove_query(self, query_id: str) -> None:
+        """Takes a query away."""
+        self._environments.pop(query_id, None)
+        self._live.pop(query_id, None)
 
     def driver(self, query: PersistentQuery) -> QueryDriver:
         """Returns a new driver of a query."""
@@ -120,6 +151,10 @@ class LocalEngine:
             payloads.bound(serdes.value(source), source.topic, self.registry, is_key=False).serialize(value),
             int(time.time() * 1000) if timestamp is None else timestamp,
         )
+        self.write(record, live=live)
+
+    def write(self, record: StoredRecord, *, live: bool) -> None:
+        """Appends a record to its topic; with ``live``, all queries process it."""
         self.append(record)
         if live:
             self._flow(record)
@@ -159,8 +194,29 @@ class LocalEngine:
 
     def request_statements(self, text: str, properties: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Sends statements to ``/ksql``."""
-        raise UnsupportedError("needs the request handler")
+        try:
+            return self._handler.statements(text, RequestSession(properties))
+        except requests.RequestError as error:
+            raise _refused(error) from error
 
-    def request_query(self, text: str, properties: Mapping[str, Any], *, proto: bool = False) -> list[dict[str, Any]]:
+    def request_query(
+        self, text: str, properties: Mapping[str, Any], *, proto: bool = False, started: Callable[[], None] = _nothing
+    ) -> list[dict[str, Any]]:
         """Sends a query to ``/query``."""
-        raise UnsupportedError("needs the request handler")
+        try:
+            answer = self._handler.query(text, RequestSession(properties))
+        except requests.RequestError as error:
+            raise _refused(error) from error
+        started()
+        rows = [header(answer)]
+        while not answer.finished:
+            rows += [row_entity(answer, row) for row in answer.poll()]
+        answer.close()
+        if answer.final_message is not None:
+            rows.append({"finalMessage": answer.final_message})
+        return rows
+
+
+def _refused(error: requests.RequestError) -> RequestError:
+    kind = "KsqlErrorMessage" if error.statement is None else "KsqlStatementErrorMessage"
+    return RequestError(error.message, type_=kind, status=error.status)

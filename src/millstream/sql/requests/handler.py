@@ -1,0 +1,142 @@
+"""The request handler of ksqlDB's API: statements in; entities, rows and errors out. A server binds routes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from millstream.errors import MillstreamError, SqlError
+from millstream.schemas.registries import ApplicationRegistry
+from millstream.sql.requests.answers import Answer
+from millstream.sql.requests.changes import Changes
+from millstream.sql.requests.deployment import Deployment
+from millstream.sql.requests.entities import Entity
+from millstream.sql.requests.errors import BAD_STATEMENT, QUERY_ENDPOINT, RequestError
+from millstream.sql.requests.properties import RequestSession
+from millstream.sql.requests.queries import Queries
+from millstream.sql.statements.session import Session
+from millstream.sql.syntax import parse_script, tree
+
+
+class RequestHandler:
+    """Answers requests.
+
+    Attributes:
+        session: The catalog, and the properties that hold unless a request sets others.
+        deployment: What runs the queries.
+        registry: The schema registry.
+    """
+
+    def __init__(self, session: Session, deployment: Deployment, registry: ApplicationRegistry | None = None) -> None:
+        self.session = session
+        self.deployment = deployment
+        self.registry = registry
+
+    def statements(self, text: str, request: RequestSession | None = None) -> list[Entity]:
+        """Executes the statements of a request to ``/ksql``, and returns their entities.
+
+        All statements are parsed and checked, each against what those before it will have changed, before the first
+        one is executed. SET and DEFINE change the `request`.
+
+        Raises:
+            RequestError: A statement is invalid or cannot be executed; with the entities of those before it.
+        """
+        request = RequestSession() if request is None else request
+        parsed = self.parse(text, request)
+        self._run(parsed, request.copy(), check_only=True)
+        return self._run(parsed, request, check_only=False)
+
+    def query(self, text: str, request: RequestSession | None = None) -> Answer:
+        """Starts the query of a request to ``/query``, and returns its answer, which must be closed.
+
+        Raises:
+            RequestError: The query is invalid, or cannot run.
+        """
+        request = RequestSession() if request is None else request
+        parsed = self.parse(text, request)
+        statement = parsed[0] if len(parsed) == 1 else None
+        if not isinstance(statement, tree.Select):
+            raise RequestError("A request to /query has one SELECT statement", hint="send other statements to /ksql")
+        try:
+            return Queries(self.session_of(request), self.deployment).select(statement)
+        except MillstreamError as error:
+            raise refused(error, statement.text) from error
+
+    def parse(self, text: str, request: RequestSession) -> list[tree.Statement]:
+        """Parses the statements of a request.
+
+        Raises:
+            RequestError: The text is invalid.
+        """
+        try:
+            return parse_script(text, request.variables)
+        except SqlError as error:
+            raise refused(error, text) from error
+
+    def session_of(self, request: RequestSession) -> Session:
+        """Returns the session of a request: the catalog, with the properties of the request over the server's."""
+        return self.session.with_properties({**self.session.properties, **request.properties})
+
+    def _run(self, statements: list[tree.Statement], request: RequestSession, *, check_only: bool) -> list[Entity]:
+        entities: list[Entity] = []
+        catalog = self.session.catalog.copy() if check_only else self.session.catalog
+        for statement in statements:
+            session = self.session.with_properties({**self.session.properties, **request.properties}, catalog)
+            changes = Changes(session, self.deployment, self.registry, check_only=check_only)
+            try:
+                result = self._statement(statement, changes, request)
+            except MillstreamError as error:
+                raise refused(error, statement.text, entities) from error
+            if result is not None:
+                entities.append(result)
+        return entities
+
+    def _statement(self, statement: tree.Statement, changes: Changes, request: RequestSession) -> Entity | None:
+        match statement:
+            case tree.SetProperty():
+                request.set(statement.name, statement.value)
+            case tree.UnsetProperty():
+                request.unset(statement.name)
+            case tree.Define():
+                request.variables[statement.name.upper()] = statement.value
+            case tree.Undefine():
+                request.variables.pop(statement.name.upper(), None)
+            case tree.InsertValues():
+                changes.insert(statement)
+            case tree.Terminate():
+                return changes.control(statement)
+            case tree.Select() | tree.Print():
+                raise RequestError(
+                    "The following statement types should be issued to the websocket endpoint '/query': PRINT, SELECT",
+                    error_code=QUERY_ENDPOINT,
+                )
+            case (
+                tree.CreateSource()
+                | tree.CreateAs()
+                | tree.InsertInto()
+                | tree.AlterSource()
+                | tree.DropSource()
+                | tree.CreateType()
+                | tree.DropType()
+            ):
+                return changes.define(statement)
+            case _:
+                raise RequestError(f"{type(statement).__name__} is not supported", error_code=BAD_STATEMENT)
+        return None
+
+
+def refused(error: MillstreamError, statement: str, entities: Sequence[Entity] = ()) -> RequestError:
+    """Returns the error of a statement as the API reports it."""
+    if isinstance(error, RequestError):
+        return RequestError(
+            error.message,
+            error_code=BAD_STATEMENT if error.statement is None else error.error_code,
+            statement=error.statement or statement,
+            entities=[*entities, *error.entities],
+            hint=error.hint,
+        )
+    message = error.message
+    if isinstance(error, SqlError) and error.line is not None:
+        message = f"line {error.line}:{error.column}: {message}"
+    return RequestError(
+        message, error_code=BAD_STATEMENT, statement=statement, entities=list(entities), hint=error.hint
+    )
