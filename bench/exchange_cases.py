@@ -15,13 +15,13 @@ from millstream import App, join_window
 _KEYS = 100_000
 _BUCKETS = 1_000
 _RATE = 1_000
-_BATCH = 20_000
+_BATCH = 10_000
 """The number of records per batch, so that the runs of two commits do the same work."""
 
 
 def exchanges(bench: Bench) -> Iterator[Figure]:
     """Counts behind one exchange, which needs no topic, and behind two; joins by foreign key and beside an exchange."""
-    records = uniform(bench.size(2_000_000, 150_000), _KEYS)
+    records = uniform(bench.size(2_000_000, 60_000), _KEYS)
     cases: dict[str, tuple[Callable[[App], None], dict[str, Records]]] = {
         "keyed count: no exchange": (_none, {"in": records}),
         "word count: one exchange": (_one, {"in": records}),

@@ -1,18 +1,19 @@
 """Compares applications of Millstream, Kafka Streams and Quix Streams on one broker, one after the other.
 
-    python bench/kafka/compare.py [--scale 0.1] [--only millstream,streams] [--json FILE]
+    python bench/kafka/compare.py [--scale 0.1] [--only millstream,streams] [--most-seconds 30] [--json FILE]
 
 The cases are `count`, `map`, `windows`, `stream-table`, `table-table`, `rekeyed`, `latency-RATE` and
 `latency-rekeyed-RATE`. Scale 1 has 3 million records of 100 bytes in 4 partitions, of 100,000 keys. Rates are those of
-committed input offsets between 15 % and 95 % of the input, as a client that belongs to none of them reads them. Latency
+committed input offsets between 15 % and 95 % of the input, as a client that belongs to none of them reads them. A
+contender that has not read it within `--most-seconds` is stopped, and its rate is that of what it has read. Latency
 is how old a record is when a client reads what came of it, at a steady rate. All share the machine with the broker.
+Without `--only`, settings that change only throughput or only latency are left out of the other cases.
 Kafka Streams comes by Maven, Quix into an environment of its own; both are kept in the cache directory.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -64,15 +66,25 @@ CONTENDERS = {
     "quix": [],
 }
 
+LATENCY_ONLY = ("at least once", "commit 20 ms")
+RATES_ONLY = ("default", "commit 1 s")
+"""The ends of the names of contenders whose settings change only latency, or only rates."""
+
+QUIX_WORK = {"count", "map"}
+
 
 def main() -> int:
     """Measures, prints, and optionally writes JSON."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--scale", type=float, default=1.0)
-    options.add_argument("--only", default=",".join(CONTENDERS), help=f"some of: {', '.join(CONTENDERS)}")
+    options.add_argument("--only", help=f"some of: {', '.join(CONTENDERS)}")
     options.add_argument("--cases", default="count,map,latency-1000,latency-10000")
+    options.add_argument("--most-seconds", type=float, default=PATIENCE, help="of a contender that reads the input")
+    options.add_argument("--warm", type=float, default=WARM, help="seconds of results before latency is measured")
+    options.add_argument("--seconds", type=float, default=SECONDS, help="seconds in which latency is measured")
     options.add_argument("--json", type=Path)
     given = options.parse_args()
+    times = Times(given.most_seconds, given.warm, given.seconds)
     about, figures = machine(), []
     print(f"scale {given.scale:g}; {show(about)}", flush=True)
     with tempfile.TemporaryDirectory(prefix="bench-kafka-", ignore_cleanup_errors=True) as folder:
@@ -81,8 +93,10 @@ def main() -> int:
         try:
             total = preload(broker.bootstrap_servers, "in", int(RECORDS * given.scale))
             preload(broker.bootstrap_servers, "table", KEYS)
-            for case, name in itertools.product(given.cases.split(","), given.only.split(",")):
-                for figure in measure(broker.bootstrap_servers, name, case, total, Path(folder)):
+            cases = given.cases.split(",")
+            runs = [(case, n) for case in cases for n in (given.only.split(",") if given.only else contenders(case))]
+            for case, name in runs:
+                for figure in measure(broker.bootstrap_servers, name, case, total, times, Path(folder)):
                     print(figure, flush=True)
                     figures.append(figure)
         finally:
@@ -91,6 +105,29 @@ def main() -> int:
         data = {"scale": given.scale, "machine": about, "figures": [figure.data() for figure in figures]}
         given.json.write_text(json.dumps(data, indent=2), encoding="utf-8")
     return 0
+
+
+class Times(NamedTuple):
+    """The seconds that a contender may take to read the input, and those of the parts of a latency case."""
+
+    most: float
+    warm: float
+    measured: float
+
+
+def work_and_rate(case: str) -> tuple[str, int | None]:
+    """Returns the work of a case, and the records per second at which its latency is measured, if it is."""
+    if not case.startswith("latency-"):
+        return case, None
+    work, _dash, each_second = case.removeprefix("latency-").rpartition("-")
+    return work or "count", int(each_second)
+
+
+def contenders(case: str) -> list[str]:
+    """Returns the contenders that can do the work of a case, and whose settings matter there."""
+    work, each_second = work_and_rate(case)
+    left_out = LATENCY_ONLY if each_second is None else RATES_ONLY
+    return [name for name in CONTENDERS if not name.endswith(left_out) and (name != "quix" or work in QUIX_WORK)]
 
 
 def preload(servers: str, topic: str, count: int) -> int:
@@ -109,14 +146,14 @@ def preload(servers: str, topic: str, count: int) -> int:
     return count
 
 
-def measure(servers: str, name: str, case: str, total: int, folder: Path) -> list[Figure]:
+def measure(servers: str, name: str, case: str, total: int, times: Times, folder: Path) -> list[Figure]:
     """Runs a contender."""
     application = f"{name.replace(' ', '-')}-{case}"
     create(servers, f"{application}-out")
-    if case.startswith("latency-"):
-        work, _dash, each_second = case.removeprefix("latency-").rpartition("-")
-        return latency(servers, name, application, work or "count", int(each_second), folder)
-    return [rate(servers, name, application, case, total, folder)]
+    work, each_second = work_and_rate(case)
+    if each_second is not None:
+        return latency(servers, name, application, work, each_second, times, folder)
+    return [rate(servers, name, application, case, total, times.most, folder)]
 
 
 def create(servers: str, topic: str) -> None:
@@ -124,13 +161,16 @@ def create(servers: str, topic: str) -> None:
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
 
 
-def latency(servers: str, name: str, application: str, work: str, each_second: int, folder: Path) -> list[Figure]:
+def latency(
+    servers: str, name: str, application: str, work: str, each_second: int, times: Times, folder: Path
+) -> list[Figure]:
     """Runs a contender while records arrive, and returns the age of its results."""
     given = f"{application}-in"
     create(servers, given)
     arguments = command(name, servers, application, work, given, folder / application)
     with running(arguments, folder / f"{application}.log"), Steady(servers, given, each_second):
-        ages = delays(servers, f"{application}-out", PARTITIONS, warm=WARM, seconds=SECONDS, patience=LATENCY_TIMEOUT)
+        seconds = {"warm": times.warm, "seconds": times.measured, "patience": LATENCY_TIMEOUT}
+        ages = delays(servers, f"{application}-out", PARTITIONS, **seconds)
     if not ages:
         raise SystemExit((folder / f"{application}.log").read_text()[-2000:] or "there was no output")
     what = f"{each_second:,} records/s" + ("" if work == "count" else f", {work}")
@@ -142,8 +182,8 @@ def latency(servers: str, name: str, application: str, work: str, each_second: i
     ]
 
 
-def rate(servers: str, name: str, application: str, case: str, total: int, folder: Path) -> Figure:
-    """Runs a contender until it has read all records, and returns its rate."""
+def rate(servers: str, name: str, application: str, case: str, total: int, most: float, folder: Path) -> Figure:
+    """Runs a contender until it has read all records, or for so many seconds, and returns its rate."""
     samples: list[tuple[float, int]] = []
     arguments = command(name, servers, application, case, "in", folder / application)
     with running(arguments, folder / f"{application}.log") as process, Usage(process.pid) as usage:
@@ -157,19 +197,28 @@ def rate(servers: str, name: str, application: str, case: str, total: int, folde
             except KafkaException:  # right after its start, a broker has no group coordinator
                 done = 0
             samples.append((time.monotonic(), done))
+            if done and samples[-1][0] - began(samples) > most:
+                break
             if process.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit((folder / f"{application}.log").read_text()[-2000:])
             time.sleep(_POLL)
         consumer.close()
-    begin = next(sample for sample in samples if sample[1] >= BEGIN * total)
-    end = next(sample for sample in samples if sample[1] >= END * total)
+    read = samples[-1][1]
+    begin = next(sample for sample in samples if sample[1] >= BEGIN * read)
+    end = next(sample for sample in samples if sample[1] >= END * read)
     speed = (end[1] - begin[1]) / max(1e-9, end[0] - begin[0])
     notes = {
+        **({} if read >= total else {"records": read}),
         "seconds in all": samples[-1][0] - samples[0][0],
         "processor, s": usage.by_kind(),
         "memory, MB": usage.memory,
     }
     return Figure(f"kafka {case}", name, speed, "records/s", notes=notes)
+
+
+def began(samples: list[tuple[float, int]]) -> float:
+    """Returns the time of the first sample with a record."""
+    return next(when for when, done in samples if done)
 
 
 def command(name: str, servers: str, application: str, case: str, given: str, state: Path) -> list[str]:
