@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from millstream import App, Materialized, contract, rule, tumbling, value
+from millstream import App, Materialized, contract, rule, struct, tumbling, value
 from millstream.core.records import Headers
 from millstream.engine.chunks import Chunk
 from millstream.engine.compile import Build
@@ -94,6 +94,34 @@ def copied(app: App) -> None:
 
 def two_functions(app: App) -> None:
     app.stream("in", value=int).filter(lambda v: v % 2 == 0).map_values(fails_at_seven, value=str).to("out")
+
+
+def two_expressions(app: App) -> None:
+    """Both fail for some records: the errors are handled in the order of the records."""
+    kept = app.stream("in", value=int).filter(100 // (value() % 9) > 13)
+    kept.map_values(struct(n=value(), half=600 // (value() % 7))).to("out")
+
+
+def two_expressions_and_a_function(app: App) -> None:
+    numbers = app.stream("in", value=int).filter(value() % 3 > 0).map_values(value() + 1)
+    numbers.map_values(fails_at_seven, value=str).to("out")
+
+
+IN_SQL = "CREATE STREAM s (k STRING KEY, v BIGINT) WITH (kafka_topic='in', format='KAFKA');"
+
+
+def projected_in_sql(app: App) -> None:
+    app.sql(
+        f"""{IN_SQL} CREATE STREAM o WITH (kafka_topic='out', value_format='JSON') AS
+            SELECT k, v * 2 AS twice, 600 / (v % 7) AS q, 1E8 / v AS d FROM s WHERE 100 / (v % 9) > 13;"""
+    )
+
+
+def counted_in_sql(app: App) -> None:
+    app.sql(
+        f"""{IN_SQL} CREATE STREAM j WITH (kafka_topic='again', value_format='JSON') AS SELECT k, v FROM s;
+            CREATE TABLE o WITH (kafka_topic='out') AS SELECT k, COUNT(*) AS n FROM j GROUP BY k;"""
+    )
 
 
 class Unsure:

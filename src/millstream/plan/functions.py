@@ -32,9 +32,11 @@ class Function:
         roles: The roles that the operator offers, in order, the key first if it offers one.
         takes_key: The function takes the key; if not, it takes the other roles only.
         on_whole_record: The function reads the timestamp or the headers. The operator calls `on_record`.
+        pure: The function only computes a result: an expression, or a callable with a true attribute ``pure``. It may
+            be called for a record before operators below have processed the records before it.
     """
 
-    __slots__ = ("on_whole_record", "roles", "takes_key", "target")
+    __slots__ = ("on_whole_record", "pure", "roles", "takes_key", "target")
 
     def __init__(
         self, target: Callable[..., Any] | Expr, roles: tuple[str, ...], what: str, *, has_record: bool = False
@@ -42,6 +44,7 @@ class Function:
         self.target = target
         self.roles = roles
         self.on_whole_record = has_record and _reads_whole_record(target)
+        self.pure = isinstance(target, Expr) or getattr(target, "pure", False) is True
         if isinstance(target, Expr):
             self.roles = RECORD if self.on_whole_record else roles
             self.takes_key = roles[:1] == ("key",) and (self.on_whole_record or "key" in roles_of(target))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from millstream.sql.binder import bound
@@ -63,8 +64,7 @@ def _constant(expression: bound.Constant) -> Run:
 
 
 def _column(expression: bound.ColumnValue) -> Run:
-    name = expression.name
-    return lambda row: row[name]
+    return itemgetter(expression.name)
 
 
 def _parameter(expression: bound.ParameterValue) -> Run:
@@ -95,11 +95,16 @@ def _apply(expression: bound.Apply) -> Run:
     runs = [
         run if convert is None else _converted(run, convert) for run, convert in zip(operands, converters, strict=True)
     ]
+    # The last operand if it is a constant that is used as it is.
+    last = expression.operands[-1] if converters and converters[-1] is None else None
     if expression.nulls == "see":
         return _seeing(expression.call, runs)
     if expression.nulls == "raise":
-        return _raising(expression.call, runs, expression.name)
-    return _with_default(expression.call, runs, False if expression.nulls == "false" else None)
+        return _raising(expression.call, runs, expression.name, last)
+    default = False if expression.nulls == "false" else None
+    if len(runs) == 2 and isinstance(last, bound.Constant) and last.value is not None:
+        return _with_constant(expression.call, runs[0], last.value, default)
+    return _with_default(expression.call, runs, default)
 
 
 def _converted(run: Run, convert: Callable[[Any], Any]) -> Run:
@@ -117,7 +122,17 @@ def _seeing(call: Callable[..., Any], runs: Sequence[Run]) -> Run:
     return lambda row: call(*[run(row) for run in runs])
 
 
-def _raising(call: Callable[..., Any], runs: Sequence[Run], name: str) -> Run:
+def _raising(call: Callable[..., Any], runs: Sequence[Run], name: str, last: bound.Bound | None) -> Run:
+    if len(runs) == 2 and isinstance(last, bound.Constant) and last.value is not None:
+        (first, _), constant = runs, last.value
+
+        def with_constant(row: Row) -> Any:
+            value = first(row)
+            if value is None:
+                raise NullOperandError(f"an operand of {name} is null")
+            return call(value, constant)
+
+        return with_constant
     if len(runs) == 2:
         left, right = runs
 
@@ -134,6 +149,14 @@ def _raising(call: Callable[..., Any], runs: Sequence[Run], name: str) -> Run:
         if None in values:
             raise NullOperandError(f"an operand of {name} is null")
         return call(*values)
+
+    return evaluate
+
+
+def _with_constant(call: Callable[..., Any], run: Run, constant: Any, default: Any) -> Run:
+    def evaluate(row: Row) -> Any:
+        value = run(row)
+        return default if value is None else call(value, constant)
 
     return evaluate
 

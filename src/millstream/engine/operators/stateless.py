@@ -71,11 +71,13 @@ def filter_all(node: plan.Filter, build: Build) -> Bulk | None:
     """Forwards the records for which the predicate holds."""
     holds, expected = _callable(node.predicate), not node.negate
 
-    def select(chunk: Chunk, results: list[bool]) -> Chunk:
-        selected = [result is expected for result in results]
+    def select(chunk: Chunk, results: list[Any]) -> Chunk:
+        selected = [bool(result) is expected for result in results]
         return chunk if all(selected) else chunk.where(selected)
 
-    return _call_for_chunk(node, build, node.predicate, lambda *arguments: bool(holds(*arguments)), select)
+    # The truth of an object can be computed by code of the user, which may fail; that of a pure result cannot.
+    call = holds if node.predicate.pure else lambda *arguments: bool(holds(*arguments))
+    return _call_for_chunk(node, build, node.predicate, call, select)
 
 
 def _call_for_chunk(
@@ -88,20 +90,23 @@ def _call_for_chunk(
     """Returns the bulk form of an operator that calls a function for all records and forwards the results.
 
     None if the difference to single records could be observed: a custom error handler may stop the application at any
-    record, and the function must not be called for the records after it.
+    record, and the function must not be called for the records after it. Functions that only compute a result can be
+    called in any order, so a chain may have several of them.
     """
     below = build.bulk(node)
     handler = build.context.config["processing.exception.handler"]
-    if below is None or below.calls or not below.copies or handler not in ("fail", "continue"):
+    if below is None or handler not in ("fail", "continue"):
+        return None
+    if not function.pure and (below.calls or not below.copies):
         return None
     fail, columns = build.failure(node, function), _columns(function)
 
     def take(chunk: Chunk) -> None:
-        forwarded = use(*results(call, columns(chunk), chunk, fail, goes_on=handler == "continue"))
+        forwarded = use(*results(call, columns(chunk), chunk, fail, goes_on=handler == "continue", pure=function.pure))
         if len(forwarded):
             below.take(forwarded)
 
-    return Bulk(take, calls=True)
+    return Bulk(take, calls=below.calls or not function.pure, copies=below.copies or not function.pure)
 
 
 def _callable(function: Function) -> Callable[..., Any]:

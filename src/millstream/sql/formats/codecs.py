@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 from millstream.errors import DeserializationError, SchemaError, SerdeError, SerializationError
 from millstream.schemas.registries import ApplicationRegistry
+from millstream.serde import serde_for
 from millstream.serde.api import Serde, SerdeContext
 from millstream.serde.error_messages import shorten
 from millstream.sql.catalog.sources import Column, FormatInfo
 from millstream.sql.formats.declarations import DELIMITER, format_of
 from millstream.sql.formats.rows import Values, joiner, splitter
-from millstream.sql.types import BIGINT, BYTES, INTEGER, STRING
+from millstream.sql.types import BIGINT, BYTES, INTEGER, STRING, SqlType
 
 _HASHABLE = (INTEGER, BIGINT, STRING, BYTES)
+_LIKE: dict[SqlType, Serde[Any]] = {
+    INTEGER: serde_for("int", "key"),
+    BIGINT: serde_for("long", "key"),
+    STRING: serde_for("string", "key"),
+}
+"""Serdes that treat valid keys in KAFKA format in the same way, many at once."""
 Encode = Callable[[Values], bytes | None]
 Decode = Callable[[bytes], Values | None]
+WriteItem = Callable[[Any], bytes | None]
+ReadItem = Callable[[bytes], Any]
+WriteItems = Callable[[Collection[Any]], list[bytes | None]]
+ReadItems = Callable[[Collection[bytes | None]], list[Any]]
 
 
 class Codec:
@@ -48,6 +60,7 @@ class Codec:
         self._decode: Decode
         self._nothing = not self.columns and (is_key or spec.name == "NONE")
         self._encode, self._decode = _functions(self)
+        self._write, self._read, self._write_all, self._read_all = _item_functions(self)
 
     def encode(self, item: Any) -> bytes | None:
         """Returns the bytes of a row or key; None for None.
@@ -57,7 +70,18 @@ class Codec:
         """
         if item is None or self._nothing:
             return None
-        return self._written(item, self._split)
+        return self._written(item, self._write)
+
+    def encode_all(self, items: Collection[Any]) -> list[bytes | None]:
+        """Returns the bytes of rows or keys.
+
+        Raises:
+            SerializationError: The format does not support a value.
+        """
+        if not self._nothing:
+            with suppress(Exception):  # one by one, the first error is raised as it must be
+                return self._write_all(items)
+        return [self.encode(item) for item in items]
 
     def encode_values(self, values: Values) -> bytes | None:
         """Returns the bytes of the values of the columns, in order; a key whose only column is NULL is written too.
@@ -65,11 +89,11 @@ class Codec:
         Raises:
             SerializationError: The format does not support a value.
         """
-        return self._written(values, tuple)
+        return self._written(values, self._encode)
 
-    def _written(self, item: Any, split: Callable[[Any], Values]) -> bytes | None:
+    def _written(self, item: Any, write: Callable[[Any], bytes | None]) -> bytes | None:
         try:
-            return self._encode(split(item))
+            return write(item)
         except (SerdeError, SchemaError):
             raise
         except Exception as error:  # the libraries of the formats raise many types
@@ -87,7 +111,7 @@ class Codec:
         if data is None or self._nothing:
             return None
         try:
-            values = self._decode(data)
+            return self._read(data)
         except (SerdeError, SchemaError):
             raise
         except Exception as error:
@@ -95,7 +119,17 @@ class Codec:
             raise DeserializationError(
                 f"{self.spec.name} format: cannot read the {side} {shorten(data)}: {_reason(error)}"
             ) from error
-        return None if values is None else self._join(values)
+
+    def decode_all(self, data: Collection[bytes | None]) -> list[Any]:
+        """Returns the rows or keys of several byte strings.
+
+        Raises:
+            DeserializationError: One of them is not in the format, or does not fit the columns.
+        """
+        if not self._nothing:
+            with suppress(Exception):  # likewise
+                return self._read_all(data)
+        return [self.decode(item) for item in data]
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return _codec, (self.spec, self.columns, self.is_key, self.topic, self.registry)
@@ -161,6 +195,32 @@ def _functions(made: Codec) -> tuple[Encode, Decode]:
     return schema_functions(made)
 
 
+def _item_functions(made: Codec) -> tuple[WriteItem, ReadItem, WriteItems, ReadItems]:
+    """Returns the functions that write and read a row or key that is not None, and several that may be."""
+    name, encode, decode, split, join = made.spec.name.upper(), made._encode, made._decode, made._split, made._join
+
+    def write(item: Any) -> bytes | None:
+        return encode(split(item))
+
+    def read(data: bytes) -> Any:
+        values = decode(data)
+        return None if values is None else join(values)
+
+    if name == "JSON" and made.wrapped and not made.is_key:
+        from millstream.sql.formats.json_format import JsonRows, json_row_encoder  # noqa: PLC0415  (the library of a format)
+
+        rows, write_row = JsonRows(made.columns), json_row_encoder(made.columns)
+        return write_row, rows.read, _each(write_row), rows.read_all
+    if name == "KAFKA" and made.is_key and made.columns and made.columns[0].type in _LIKE:
+        like = _LIKE[made.columns[0].type]
+        return write, read, like.serialize_all, like.deserialize_all
+    return write, read, _each(write), _each(read)
+
+
+def _each(function: Callable[[Any], Any]) -> Callable[[Collection[Any]], list[Any]]:
+    return lambda items: [None if item is None else function(item) for item in items]
+
+
 def _kafka(columns: tuple[Column, ...]) -> tuple[Encode, Decode]:
     from millstream.sql.formats.kafka import kafka_decoder, kafka_encoder  # noqa: PLC0415  (the library of a format)
 
@@ -209,6 +269,14 @@ class FormatSerde(Serde[Any]):
     def deserialize(self, data: bytes | None) -> Any:
         """Returns the row or key of bytes."""
         return self.codec.decode(data)
+
+    def serialize_all(self, values: Collection[Any]) -> list[bytes | None]:
+        """Returns the bytes of rows or keys."""
+        return self.codec.encode_all(values)
+
+    def deserialize_all(self, data: Collection[bytes | None]) -> list[Any]:
+        """Returns the rows or keys of several byte strings."""
+        return self.codec.decode_all(data)
 
     def bind(self, context: SerdeContext) -> Self | FormatSerde:
         """Returns the serde for a topic: schemas have their subject by it."""

@@ -106,9 +106,23 @@ def arithmetic(symbol: str, left: SqlType | None, right: SqlType | None) -> tupl
         type_ = result_type(symbol, one, other)
         return type_, _decimal_operator(symbol, type_, left, right)
     compute = _INTEGER_OPERATORS[symbol]
-    if BIGINT in {left, right}:
-        return BIGINT, lambda a, b: wrap_long(compute(a, b))
-    return INTEGER, lambda a, b: wrap_int(compute(a, b))
+    return (BIGINT, _long_operator(compute)) if BIGINT in {left, right} else (INTEGER, _int_operator(compute))
+
+
+def _long_operator(compute: Callable[[int, int], int]) -> Binary:
+    def call(left: int, right: int) -> int:
+        result = compute(left, right)
+        return result if -0x8000000000000000 <= result <= 0x7FFFFFFFFFFFFFFF else wrap_long(result)
+
+    return call
+
+
+def _int_operator(compute: Callable[[int, int], int]) -> Binary:
+    def call(left: int, right: int) -> int:
+        result = compute(left, right)
+        return result if -0x80000000 <= result <= 0x7FFFFFFF else wrap_int(result)
+
+    return call
 
 
 def _base(type_: SqlType) -> str:

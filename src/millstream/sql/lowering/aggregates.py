@@ -98,6 +98,19 @@ class Aggregator:
         return {column: call.accumulator.finish(state[column]) for column, call, _names in self.calls()}
 
 
+def counts_rows(item: AggregateItem) -> bool:
+    """Whether a call counts the rows of a group: the engine can do it."""
+    return item.name.upper() == "COUNT" and not aggregate_arguments(item)
+
+
+class Counter(Aggregator):
+    """Calls that count rows; the state is the number of rows, which the engine counts."""
+
+    def finish(self, state: Any) -> Row:
+        """Returns the results, by column."""
+        return {item.column: state for item in self.items}
+
+
 def _converted(call: AggregateCall, values: list[Any]) -> list[Any]:
     return [
         value if convert is None or value is None else convert(value)
@@ -108,12 +121,14 @@ def _converted(call: AggregateCall, values: list[Any]) -> list[Any]:
 class GroupResult:
     """Makes the row of a group: its key columns, the results of the functions, and the bounds of its window."""
 
+    pure = True
+
     def __init__(self, aggregator: Aggregator, key: Sequence[str], *, windowed: bool) -> None:
         self.aggregator = aggregator
         self.key = tuple(key)
         self.windowed = windowed
 
-    def __call__(self, key: Any, state: Row | None) -> Row | None:
+    def __call__(self, key: Any, state: Any) -> Row | None:
         """Returns the row of a group; None if it was deleted."""
         if state is None:
             return None

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from millstream.sql.binder import bound
-from millstream.sql.closures import Run, guarded
+from millstream.sql.closures import Run, compile_bound, guarded, log_error
 from millstream.sql.planner.environment import Environment
 from millstream.sql.syntax import tree
 from millstream.sql.syntax.text import text_of as expression_text
@@ -28,6 +28,8 @@ class RowExpressions:
         environment: Functions and types.
     """
 
+    pure = True
+
     def __init__(
         self, expressions: Sequence[tree.Expression], columns: Mapping[str, SqlType], environment: Environment
     ) -> None:
@@ -35,9 +37,10 @@ class RowExpressions:
         self.columns = dict(columns)
         self.environment = environment
         self._runs: tuple[Run, ...] | None = None
+        self._parts: tuple[tuple[str, Run], ...] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_runs": None}
+        return {**self.__dict__, "_runs": None, "_parts": None}
 
     def __str__(self) -> str:
         return ", ".join(map(expression_text, self.expressions))
@@ -47,14 +50,21 @@ class RowExpressions:
         binder = self.environment.binder(self.columns)
         return [binder.bind(expression) for expression in self.expressions]
 
-    def compile(self, otherwise: Any = None) -> tuple[Run, ...]:
+    def compile(self) -> tuple[Run, ...]:
         """Returns the compiled expressions, each with a guard."""
         if self._runs is None:
             self._runs = tuple(
-                guarded(item, expression_text(expression), otherwise)
+                guarded(item, expression_text(expression))
                 for item, expression in zip(self.bind(), self.expressions, strict=True)
             )
         return self._runs
+
+    def compile_parts(self) -> tuple[tuple[str, Run], ...]:
+        """Returns the compiled expressions with their texts; the caller handles their errors, which saves a call."""
+        if self._parts is None:
+            texts = map(expression_text, self.expressions)
+            self._parts = tuple(zip(texts, map(compile_bound, self.bind()), strict=True))
+        return self._parts
 
 
 class Condition(RowExpressions):
@@ -64,8 +74,12 @@ class Condition(RowExpressions):
         """Whether the condition is true for a row."""
         if row is None:
             return False
-        (run,) = self._runs or self.compile(False)
-        return bool(run(row))
+        ((text, run),) = self._parts or self.compile_parts()
+        try:
+            return bool(run(row))
+        except Exception as error:  # noqa: BLE001  (a condition that fails is false)
+            log_error(text, error)
+            return False
 
 
 class Projection(RowExpressions):
@@ -79,13 +93,28 @@ class Projection(RowExpressions):
     ) -> None:
         super().__init__([expression for _name, expression in items], columns, environment)
         self.names = tuple(name for name, _expression in items)
+        self._items: tuple[tuple[str, str, Run], ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_items": ()}
+
+    def _compiled(self) -> tuple[tuple[str, str, Run], ...]:
+        parts = zip(self.names, self.compile_parts(), strict=True)
+        self._items = tuple((name, text, run) for name, (text, run) in parts)
+        return self._items
 
     def __call__(self, row: Row | None) -> Row | None:
         """Returns the new row."""
         if row is None:
             return None
-        runs = self._runs or self.compile()
-        return {name: run(row) for name, run in zip(self.names, runs, strict=True)}
+        result = {}
+        for name, text, run in self._items or self._compiled():
+            try:
+                result[name] = run(row)
+            except Exception as error:  # noqa: BLE001  (an expression that fails is null)
+                log_error(text, error)
+                result[name] = None
+        return result
 
 
 class KeyExpressions(RowExpressions):

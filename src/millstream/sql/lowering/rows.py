@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from millstream.core.records import Headers, Record, Windowed
 from millstream.dsl.processors import FixedKeyProcessor
-from millstream.sql.catalog.sources import ROWOFFSET, ROWPARTITION, ROWTIME, WINDOWSTART
-from millstream.sql.planner.steps import Read
+from millstream.sql.catalog.sources import ROWOFFSET, ROWPARTITION, ROWTIME, WINDOWSTART, DataSource
 
 Row = dict[str, Any]
 
@@ -24,13 +24,18 @@ class RowBuilder:
 
     Attributes:
         columns: (role, name in the source, name in rows) of each column.
+        plain: Rows are values as they are; they may have more columns.
     """
 
-    def __init__(self, step: Read) -> None:
-        self.columns = step.renamed
-        self.keys = tuple(column.name for column in step.source.key)
-        self.headers = {column.name: column.header for column in step.source.headers}
-        self.plain = all(role == "VALUE" and name == internal for role, name, internal in self.columns)
+    pure = True
+
+    def __init__(self, source: DataSource, columns: Sequence[tuple[str, str, str]]) -> None:
+        self.columns = tuple(columns)
+        self.keys = tuple(column.name for column in source.key)
+        self.headers = {column.name: column.header for column in source.headers}
+        others = [(role, internal) for role, name, internal in self.columns if role != "VALUE" or name != internal]
+        self.plain = not others
+        self._added_key = others[0][1] if len(self.keys) == len(others) == 1 and others[0][0] == "KEY" else None
 
     @property
     def needs_record(self) -> bool:
@@ -46,6 +51,8 @@ class RowBuilder:
         """Returns the row; None for a null value."""
         if value is None or self.plain:
             return value
+        if self._added_key is not None:
+            return {**value, self._added_key: key.key if isinstance(key, Windowed) else key}
         row: Row = {}
         for role, name, internal in self.columns:
             if role == "VALUE":

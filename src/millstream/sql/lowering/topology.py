@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -11,14 +12,24 @@ from millstream.dsl.internals import internals_of
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.dsl.windows import hopping, join_window, session, tumbling
+from millstream.expr import value as whole_value
 from millstream.serde import Serde
+from millstream.sql.binder.rewrite import column_refs
 from millstream.sql.catalog.catalog import PersistentQuery
 from millstream.sql.catalog.sources import DataSource, WindowInfo
-from millstream.sql.lowering.aggregates import AggregateArguments, Aggregator, Exploder, GroupResult
+from millstream.sql.lowering.aggregates import (
+    AggregateArguments,
+    Aggregator,
+    Counter,
+    Exploder,
+    GroupResult,
+    counts_rows,
+)
 from millstream.sql.lowering.functions import Condition, KeyExpressions, Projection
 from millstream.sql.lowering.rows import RowBuilder, RowBuilderWithHeaders, RowProcessor
 from millstream.sql.lowering.serdes import SourceSerdes
 from millstream.sql.lowering.timestamps import SinkTimestamps, TimestampReader
+from millstream.sql.planner.calls import aggregate_arguments
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.steps import (
     Aggregate,
@@ -63,12 +74,22 @@ class QueryLowering:
         sink = query.sink
         # Names of stores do not contain the running number of the query, which other statements can change.
         self.query_name = sink.name if query.id == sink.query else query.id
-        result = self.node(query.planned.root)
-        stream = result.to_stream() if isinstance(result, Table) else result
+        stream = self._stream_of_results(query.planned.root)
         if sink.timestamp is not None:
             reader = TimestampReader(sink, fails=self._throws)
             stream = stream.process_values(partial(SinkTimestamps, reader), value=self.serdes.value(sink))
         stream.to(sink.topic, key=self.serdes.key(sink), value=self.serdes.value(sink))
+
+    def _stream_of_results(self, step: Step) -> Stream[Any, Any]:
+        """Returns the results of a query as a stream: it projects the rows of a table like those of a stream."""
+        if isinstance(step, Project) and isinstance(step.parent, Aggregate):
+            stream: Stream[Any, Any] = self._projected(step, self._stream_of_results(step.parent))
+            return stream
+        if isinstance(step, Aggregate):
+            aggregated, result = self._aggregated(step)
+            return aggregated.to_stream().map_values(result, value=self.serdes.row(step.types))
+        node = self.node(step)
+        return node.to_stream() if isinstance(node, Table) else node
 
     def node(self, step: Step) -> Node:
         """Adds the operators of a step, and returns their result."""
@@ -89,39 +110,62 @@ class QueryLowering:
                 return self._project(step)
         raise AssertionError(f"{type(step).__name__} is not a step")
 
+    def _used(self, step: Step, expressions: Iterable[tree.Expression]) -> Node:
+        """Returns the rows of a step; only these expressions are used, so a stream is read without other columns."""
+        used = list(expressions)
+        conditions = []
+        while isinstance(step, Filter) and step.kind == "STREAM":
+            conditions.append(step)
+            step = step.parent
+        if step.kind == "TABLE" or not isinstance(step, Read):
+            return self.node(conditions[0] if conditions else step)
+        used += [each.condition for each in conditions]
+        names = {ref.name for expression in used for ref in column_refs(expression)}
+        columns = tuple(column for column in step.renamed if column[2] in names)
+        plain = RowBuilder(step.source, columns).plain
+        node = self._source(step.source) if plain else self._rows(step, columns)
+        for each in reversed(conditions):
+            node = node.filter(self._condition(each))
+        return node
+
     def _read(self, step: Read, *, materialized: bool = False) -> Node:
-        source = step.source
-        key, value = self.serdes.key(source), self.serdes.value(source)
-        stream = self._stream(source, key, value)
-        builder = RowBuilder(step)
-        row = self.serdes.row(step.types)
-        if builder.needs_record:
-            stream = stream.process_values(partial(RowProcessor, builder), value=row)
-        elif builder.needs_headers:
-            with_headers: Any = RowBuilderWithHeaders(step)
-            stream = stream.map_values(with_headers, value=row)
-        elif not builder.plain:
-            stream = stream.map_values(builder, value=row)
-        else:
-            stream = stream.map_values(_same, value=row)
+        source, row = step.source, self.serdes.row(step.types)
+        stream = self._rows(step, step.renamed)
         if not source.is_table:
             return stream
         store = f"{self.query_name}-{source.name}" if materialized else None
-        return stream.to_table(store=store, key=key, value=row)
+        return stream.to_table(store=store, key=self.serdes.key(source), value=row)
 
-    def _stream(self, source: DataSource, key: Serde[Any], value: Serde[Any]) -> Stream[Any, Any]:
+    def _rows(self, step: Read, columns: Sequence[tuple[str, str, str]]) -> Stream[Any, Any]:
+        """Returns the rows of a source, with some of the columns of the step."""
+        source, types = step.source, step.types
+        stream = self._source(source)
+        builder = RowBuilder(source, columns)
+        row = self.serdes.row({internal: types[internal] for _role, _name, internal in columns})
+        if builder.needs_record:
+            return stream.process_values(partial(RowProcessor, builder), value=row)
+        if builder.needs_headers:
+            with_headers: Any = RowBuilderWithHeaders(source, columns)
+            return stream.map_values(with_headers, value=row)
+        return stream.map_values(whole_value() if builder.plain else builder, value=row)
+
+    def _source(self, source: DataSource) -> Stream[Any, Any]:
         """Returns the stream of a source's topic, which all queries of the application share."""
         if source.name not in self._streams:
             timestamp = None if source.timestamp is None else TimestampReader(source, fails=self._throws)
+            key, value = self.serdes.key(source), self.serdes.value(source)
             self._streams[source.name] = self.app.stream(source.topic, key=key, value=value, timestamp=timestamp)
         return self._streams[source.name]
 
     def _filter(self, step: Filter) -> Node:
-        condition = Condition((step.condition,), step.types, self.environment)
+        condition = self._condition(step)
         if step.kind == "TABLE" and isinstance(step.parent, Read):
             # A filter of a table that is materialized knows which rows passed before, and deletes only those.
             return self._read(step.parent, materialized=True).filter(condition)
         return self.node(step.parent).filter(condition)
+
+    def _condition(self, step: Filter) -> Condition:
+        return Condition((step.condition,), step.types, self.environment)
 
     def _rekey(self, step: Rekey) -> Node:
         parent = self.node(step.parent)
@@ -137,42 +181,49 @@ class QueryLowering:
         return parent.flat_map_values(exploder, value=self.serdes.row(step.types))
 
     def _project(self, step: Project) -> Node:
+        used = (expression for _name, expression in step.items)
+        return cast("Node", self._projected(step, self._used(step.parent, used)))
+
+    def _projected(self, step: Project, parent: Any) -> Any:
         projection = Projection(step.items, step.parent.types, self.environment)
-        return self.node(step.parent).map_values(projection, value=self.serdes.row(step.types))
+        return parent.map_values(projection, value=self.serdes.row(step.types))
 
     # ----- aggregations ----------------------------------------------------------------------------------------------
 
     def _aggregate(self, step: Aggregate) -> Node:
-        parent, columns = self.node(step.parent), step.parent.types
+        aggregated, result = self._aggregated(step)
+        return aggregated.map_values(result, value=self.serdes.row(step.types))
+
+    def _aggregated(self, step: Aggregate) -> tuple[Table[Any, Any], GroupResult]:
+        """Returns the table of states, and the function that makes rows of them."""
+        used = [*step.groups, *(argument for item in step.aggregates for argument in aggregate_arguments(item))]
+        parent, columns = self._used(step.parent, used), step.parent.types
         arguments = AggregateArguments(step.aggregates, columns, self.environment)
-        aggregator = Aggregator(step.aggregates, columns, self.environment)
+        counts = all(counts_rows(item) for item in step.aggregates)
+        aggregator = (Counter if counts else Aggregator)(step.aggregates, columns, self.environment)
         result = GroupResult(aggregator, [column.name for column in step.key], windowed=step.by_window is not None)
-        state = self.serdes.row(aggregator.state)
         key = KeyExpressions(step.groups, columns, self.environment, complete=True)
-        inner = self.serdes.inner_key(step.key)
-        row = self.serdes.row(arguments.types)
-        aggregated: Table[Any, Any]
-        add: Any = aggregator.add  # rows are not null here
+        inner, row = self.serdes.inner_key(step.key), self.serdes.row(arguments.types)
+        grouped: Any
         if isinstance(parent, Table):
             grouped = parent.group_by(_GroupPair(key, arguments), key=inner, value=row)
-            aggregated = grouped.aggregate(aggregator.initial, add, aggregator.undo, value=state)
         else:
-            rows = parent.filter(_is_row)
-            if step.by_key:
-                by_key = rows.map_values(arguments, value=row).group_by_key()
-            else:
-                by_key = rows.map(_Pair(key, arguments), key=inner, value=row).group_by_key()
-            if step.by_window is None:
-                aggregated = by_key.aggregate(aggregator.initial, add, value=state)
-            else:
-                windowed = by_key.windowed_by(_window(step.by_window), emit="close" if step.final else "update")
-                merger = aggregator.merge if step.by_window.kind == "SESSION" else None
-                options: dict[str, Any] = {"value": state}
-                if merger is not None:
-                    aggregated = windowed.aggregate(aggregator.initial, add, merger, **options)
-                else:
-                    aggregated = windowed.aggregate(aggregator.initial, add, **options)
-        return aggregated.map_values(result, value=self.serdes.row(step.types))
+            rows = parent.filter(whole_value().is_not_null())
+            if not step.by_key:
+                rows = rows.select_key(_OfValue(key), key=inner)
+            if not counts or not step.by_key:
+                rows = rows.map_values(arguments, value=row)
+            grouped = rows.group_by_key()
+            if step.by_window is not None:
+                grouped = grouped.windowed_by(_window(step.by_window), emit="close" if step.final else "update")
+        if counts:
+            return grouped.count(), result
+        functions = [aggregator.initial, aggregator.add]
+        if isinstance(parent, Table):
+            functions.append(aggregator.undo)
+        elif step.by_window is not None and step.by_window.kind == "SESSION":
+            functions.append(aggregator.merge)
+        return grouped.aggregate(*functions, value=self.serdes.row(aggregator.state)), result
 
     # ----- joins -----------------------------------------------------------------------------------------------------
 
@@ -263,6 +314,8 @@ class _GroupPair(_Pair):
 class _NewKey:
     """The new key of a record; for a null value, it is computed from the old key."""
 
+    pure = True
+
     def __init__(self, function: KeyExpressions, keys: list[str], columns: list[str]) -> None:
         self.function = function
         self.keys = keys
@@ -281,19 +334,13 @@ class _NewKey:
 class _OfValue:
     """A function of key and value that reads the value."""
 
+    pure = True
+
     def __init__(self, function: KeyExpressions) -> None:
         self.function = function
 
     def __call__(self, _key: Any, value: dict[str, Any] | None) -> Any:
         return self.function(value)
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _is_row(row: dict[str, Any] | None) -> bool:
-    return row is not None
 
 
 def _window(window: tree.Window) -> Any:
