@@ -30,6 +30,8 @@ from millstream.runtime.spark.session import check_startable, import_pyspark
 from millstream.runtime.start.prepared_application import PreparedApplication
 from millstream.runtime.start.schemas import with_schemas_of
 from millstream.runtime.supervisor import Supervisor
+from millstream.runtime.threads.api import Threads
+from millstream.runtime.threads.own import OWN_THREADS
 from millstream.stages import Topology
 
 __all__ = ["Handle", "Listener", "State", "open_store", "repartitioned", "run", "start"]
@@ -48,9 +50,22 @@ def start(
 
 
 def prepare(
-    topology: Topology, config: Config, *, until_caught_up: bool = False, on_state_change: Listener | None = None
+    topology: Topology,
+    config: Config,
+    *,
+    until_caught_up: bool = False,
+    on_state_change: Listener | None = None,
+    threads: Threads = OWN_THREADS,
 ) -> Handle:
-    """Prepares an application, with its lock taken, and returns the handle that starts it."""
+    """Prepares an application, with its lock taken, and returns the handle that starts it.
+
+    Args:
+        topology: The topology.
+        config: The configuration.
+        until_caught_up: Stop once the input that exists now has been processed.
+        on_state_change: Called at each change of the state.
+        threads: The threads of local execution.
+    """
     refuse_start_in_import()
     check_keys(topology.plan, config)
     life = Lifecycle()
@@ -63,18 +78,19 @@ def prepare(
     if config["execution.mode"] == "micro_batch":
         application = PreparedApplication(topology, config)
     else:
-        application = PreparedRealTime(topology, config)
+        application = PreparedRealTime(topology, config, log=threads.log)
 
     def execute(_application: PreparedApplication, metrics: Metrics) -> Execution:
         if isinstance(application, PreparedRealTime):
-            return RealTimeExecution(application, partial(_workers, application), until_caught_up=until_caught_up)
+            make = partial(_workers, application, threads)
+            return RealTimeExecution(application, make, until_caught_up=until_caught_up)
         from millstream.runtime.spark.micro_batch import MicroBatchExecution  # noqa: PLC0415  (on demand)
 
         return MicroBatchExecution(application, metrics, until_caught_up=until_caught_up)
 
     try:
         supervisor = application.retry_while_unavailable(
-            lambda: Supervisor(application, execute, life, until_caught_up=until_caught_up)
+            lambda: Supervisor(application, execute, life, until_caught_up=until_caught_up, threads=threads)
         )
     except BaseException:
         application.close()
@@ -82,11 +98,11 @@ def prepare(
     return Handle(supervisor)
 
 
-def _workers(application: PreparedRealTime, retried: Callable[[str], None]) -> Workers:
+def _workers(application: PreparedRealTime, threads: Threads, retried: Callable[[str], None]) -> Workers:
     """The workers of an application, by its execution mode."""
     program, directory = application.program, application.directory
     if program.config["execution.mode"] == "local":
-        return LocalWorkers(program, directory / "workers")
+        return LocalWorkers(program, directory / "workers", threads=threads)
     import_pyspark()
     from millstream.runtime.spark.workers import SparkWorkers  # noqa: PLC0415  (it imports PySpark)
 

@@ -17,6 +17,8 @@ from millstream.runtime.observe.metrics import Metrics
 from millstream.runtime.observe.status import Status
 from millstream.runtime.publish.log_cleanup import LogCleaner
 from millstream.runtime.start.prepared_application import PreparedApplication
+from millstream.runtime.threads.api import SupervisorSteps, Threads
+from millstream.runtime.threads.own import OWN_THREADS
 from millstream.text.escaping import error_text
 
 _MAX_BACKOFF = 60.0
@@ -25,7 +27,7 @@ ExecutionFactory: TypeAlias = Callable[[PreparedApplication, Metrics], Execution
 
 
 class Supervisor:
-    """Runs a prepared application in a thread of its own until it is stopped, has caught up, or fails.
+    """Runs a prepared application until it is stopped, has caught up, or fails.
 
     A failure that may pass (a broker, the log, Spark) is followed by a restart, after a pause that doubles each time. A
     restart that published something resets the count.
@@ -36,6 +38,7 @@ class Supervisor:
         life: The state of the application.
         until_caught_up: Stop once the input that exists now has been processed.
         clock: The clock for durations.
+        threads: Runs the supervisor and the cleaner of the log.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Supervisor:
         *,
         until_caught_up: bool = False,
         clock: Clock = SYSTEM_CLOCK,
+        threads: Threads = OWN_THREADS,
     ) -> None:
         self.application = application
         self.life = life
@@ -66,15 +70,17 @@ class Supervisor:
         self._stopping = threading.Event()
         self._progressed = False
         self._blocked = False
-        self._thread = threading.Thread(target=self._supervise, name=f"millstream-{name}", daemon=True)
+        self._threads = threads
+        self._name = f"millstream-{name}"
+        self._join: Callable[[], None] = lambda: None
 
     # ----- control, from any thread ----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Starts the thread."""
+        """Starts the application."""
         self.life.listen(self._status.state_changed)
         self.life.change(State.STARTING)
-        self._thread.start()
+        self._join = self._threads.supervise(self._name, self._supervise(), self._stopping)
 
     def stop(self) -> None:
         """Requests the end of the application, after the work that has begun."""
@@ -93,8 +99,8 @@ class Supervisor:
         """Waits until the application has ended; returns whether it has."""
         self.life.wait(lambda state: state.is_over, timeout)
         is_over = self.life.state.is_over
-        if is_over and threading.current_thread() is not self._thread:  # a listener is called in the thread itself
-            self._thread.join()
+        if is_over:
+            self._join()
         return is_over
 
     # ----- reports of the execution: `Observer` ----------------------------------------------------------------
@@ -135,13 +141,13 @@ class Supervisor:
 
     # ----- the thread ------------------------------------------------------------------------------------------
 
-    def _supervise(self) -> None:
+    def _supervise(self) -> SupervisorSteps:
         try:
-            self._cleaner.start()
+            self._cleaner.start(self._threads)
             with self._status:
                 if self.application.lost:
                     self._status.lost(self.application.lost)
-                self._run_with_restarts()
+                yield from self._run_with_restarts()
         except MillstreamError as error:
             self.error = error
         except Exception as error:  # noqa: BLE001  (an unexpected error ends the application, too)
@@ -168,13 +174,13 @@ class Supervisor:
             self.life.change(State.PENDING_ERROR)
             self.life.change(State.ERROR)
 
-    def _run_with_restarts(self) -> None:
+    def _run_with_restarts(self) -> SupervisorSteps:
         config = self.application.program.config
         failures = 0
         while True:
             self._progressed = False
             try:
-                self._run()
+                yield from self._run()
                 return
             except MillstreamError as error:
                 if not may_pass(error) or self._stopping.is_set():
@@ -186,10 +192,11 @@ class Supervisor:
                 self.metrics.restarts += 1
                 self._status.failed(error, pause)
                 self.life.change(State.STARTING)
-                if self._stopping.wait(pause):
+                yield pause
+                if self._stopping.is_set():
                     return
 
-    def _run(self) -> None:
+    def _run(self) -> SupervisorSteps:
         execution = self.execution
         try:
             if not execution.start(self, self._stopping):
@@ -200,6 +207,7 @@ class Supervisor:
                 self._status.refresh()
                 if self._stopping.is_set() or (self._until_caught_up and execution.is_caught_up()):
                     break
+                yield 0.0
             self.life.change(State.PENDING_SHUTDOWN)
             execution.drain()
         finally:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from millstream.log.api.applications import Applications, Fingerprints, Publication, Published, Scope
+from millstream.log.api.changes import Changes
 from millstream.log.api.cleanup import Cleanup, Removed
 from millstream.log.api.following import Fetched, Follower
 from millstream.log.api.groups import Groups
@@ -19,6 +20,7 @@ __all__ = [
     "SCHEMA",
     "Append",
     "Applications",
+    "Changes",
     "ChangesOf",
     "Cleanup",
     "Fetched",

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from millstream.log.api.applications import Applications
+from millstream.log.api.changes import Changes
 from millstream.log.api.cleanup import Cleanup
 from millstream.log.api.following import Follower
 from millstream.log.api.groups import Groups
@@ -35,6 +36,11 @@ class Log(Topics, Records, Groups, Protocol):
     @property
     def cleanup(self) -> Cleanup | None:
         """Retention and compaction; None for a Kafka cluster, whose brokers do both."""
+        ...
+
+    @property
+    def changes(self) -> Changes | None:
+        """Tells of commits; None for a Kafka cluster, which does not tell of those that nobody follows."""
         ...
 
     def follow(self) -> Follower:

@@ -79,6 +79,11 @@ class CommitCount:
             self.count += 1
             self._condition.notify_all()
 
+    def notify(self) -> None:
+        """Ends all waits, without a commit."""
+        with self._condition:
+            self._condition.notify_all()
+
     def wait(self, count: int, timeout: float) -> None:
         """Waits until the count differs, at most for so many seconds."""
         with self._condition:

@@ -75,6 +75,7 @@ class EmbeddedLog:
         applications: Publications and recorded state of applications.
         views: The views of stores.
         cleanup: Retention and compaction.
+        changes: Tells of commits.
     """
 
     def __init__(self, database: Database) -> None:
@@ -82,6 +83,7 @@ class EmbeddedLog:
         self.applications = EmbeddedApplications(database)
         self.views = EmbeddedViews(database)
         self.cleanup = EmbeddedCleanup(database)
+        self.changes = waiting.Commits(database)
         self._calls = itertools.count()
 
     def connect(self, seconds: float, tell: Callable[[str], None]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from millstream.log.api import Offsets
@@ -38,13 +38,18 @@ class Commits:
         with self._database.use() as connection:
             return own, connection, connection.execute("PRAGMA data_version").fetchone()[0]
 
-    def wait(self, version: Version, timeout: float) -> bool:
+    def notify(self) -> None:
+        """Has all waits in this process check whether they are over."""
+        self._database.commits.notify()
+
+    def wait(self, version: object, timeout: float, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Waits for a commit after a version. Returns whether there was one."""
+        assert isinstance(version, tuple)
         deadline = time.monotonic() + timeout
         pause = _FIRST_PAUSE
         while self.version() == version:
             left = deadline - time.monotonic()
-            if left <= 0:
+            if left <= 0 or is_over():
                 return False
             self._database.commits.wait(version[0], min(pause, left))
             pause = min(pause * _GROWTH, _LAST_PAUSE)

@@ -57,9 +57,11 @@ class KafkaLog:
         applications: Publications and recorded state of applications.
         views: The views of stores, on this machine.
         cleanup: None: brokers apply retention and compaction.
+        changes: None: each follower receives the records of its partitions alone.
     """
 
     cleanup: Final = None
+    changes: Final = None
 
     def __init__(self, cluster: Cluster, directory: Path) -> None:
         self._cluster = cluster

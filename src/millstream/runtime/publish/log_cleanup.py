@@ -8,6 +8,8 @@ from collections.abc import Collection
 
 from millstream.errors import LogError
 from millstream.log.api import Cleanup, Log, Offsets, Scope
+from millstream.runtime.threads.api import SupervisorSteps, Threads
+from millstream.runtime.threads.own import OWN_THREADS
 
 _COMPACT_RECORDS = 10_000
 """A topic is compacted again when it has twice the records that the last compaction left, and so many more."""
@@ -17,7 +19,7 @@ _STOP_SECONDS = 1.0
 
 
 class LogCleaner:
-    """Applies retention and compaction, and deletes records that are no longer needed, in a thread of its own.
+    """Applies retention and compaction, and deletes records that are no longer needed, in the background.
 
     Args:
         log: The log.
@@ -44,18 +46,18 @@ class LogCleaner:
         self._compacted: dict[str, int] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._rounds, name=f"millstream-cleaner-{application}", daemon=True)
+        self._round = threading.Lock()
 
-    def start(self) -> None:
-        """Starts the thread, unless the interval is 0."""
+    def start(self, threads: Threads = OWN_THREADS) -> None:
+        """Starts the rounds, unless the interval is 0."""
         if self._interval:
-            self._thread.start()
+            threads.repeat(f"millstream-cleaner-{self._application}", self._rounds(), self._ended)
 
     def stop(self) -> None:
         """Ends after the round in progress. `stop` does not wait long for it: a round fails once the log is closed."""
         self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join(_STOP_SECONDS)
+        if self._round.acquire(timeout=_STOP_SECONDS):
+            self._round.release()
 
     def batch(self, offsets: Offsets) -> None:
         """Records the end offsets of a committed batch. Only the last batch can run again."""
@@ -86,7 +88,9 @@ class LogCleaner:
             return
         self._compacted[topic] = count - cleanup.compact(topic).records
 
-    def _rounds(self) -> None:
-        while not self._ended.wait(self._interval):
-            with contextlib.suppress(LogError):  # a deleted topic, a full disk: the next batch reports it
+    def _rounds(self) -> SupervisorSteps:
+        yield self._interval
+        while not self._ended.is_set():
+            with self._round, contextlib.suppress(LogError):  # a deleted topic, a full disk: the next batch reports it
                 self.round()
+            yield self._interval

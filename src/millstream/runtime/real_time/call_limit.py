@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from millstream.errors import RunError
+from millstream.runtime.threads.api import Threads
+from millstream.runtime.threads.own import OWN_THREADS
 from millstream.runtime.user_code.timeouts import stuck_error
 
 _CHECKS = 20
@@ -22,14 +24,20 @@ class CallLimit:
     Args:
         timeout_ms: The time limit of a call.
         report: Called with the error, from another thread, at most once.
+        threads: Runs the checks.
     """
 
-    def __init__(self, timeout_ms: int, report: Callable[[RunError], None]) -> None:
+    def __init__(self, timeout_ms: int, report: Callable[[RunError], None], threads: Threads = OWN_THREADS) -> None:
         self._timeout = timeout_ms
         self._report = report
         self._call: tuple[str, int, float] | None = None
-        self._closed = threading.Event()
-        threading.Thread(target=self._watch, name="millstream-call-limit", daemon=True).start()
+        self._close = threads.watch(self, min(_MOST_SECONDS, timeout_ms / 1000 / _CHECKS))
+
+    @property
+    def thread(self) -> int | None:
+        """The identifier of the thread that is in a call; None: there is no call."""
+        call = self._call
+        return None if call is None else call[1]
 
     @contextlib.contextmanager
     def calling(self, where: str) -> Iterator[None]:
@@ -46,12 +54,12 @@ class CallLimit:
 
     def close(self) -> None:
         """Ends the watch."""
-        self._closed.set()
+        self._close()
 
-    def _watch(self) -> None:
-        seconds = self._timeout / 1000
-        while not self._closed.wait(min(_MOST_SECONDS, seconds / _CHECKS)):
-            call = self._call
-            if call is not None and time.monotonic() - call[2] > seconds:
-                self._report(stuck_error(call[1], call[0], self._timeout))
-                return
+    def check(self) -> bool:
+        """Reports a call that exceeds the limit; returns whether there was one."""
+        call = self._call
+        if call is None or time.monotonic() - call[2] <= self._timeout / 1000:
+            return False
+        self._report(stuck_error(call[1], call[0], self._timeout))
+        return True

@@ -19,7 +19,6 @@ from millstream.runtime.real_time.global_tables import GlobalTables
 from millstream.runtime.real_time.hosted_task import HostedTask
 from millstream.runtime.real_time.messages import Sent, TaskReport
 from millstream.runtime.real_time.publishing import Collected, Collector, measure
-from millstream.runtime.real_time.serial_thread import SerialThread
 from millstream.runtime.real_time.task import RealTimeTask
 from millstream.runtime.real_time.task_inputs import InputKey
 from millstream.runtime.real_time.task_record import topic_of
@@ -100,8 +99,8 @@ class Publications:
         self._claimed: dict[HostedTask, dict[InputKey, int]] = {}
         self.taken = 0
         self.seconds = 0.0
-        self._publisher = SerialThread(f"{self._scope}: publisher")
-        self._storer = SerialThread(f"{self._scope}: local stores", _MOST_UNSTORED)
+        self._publisher = context.threads.serial(f"{self._scope}: publisher")
+        self._storer = context.threads.serial(f"{self._scope}: local stores", _MOST_UNSTORED)
 
     def begin(self) -> None:
         """Fences earlier instances of the worker, before anything is read."""

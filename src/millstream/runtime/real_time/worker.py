@@ -25,6 +25,8 @@ from millstream.runtime.real_time.reading import Reading
 from millstream.runtime.real_time.task import Layout
 from millstream.runtime.real_time.worker_context import WorkerContext
 from millstream.runtime.real_time.worker_rounds import WorkerRounds
+from millstream.runtime.threads.api import Idle, Threads, WorkerSteps
+from millstream.runtime.threads.own import OWN_THREADS, run_steps
 from millstream.stages.exchange_graph import exchange_graph
 
 POLLED = declare("worker.polled")
@@ -34,10 +36,6 @@ RESTORED = declare("worker.restored")
 
 _SHORT_WAIT = 0.002
 """Seconds to wait for records while others wait for orders."""
-
-_LONG_WAIT = 0.02
-"""Seconds to wait for records at most: orders may arrive meanwhile."""
-
 
 _SPACING = 0.01
 """Seconds between two steps with few records."""
@@ -57,6 +55,7 @@ class Worker:
     def __init__(self, context: WorkerContext, directory: Path | None = None) -> None:
         self._context = context
         self._clock = context.clock
+        self._longest = context.threads.longest_wait
         self._started = 0.0
         self._read = 0
         with ExitStack() as opened:
@@ -74,7 +73,7 @@ class Worker:
             self._rounds = WorkerRounds(context, self._reading)
             self._publications = Publications(context, self._globals, self._rounds)
             opened.callback(self._publications.close)
-            self._limit = CallLimit(program.config["task.timeout.ms"], self._fail)
+            self._limit = CallLimit(program.config["task.timeout.ms"], self._fail, context.threads)
             opened.callback(self._limit.close)
             self._opened = opened.pop_all()
 
@@ -97,7 +96,7 @@ class Worker:
 
     # ----- life ------------------------------------------------------------------------------------------------
 
-    def run(self) -> None:
+    def steps(self) -> WorkerSteps:
         """Works until the coordinator orders it to stop.
 
         Raises:
@@ -105,7 +104,7 @@ class Worker:
         """
         with self._opened:
             self._begin()
-            self._work()
+            yield from self._work()
             self._publications.publish_all()
             self._context.send(self._rounds.requests, phase="ended")
 
@@ -121,7 +120,7 @@ class Worker:
         self._context.send(0, phase="restoring")
         self._globals.load()
 
-    def _work(self) -> None:
+    def _work(self) -> WorkerSteps:
         restoring = deque((task, task.restore()) for task in self._tasks)
         while True:
             orders = self._context.link.orders()
@@ -132,9 +131,13 @@ class Worker:
                 self._restore(restoring)
             if orders.is_paused:
                 self._publications.publish_if_due()
-                self._clock.sleep(_LONG_WAIT)
+                self._clock.sleep((yield Idle(0.0, self._longest)))
                 continue
-            self._step(orders, is_restoring=bool(restoring))
+            pause = self._pause()
+            if pause > 0:
+                yield Idle(pause, 0.0)
+            seconds = yield Idle(0.0, 0.0 if restoring else self._wait())
+            self._step(self._context.link.orders(), seconds)
 
     def _restore(self, restoring: deque[tuple[HostedTask, Iterator[Restoration]]]) -> None:
         """Restores a part of a task. A task that is restored begins, whatever the others do."""
@@ -157,11 +160,10 @@ class Worker:
 
     # ----- the loop --------------------------------------------------------------------------------------------
 
-    def _step(self, orders: Orders, *, is_restoring: bool) -> None:
+    def _step(self, orders: Orders, seconds: float) -> None:
         rounds, reading = self._rounds, self._reading
         rounds.begin(orders)
-        self._pause()
-        self._read = reading.poll(0 if is_restoring else self._wait(), rounds.requests + 1)
+        self._read = reading.poll(seconds, rounds.requests + 1)
         self._started = started = self._clock.monotonic()
         reach(POLLED)
         self._globals.poll()
@@ -191,24 +193,23 @@ class Worker:
         self._publications.publish_if_due()
         rounds.request()
 
-    def _pause(self) -> None:
-        """Waits for more records if the last step had few: a step has costs of its own, and results wait anyway."""
+    def _pause(self) -> float:
+        """Seconds to wait for more records if the last step had few: a step has a cost, and results wait anyway."""
         if 0 < self._read < _FEW and self._publications.collects:
             seconds = self._started + _SPACING - self._clock.monotonic()
-            seconds = min(seconds, self._publications.seconds_left - _SPACING)
-            if seconds > 0:
-                self._clock.sleep(seconds)
+            return min(seconds, self._publications.seconds_left - _SPACING)
+        return 0.0
 
     def _wait(self) -> float:
         """Seconds to wait for records."""
         if self._publications.taken or self._publications.is_claiming:
-            return min(self._publications.seconds_left, _LONG_WAIT)
+            return min(self._publications.seconds_left, self._longest)
         if self._rounds.are_awaited:
             return _SHORT_WAIT
         times = [due for task in self._rounds.running() if (due := task.due()) is not None]
         if times:
-            return max(0.0, min((min(times) - self._clock.time_ms()) / 1000, _LONG_WAIT))
-        return _LONG_WAIT
+            return max(0.0, min((min(times) - self._clock.time_ms()) / 1000, self._longest))
+        return self._longest
 
     def _fail(self, error: MillstreamError) -> None:
         """Reports an error that this thread cannot raise: it is in a function that does not return."""
@@ -223,9 +224,22 @@ def run_worker(
     Raises:
         MillstreamError: A task or a publication has failed.
     """
-    with open_location(program.log) as log:
+    run_steps(worker_steps(program, assignment, link, directory, clock), clock.sleep)
+
+
+def worker_steps(
+    program: Program,
+    assignment: Assignment,
+    link: Link,
+    directory: Path | None,
+    clock: Clock = SYSTEM_CLOCK,
+    threads: Threads = OWN_THREADS,
+) -> WorkerSteps:
+    """Returns the steps of a worker: see `run_worker`."""
+    with ExitStack() as opened:
+        log = threads.log or opened.enter_context(open_location(program.log))
         try:
-            Worker(WorkerContext(program, assignment, log, link, clock), directory).run()
+            yield from Worker(WorkerContext(program, assignment, log, link, clock, threads), directory).steps()
         except MillstreamError as error:
             report = Report(assignment.worker, assignment.start, phase="ended", failure=failure_of(error))
             link.send(report)

@@ -9,6 +9,8 @@ from millstream.runtime.clock import Clock
 from millstream.runtime.program.program import Program
 from millstream.runtime.real_time.link import Link
 from millstream.runtime.real_time.messages import Assignment, Report
+from millstream.runtime.threads.api import Threads
+from millstream.runtime.threads.own import OWN_THREADS
 
 
 class WorkerContext(NamedTuple):
@@ -20,6 +22,7 @@ class WorkerContext(NamedTuple):
         log: The log.
         link: The connection with the coordinator.
         clock: The clock.
+        threads: Runs the parts of the worker.
     """
 
     program: Program
@@ -27,6 +30,7 @@ class WorkerContext(NamedTuple):
     log: Log
     link: Link
     clock: Clock
+    threads: Threads = OWN_THREADS
 
     @property
     def scope(self) -> Scope:

@@ -51,6 +51,7 @@ class PreparedApplication:
         topology: The topology as it runs; it carries the application id.
         config: The configuration.
         clock: The clock of the runtime.
+        log: A log that it shares with other applications, and does not close; None: it opens its own.
 
     Attributes:
         id: The application id.
@@ -74,10 +75,13 @@ class PreparedApplication:
     mode = "micro_batch"
     """The form of the state of the application."""
 
-    def __init__(self, topology: Topology, config: Config, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, topology: Topology, config: Config, *, clock: Clock = SYSTEM_CLOCK, log: Log | None = None
+    ) -> None:
         self.id = topology.application_id
         self.place = log_location(config)
-        self.log: Log = open_location(self.place)
+        self._shares_log = log is not None
+        self.log: Log = log or open_location(self.place)
         self.directory = directory_of(self.place, self.id)
         self._clock = clock
         self._lock = lock_application(self.directory, self.id)
@@ -110,7 +114,8 @@ class PreparedApplication:
 
     def close(self) -> None:
         """Closes the log and releases the lock."""
-        self.log.close()
+        if not self._shares_log:
+            self.log.close()
         self._lock.close()
 
     def positions(self) -> Offsets:

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from millstream.runtime.real_time.serial_thread import SerialThread
+from millstream.runtime.threads.serial_thread import SerialThread
 
 
 @pytest.fixture
