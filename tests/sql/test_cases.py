@@ -11,7 +11,7 @@ from millstream.sql.testing.local import LocalEngine
 from millstream.sql.testing.report import PASSED
 from millstream.sql.testing.runner import run_case
 
-FILES = sorted((Path(__file__).parent / "cases").glob("*.sql"))
+FILES = sorted((Path(__file__).parent / "cases").glob("*.*"))
 CASES = [(file, case) for file in FILES for case in read_cases(file)]
 
 

@@ -222,6 +222,33 @@ class TestDriver:
         self._run_waiting()
         self._runner.restart(compact=compact)
 
+    def upgrade(self, app: App) -> TestDriver:
+        """Stops the application, and starts a new version of it, which continues with its stores and times.
+
+        Stores that the new version does not have are left out, as those that only the new version has are empty.
+
+        Args:
+            app: The new version of the application.
+
+        >>> from millstream import App, TestDriver
+        >>> def counts(more_than):
+        ...     app = App("counts")
+        ...     kept = app.stream("in", value=int).filter(lambda number: number > more_than)
+        ...     kept.group_by_key().count(store="counts").to_stream().to("out")
+        ...     return app
+        >>> first = TestDriver(counts(0))
+        >>> first.input("in").pipe("k", 1, timestamp=0)
+        >>> second = first.upgrade(counts(5))
+        >>> second.input("in").pipe("k", 9, timestamp=0)
+        >>> second.store("counts").get("k")
+        2
+        """
+        self._run_waiting()
+        new = TestDriver(app, partitions=self._runner.default_partitions, registry=self.registry)
+        new._runner.take_over(self._runner)
+        self.close()
+        return new
+
     def close(self) -> None:
         """Closes the processors; nothing can be piped any more."""
         self._runner.close()

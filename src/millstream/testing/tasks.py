@@ -79,6 +79,28 @@ class DriverTasks:
         self._tasks = [self._make_task(partition, state) for partition, state in enumerate(states)]
         self._start()
 
+    @property
+    def default_partitions(self) -> int:
+        """How many partitions the input topics have."""
+        return self._partitions
+
+    def take_over(self, former: DriverTasks) -> None:
+        """Continues with the stores and times of the tasks of an earlier version, and with its offsets."""
+        former.drain()
+        self._next_offsets = former._next_offsets.copy()
+        self._reused_records = {place: list(records) for place, records in former._reused_records.items()}
+        names = {store.name for node in self._topology.plan.nodes for store in node.stores}
+        for mine, theirs in zip(self._changelogs, former._changelogs, strict=False):
+            mine.update((name, list(records)) for name, records in theirs.items() if name in names)
+        cells = {task.partition: task.cells() for task in former._tasks}
+        for task in self._tasks:
+            task.close()
+        self._tasks = [
+            self._make_task(task.partition, (self._changelogs_of(task.partition), cells.get(task.partition, {})))
+            for task in self._tasks
+        ]
+        self._start()
+
     def close(self) -> None:
         """Closes the tasks."""
         if not self._closed:

@@ -33,6 +33,7 @@ class RowBuilder:
         self.columns = tuple(columns)
         self.keys = tuple(column.name for column in source.key)
         self.headers = {column.name: column.header for column in source.headers}
+        self.size = None if source.window is None else source.window.size
         others = [(role, internal) for role, name, internal in self.columns if role != "VALUE" or name != internal]
         self.plain = not others
         self._added_key = others[0][1] if len(self.keys) == len(others) == 1 and others[0][0] == "KEY" else None
@@ -60,12 +61,16 @@ class RowBuilder:
             elif role == "KEY":
                 row[internal] = self._key(key, name)
             elif role == "WINDOW":
-                row[internal] = key.start if name == WINDOWSTART else key.end
+                row[internal] = key.start if name == WINDOWSTART else self._end(key)
             elif role == "HEADER":
                 row[internal] = header_value(headers, self.headers[name])
             elif pseudo is not None:
                 row[internal] = pseudo[name]
         return row
+
+    def _end(self, key: Any) -> Any:
+        """The end of the window: a join reads keys with the window size of its left side."""
+        return key.end if self.size is None else key.start + self.size
 
     def _key(self, key: Any, name: str) -> Any:
         plain = key.key if isinstance(key, Windowed) else key

@@ -19,15 +19,17 @@ class TimestampReader:
     """Reads the time of a record from the column that TIMESTAMP names; a null, negative or invalid time is -1.
 
     Attributes:
-        fails: An invalid time raises, which stops the query.
+        fails: An invalid time raises.
+        invalid: What stands for an invalid time.
     """
 
-    def __init__(self, source: DataSource, *, fails: bool = False) -> None:
+    def __init__(self, source: DataSource, *, fails: bool = False, invalid: int = INVALID) -> None:
         assert source.timestamp is not None
         self.column = source.timestamp.column
         self.pattern = source.timestamp.pattern
         self.keys = tuple(column.name for column in source.key)
         self.fails = fails
+        self.invalid = invalid
         self._parse: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -41,10 +43,10 @@ class TimestampReader:
             if self.fails:
                 raise
             log_error("TIMESTAMP", error)
-            return INVALID
+            return self.invalid
         if time < 0 and self.fails:
             raise ValueError(f"the timestamp {time} of column {self.column} is invalid")
-        return max(time, INVALID)
+        return time if time >= 0 else self.invalid
 
     def _column(self, key: Any, value: dict[str, Any] | None) -> Any:
         if self.column in self.keys:
@@ -61,6 +63,26 @@ class TimestampReader:
             arguments = [TypedArgument(STRING), TypedArgument(STRING, self.pattern)]
             self._parse = resolve_scalar("STRINGTOTIMESTAMP", arguments).call
         return int(self._parse(time, self.pattern))
+
+
+class CheckedTimestamps(FixedKeyProcessor[Any, Any, Any]):
+    """Fails at a record without a valid time, which stops the query.
+
+    A timestamp function cannot do that: the handler of deserialization errors skips records for which it fails.
+    """
+
+    def __init__(self, reader: TimestampReader) -> None:
+        self.reader = reader
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Forwards a record with a valid time."""
+        try:
+            self.reader(record.key, record.value)
+        except Exception as error:
+            raise ValueError(
+                f"Fatal user code error in TimestampExtractor callback for record {record.key!r}: {error}"
+            ) from error
+        self.context.forward(record)
 
 
 class SinkTimestamps(FixedKeyProcessor[Any, Any, Any]):

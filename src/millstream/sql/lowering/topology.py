@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, cast
 
+from millstream.core.frozen import replace
 from millstream.core.records import Windowed
 from millstream.dsl.app import App
 from millstream.dsl.internals import internals_of
+from millstream.dsl.options import Materialized
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.dsl.windows import hopping, join_window, session, tumbling
@@ -28,7 +30,8 @@ from millstream.sql.lowering.aggregates import (
 from millstream.sql.lowering.functions import Condition, KeyExpressions, Projection
 from millstream.sql.lowering.rows import RowBuilder, RowBuilderWithHeaders, RowProcessor
 from millstream.sql.lowering.serdes import SourceSerdes
-from millstream.sql.lowering.timestamps import SinkTimestamps, TimestampReader
+from millstream.sql.lowering.timestamps import CheckedTimestamps, SinkTimestamps, TimestampReader
+from millstream.sql.planner.aggregation import grace_of
 from millstream.sql.planner.calls import aggregate_arguments
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.steps import (
@@ -62,7 +65,7 @@ class QueryLowering:
         self.environment = environment
         self.serdes = serdes
         self.query_name = ""
-        self._streams: dict[str, Stream[Any, Any]] = {}
+        self._streams: dict[tuple[str, WindowInfo | None], Stream[Any, Any]] = {}
 
     @property
     def _throws(self) -> bool:
@@ -123,7 +126,7 @@ class QueryLowering:
         names = {ref.name for expression in used for ref in column_refs(expression)}
         columns = tuple(column for column in step.renamed if column[2] in names)
         plain = RowBuilder(step.source, columns).plain
-        node = self._source(step.source) if plain else self._rows(step, columns)
+        node = self._source(step) if plain else self._rows(step, columns)
         for each in reversed(conditions):
             node = node.filter(self._condition(each))
         return node
@@ -134,12 +137,12 @@ class QueryLowering:
         if not source.is_table:
             return stream
         store = f"{self.query_name}-{source.name}" if materialized else None
-        return stream.to_table(store=store, key=self.serdes.key(source), value=row)
+        return stream.to_table(store=store, key=self.serdes.key(replace(source, window=step.window)), value=row)
 
     def _rows(self, step: Read, columns: Sequence[tuple[str, str, str]]) -> Stream[Any, Any]:
         """Returns the rows of a source, with some of the columns of the step."""
         source, types = step.source, step.types
-        stream = self._source(source)
+        stream = self._source(step)
         builder = RowBuilder(source, columns)
         row = self.serdes.row({internal: types[internal] for _role, _name, internal in columns})
         if builder.needs_record:
@@ -149,13 +152,21 @@ class QueryLowering:
             return stream.map_values(with_headers, value=row)
         return stream.map_values(whole_value() if builder.plain else builder, value=row)
 
-    def _source(self, source: DataSource) -> Stream[Any, Any]:
+    def _source(self, step: Read) -> Stream[Any, Any]:
         """Returns the stream of a source's topic, which all queries of the application share."""
-        if source.name not in self._streams:
-            timestamp = None if source.timestamp is None else TimestampReader(source, fails=self._throws)
-            key, value = self.serdes.key(source), self.serdes.value(source)
-            self._streams[source.name] = self.app.stream(source.topic, key=key, value=value, timestamp=timestamp)
-        return self._streams[source.name]
+        place = (step.source.name, step.window)
+        if place not in self._streams:
+            key = self.serdes.key(replace(step.source, window=step.window))
+            self._streams[place] = self._timed_stream(step.source, key, self.serdes.value(step.source))
+        return self._streams[place]
+
+    def _timed_stream(self, source: DataSource, key: Serde[Any], value: Serde[Any]) -> Stream[Any, Any]:
+        if source.timestamp is None:
+            return self.app.stream(source.topic, key=key, value=value)
+        if not self._throws:
+            return self.app.stream(source.topic, key=key, value=value, timestamp=TimestampReader(source))
+        stream = self.app.stream(source.topic, key=key, value=value, timestamp=TimestampReader(source, invalid=0))
+        return stream.process_values(partial(CheckedTimestamps, TimestampReader(source, fails=True)), value=value)
 
     def _filter(self, step: Filter) -> Node:
         condition = self._condition(step)
@@ -216,20 +227,23 @@ class QueryLowering:
             grouped = rows.group_by_key()
             if step.by_window is not None:
                 grouped = grouped.windowed_by(_window(step.by_window), emit="close" if step.final else "update")
+        options: dict[str, Any] = {}
+        if step.by_window is not None and step.by_window.retention is not None:
+            options["store"] = Materialized(retention=step.by_window.retention)
         if counts:
-            return grouped.count(), result
+            return grouped.count(**options), result
         functions = [aggregator.initial, aggregator.add]
         if isinstance(parent, Table):
             functions.append(aggregator.undo)
         elif step.by_window is not None and step.by_window.kind == "SESSION":
             functions.append(aggregator.merge)
-        return grouped.aggregate(*functions, value=self.serdes.row(aggregator.state)), result
+        return grouped.aggregate(*functions, value=self.serdes.row(aggregator.state), **options), result
 
     # ----- joins -----------------------------------------------------------------------------------------------------
 
     def _join(self, step: JoinStep) -> Node:
         left: Any = self.node(step.left)
-        right: Any = self.node(step.right)
+        right: Any = self.node(_with_window_of(step.left, step.right))
         joiner = _Joiner(
             tuple(name for name, _type in step.left.columns),
             tuple(name for name, _type in step.right.columns),
@@ -272,6 +286,16 @@ class QueryLowering:
         if isinstance(side, Table):
             return side.to_stream().select_key(_key_itself, key=key).to_table(key=key, value=self.serdes.row(columns))
         return side.select_key(_key_itself, key=key)
+
+
+def _with_window_of(left: Step, right: Step) -> Step:
+    """Returns the right side of a join with windows of the left side's size.
+
+    Keys of time windows contain only the start, and keys with equal starts match.
+    """
+    if not isinstance(right, Read) or left.window is None or right.window is None or left.window.size is None:
+        return right
+    return replace(right, window=replace(right.window, size=left.window.size))
 
 
 def _key_itself(key: Any, _value: Any) -> Any:
@@ -344,7 +368,7 @@ class _OfValue:
 
 
 def _window(window: tree.Window) -> Any:
-    grace = max(_DAY - window.size, 0) if window.grace is None else window.grace
+    grace = grace_of(window)
     if window.kind == "TUMBLING":
         return tumbling(window.size, grace=grace)
     if window.kind == "HOPPING":

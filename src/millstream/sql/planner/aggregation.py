@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from millstream.errors import SqlStatementError
 from millstream.sql.binder.rewrite import column_refs, parts, rewrite
 from millstream.sql.catalog.sources import WINDOW_BOUNDS, Column, WindowInfo
@@ -13,6 +15,7 @@ from millstream.sql.syntax import tree
 from millstream.sql.syntax.text import key as expression_key, text_of as expression_text
 from millstream.sql.types import SqlType
 
+_DAY = 24 * 60 * 60 * 1000
 Named = tuple[str, tree.Expression]
 
 
@@ -22,6 +25,7 @@ def plan_aggregation(
     items: list[Named],
     having: tree.Expression | None,
     query: tree.Query,
+    where: tree.Expression | None,
     environment: Environment,
 ) -> tuple[Aggregate, tree.Expression | None, list[tree.Expression]]:
     """Returns the step that aggregates, and HAVING and the select list as expressions over its columns."""
@@ -47,7 +51,8 @@ def plan_aggregation(
     if window is not None:
         columns.update(WINDOW_BOUNDS)
     by_key = (
-        len(groups) == 1
+        step.window is None  # a group of a windowed source is in all of its windows
+        and len(groups) == 1
         and len(step.key) == 1
         and expression_key(groups[0][1]) == expression_key(tree.ColumnRef(at=query.at, name=step.key[0].name))
     )
@@ -62,10 +67,43 @@ def plan_aggregation(
         aggregates=tuple(planner.aggregates),
         by_window=window,
         final=query.emit == "FINAL",
+        required=_required([*(item for _name, item in items), where, *(item for _name, item in groups), having]),
     )
     if condition is not None:
         environment.binder(columns).bind_condition(condition, "HAVING")
     return aggregate, condition, selected
+
+
+def check_window(window: tree.Window) -> None:
+    """Refuses a window without a length, and a hop that is longer than the window.
+
+    Raises:
+        SqlStatementError: The window is invalid.
+    """
+    name = window.kind.capitalize()
+    if window.size <= 0:
+        raise SqlStatementError(f"{name} window: the size must be more than zero.", at=window.at)
+    if window.advance is not None and not 0 < window.advance <= window.size:
+        raise SqlStatementError(
+            f"{name} window: ADVANCE BY must be more than zero, and not more than SIZE.", at=window.at
+        )
+    if window.retention is not None and window.retention < window.size + grace_of(window):
+        raise SqlStatementError(
+            f"{name} window: RETENTION must be at least SIZE and GRACE PERIOD together.",
+            hint="without GRACE PERIOD, the grace period of a window is 24 hours less its size",
+            at=window.at,
+        )
+
+
+def grace_of(window: tree.Window) -> int:
+    """Returns how long after its end a window takes records, in milliseconds."""
+    return max(_DAY - window.size, 0) if window.grace is None else window.grace
+
+
+def _required(expressions: Iterable[tree.Expression | None]) -> tuple[str, ...]:
+    """Returns the names of all columns that expressions use, in the order of their use."""
+    refs = [ref.name for item in expressions if item is not None for ref in column_refs(item)]
+    return tuple(dict.fromkeys(name for name in refs if name not in WINDOW_BOUNDS))
 
 
 def _check_states(items: list[AggregateItem], step: Step, environment: Environment, query: tree.Query) -> None:

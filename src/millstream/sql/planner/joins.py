@@ -40,9 +40,12 @@ class JoinPlanner:
         names = [item.source for item in relations]
         for item in relations:
             if names.count(item.source) > 1:
-                raise SqlStatementError(
-                    f"Can not join '{item.source}' to '{item.source}': self joins are not yet supported.", at=item.at
+                message = (
+                    f"N-way joins do not support multiple occurrences of the same source. Source: '{item.source}'."
+                    if len(relations) > 2
+                    else f"Can not join '{item.source}' to '{item.source}': self joins are not yet supported."
                 )
+                raise SqlStatementError(message, at=item.at)
         if len(self.sources) < len(relations):
             raise SqlStatementError("two sources of the join have the same alias", at=query.at)
         columns = [
@@ -91,15 +94,14 @@ class JoinPlanner:
         left_is_key = _is_column(left_expression, key.columns or key.primary) and len(left.key) <= 1
         if left_type != right_type:
             raise SqlStatementError(
-                f"Invalid join condition: types don't match. Got {expression_text(join.condition)}: "
-                f"{left_type} and {right_type}.",
+                f"Invalid join condition: types don't match. Got {expression_text(left_expression)}{{{left_type}}} = "
+                f"{expression_text(right_expression)}{{{right_type}}}.",
                 hint="CAST one side",
                 at=join.condition.at,
             )
         if right_source.is_table and not right_is_key:
             raise SqlStatementError(
-                f"Invalid join condition: {'table-table' if left.kind == 'TABLE' else 'stream-table'} joins require to "
-                f"join on the primary key of the right input table. Got {expression_text(join.condition)}.",
+                f"Invalid join condition: {self._required_key(left)}. Got {expression_text(join.condition)}.",
                 at=join.condition.at,
             )
         if left.kind == "TABLE" and not left_is_key:
@@ -134,6 +136,11 @@ class JoinPlanner:
         )
         return step, JoinKey(synthetic=synthetic) if synthetic else JoinKey(columns=tuple(viable))
 
+    def _required_key(self, left: Step) -> str:
+        if left.kind == "TABLE":
+            return "table-table joins require to join on the primary key of the right input table"
+        return "stream-table joins require to join on the table's primary key"
+
     def _foreign_key(
         self, left: Step, right: Step, join: tree.Join, expression: tree.Expression, key: JoinKey
     ) -> tuple[Step, JoinKey]:
@@ -147,7 +154,7 @@ class JoinPlanner:
                 at=join.at,
             )
         if left.window is not None or right.window is not None:
-            raise SqlStatementError("foreign-key joins of windowed tables are not supported", at=join.at)
+            raise SqlStatementError("Foreign-key table-table joins are not supported on windowed tables.", at=join.at)
         columns = {**left.types, **right.types}
         step = JoinStep(
             kind="TABLE",
@@ -176,6 +183,16 @@ class JoinPlanner:
         self._columns.append(ScopeColumn("", name, name, type_, "SYNTHETIC"))
         self.scope = Scope(self._columns, self.sources, joined=True)
 
+    def condition_columns(self) -> set[str]:
+        """The names, in rows, of the columns that the conditions use."""
+        used: set[str] = set()
+        joined = [self._query.relation.alias]
+        for join in self._query.joins:
+            for side in self._sides(join, joined, join.relation.alias):
+                used |= {ref.name for ref in column_refs(side)}
+            joined.append(join.relation.alias)
+        return used
+
     def _type(self, expression: tree.Expression) -> SqlType:
         type_ = self._environment.binder(self.scope.types).bind(expression).type
         if type_ is None:
@@ -187,17 +204,24 @@ class JoinPlanner:
         condition = join.condition
         if isinstance(condition, tree.Logical):
             raise SqlStatementError(
-                f"JOINs on multiple conditions are not yet supported: {expression_text(condition)}.",
+                f"Invalid join condition: joins on multiple conditions are not yet supported. Got "
+                f"{expression_text(condition)}.",
                 at=condition.at,
             )
-        if not isinstance(condition, tree.Comparison) or condition.operator != "=":
+        if isinstance(condition, tree.Comparison) and condition.operator != "=":
+            raise SqlStatementError("Only equality join criteria is supported.", at=condition.at)
+        if not isinstance(condition, tree.Comparison):
             raise SqlStatementError(
-                f"Unsupported join expression: {expression_text(condition)}: only equality comparisons are supported.",
+                f"Unsupported join expression: {expression_text(condition)}",
+                hint="a join has one equality, such as ON a.id = b.id",
                 at=condition.at,
             )
         sides: dict[str, tree.Expression] = {}
+        seen: set[str] = set()
+        known = (*joined, alias)
+        scope = Scope([column for column in self._columns if column.source in known], known, joined=True)
         for side in (condition.left, condition.right):
-            refs = {self.scope.resolve(ref, "JOIN ON").source for ref in column_refs(side)}
+            refs = {scope.resolve(ref, "JOIN ON").source for ref in column_refs(side)}
             if len(refs) != 1:
                 raise SqlStatementError(
                     f"Invalid comparison expression '{expression_text(side)}' in join "
@@ -206,7 +230,14 @@ class JoinPlanner:
                     at=side.at,
                 )
             source = next(iter(refs))
-            resolved = resolve_columns(side, lambda ref: self.scope.resolve(ref, "JOIN ON").internal)
+            resolved = resolve_columns(side, lambda ref: scope.resolve(ref, "JOIN ON").internal)
+            if source in seen:
+                raise SqlStatementError(
+                    "Each side of the join must reference exactly one source and not the same source. Left side "
+                    f"references `{source}` and right references `{source}`",
+                    at=condition.at,
+                )
+            seen.add(source)
             sides["right" if source == alias else "left" if source in joined else source] = resolved
         if set(sides) != {"left", "right"}:
             raise SqlStatementError(
@@ -248,8 +279,8 @@ class JoinPlanner:
         a, b = left.window, right.window
         if (a is None) != (b is None):
             raise SqlStatementError(
-                f"Implicit repartitioning of windowed sources is not supported: one side is {name(a)}, the other one "
-                f"{name(b)}.",
+                "Can not join windowed source to non-windowed source. "
+                f"The left side is {name(a)}, the right side is {name(b)}.",
                 at=join.at,
             )
         if a is not None and b is not None and (a.kind == "SESSION") != (b.kind == "SESSION"):

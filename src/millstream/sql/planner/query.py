@@ -9,7 +9,7 @@ from millstream.errors import SqlStatementError
 from millstream.sql.binder.rewrite import column_refs, parts, resolve_columns
 from millstream.sql.binder.scope import Scope, source_columns
 from millstream.sql.catalog.sources import SYSTEM_COLUMNS, WINDOW_BOUNDS, Column
-from millstream.sql.planner.aggregation import plan_aggregation
+from millstream.sql.planner.aggregation import check_window, plan_aggregation
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.joins import JoinKey, JoinPlanner, read_step
 from millstream.sql.planner.names import NameGenerator
@@ -73,7 +73,8 @@ class _QueryPlanner:
             having is not None and self.is_aggregate(having)
         )
         if groups or aggregates:
-            return self.grouped(step, groups, having, items)
+            self.refuse_table_functions(items)
+            return self.grouped(step, groups, where, having, items)
         if having is not None:
             raise SqlStatementError("HAVING needs GROUP BY", at=self.query.at)
         if self.query.window is not None:
@@ -121,6 +122,8 @@ class _QueryPlanner:
                 f"{clause}.",
                 at=query.at,
             )
+        if query.window is not None:
+            check_window(query.window)
         if query.window is not None and is_table:
             raise SqlStatementError("WINDOW clause is not supported on tables.", at=query.window.at)
 
@@ -173,12 +176,16 @@ class _QueryPlanner:
             for part in parts(expression)
         )
 
+    def refuse_table_functions(self, items: list[Item]) -> None:
+        for item in items:
+            for part in parts(item.expression):
+                if isinstance(part, tree.Call) and self.environment.functions.is_table_function(part.name):
+                    raise SqlStatementError("Table functions cannot be used with aggregations.", at=part.at)
+
     def read(self, expressions: Iterable[tree.Expression | None]) -> tuple[Step, JoinKey]:
         used = {ref.name for item in expressions if item is not None for ref in column_refs(item)}
         if self.is_join:
-            for join in self.query.joins:
-                used |= {self.scope.resolve(ref, "JOIN ON").internal for ref in column_refs(join.condition)}
-            return self.joins.plan(frozenset(used))
+            return self.joins.plan(frozenset(used | self.joins.condition_columns()))
         (source,) = self.sources.values()
         columns = [column for column in self.scope.columns if column.role == "VALUE" or column.internal in used]
         return read_step(source, columns), JoinKey(columns=tuple(column.name for column in source.key))
@@ -204,11 +211,19 @@ class _QueryPlanner:
             name = self.column_name(expression)
         if name is None:
             name = self.names.name(expression)
-        if self.persistent and name in SYSTEM_COLUMNS:
-            raise SqlStatementError(
-                f"Reserved column name in select: `{name}`. Please remove or alias the column.", at=selected.at
-            )
+        if name.upper() in SYSTEM_COLUMNS:
+            self.refuse_reserved(name, expression, selected.at)
         return Item(name, resolved, selected.at)
+
+    def refuse_reserved(self, name: str, expression: tree.Expression, at: tree.Position) -> None:
+        if not isinstance(expression, tree.ColumnRef) or expression.name.upper() != name.upper():
+            raise SqlStatementError(
+                f"`{name.upper()}` is a reserved column name. You cannot use it as an alias for a column.", at=at
+            )
+        if self.persistent:
+            raise SqlStatementError(
+                f"Reserved column name in select: `{name.upper()}`. Please remove or alias the column.", at=at
+            )
 
     def column_name(self, ref: tree.ColumnRef) -> str:
         if not self.is_join or (ref.name in WINDOW_BOUNDS and self.query.window is not None):
@@ -257,12 +272,7 @@ class _QueryPlanner:
                 f"Cannot use ->* on {expression_text(star.base)}: it is {type_ or 'NULL'}, not a STRUCT", at=star.at
             )
         return [
-            Item(
-                self.names.name(tree.Dereference(at=star.at, base=base, field=name)),
-                tree.Dereference(at=star.at, base=base, field=name),
-                star.at,
-            )
-            for name, _type in type_.fields
+            Item(name, tree.Dereference(at=star.at, base=base, field=name), star.at) for name, _type in type_.fields
         ]
 
     # ----- the key and the result ------------------------------------------------------------------------------------
@@ -306,7 +316,12 @@ class _QueryPlanner:
         return [[expression_key(tree.ColumnRef(at=at, name=name)) for name in group] for group in names]
 
     def grouped(
-        self, step: Step, groups: list[tree.Expression], having: tree.Expression | None, items: list[Item]
+        self,
+        step: Step,
+        groups: list[tree.Expression],
+        where: tree.Expression | None,
+        having: tree.Expression | None,
+        items: list[Item],
     ) -> PlannedQuery:
         if not groups and self.persistent:
             raise SqlStatementError("Use of aggregate functions requires a GROUP BY clause.", at=self.query.at)
@@ -316,7 +331,7 @@ class _QueryPlanner:
             name = named.get(expression_key(group))
             keys.append((name or self.partition_name(group), group))
         step, condition, expressions = plan_aggregation(
-            step, keys, [(item.name, item.expression) for item in items], having, self.query, self.environment
+            step, keys, [(item.name, item.expression) for item in items], having, self.query, where, self.environment
         )
         if condition is not None:
             step = filter_step(step, condition)

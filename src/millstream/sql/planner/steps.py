@@ -101,6 +101,7 @@ class Aggregate(Step, kw_only=True):
         aggregates: The calls of aggregate functions.
         by_window: The windows.
         final: Emit each window once, when it closes.
+        required: The columns that the query needs besides those of aggregate functions; a replacement needs the same.
     """
 
     parent: Step
@@ -109,6 +110,7 @@ class Aggregate(Step, kw_only=True):
     aggregates: tuple[AggregateItem, ...]
     by_window: tree.Window | None = None
     final: bool = False
+    required: tuple[str, ...] = ()
 
 
 class Explode(Step, kw_only=True):

@@ -29,7 +29,7 @@ def plan_table_functions(
         if not isinstance(part, tree.Call) or not is_table_function(part):
             return None
         if any(is_table_function(inner) for argument in part.arguments for inner in parts(argument)):
-            raise SqlStatementError(f"Table functions can not be nested: {expression_text(part)}", at=part.at)
+            raise SqlStatementError(f"Table functions cannot be nested: {expression_text(part)}", at=part.at)
         column = f"KSQL_SYNTH_{len(calls)}"
         calls.append(AggregateItem(column, part.name, part.arguments))
         return tree.ColumnRef(at=part.at, name=column)

@@ -15,7 +15,7 @@ from millstream.sql.catalog.properties import (
     SourceProperties,
     check_properties,
 )
-from millstream.sql.catalog.sources import DataSource, FormatInfo
+from millstream.sql.catalog.sources import DataSource, FormatInfo, WindowInfo
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.query import plan_query
 from millstream.sql.planner.steps import PlannedQuery, Project
@@ -113,11 +113,21 @@ def insert_into(
             "INSERT INTO can only be used to insert into a stream, but the query makes a table.", at=statement.at
         )
     planned = fitted(planned, target, statement)
+    if planned.window != target.window:
+        raise SqlStatementError(
+            f"Incompatible windows between results and sink: {target.name} is "
+            f"{_windowing(target.window)}, the result is {_windowing(planned.window)}.",
+            at=statement.at,
+        )
     query_id = (properties.get("QUERY_ID") or f"INSERTQUERY_{catalog.next_number()}").upper()
     if query_id in catalog.queries:
         raise SqlStatementError(f"Query ID '{query_id}' already exists.", at=statement.at)
     schemas.check(target, statement.at)
     return PersistentQuery(query_id, planned, target, dict(environment.properties), statement.text)
+
+
+def _windowing(window: WindowInfo | None) -> str:
+    return "not windowed" if window is None else f"{window.kind} windowed"
 
 
 def fitted(planned: PlannedQuery, target: DataSource, statement: tree.InsertInto) -> PlannedQuery:

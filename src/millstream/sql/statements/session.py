@@ -9,12 +9,14 @@ from millstream.core.frozen import replace
 from millstream.errors import SqlError, SqlStatementError
 from millstream.sql.binder.expressions import resolve_type
 from millstream.sql.catalog.catalog import Catalog, PersistentQuery
-from millstream.sql.catalog.sources import Column, DataSource
+from millstream.sql.catalog.sources import SYSTEM_COLUMNS, Column, DataSource
 from millstream.sql.functions import Catalogue, builtin_catalogue
 from millstream.sql.planner.environment import Environment
+from millstream.sql.planner.partitions import PartitionCount, check_partitions, unknown_count
 from millstream.sql.statements.queries import create_as, insert_into
 from millstream.sql.statements.schemas import SchemaRules
 from millstream.sql.statements.sources import create_source
+from millstream.sql.statements.upgrades import check_replacement, check_upgrade
 from millstream.sql.syntax import tree
 
 
@@ -26,6 +28,7 @@ class Session:
         properties: The properties of the session: SET changes them.
         functions: The functions.
         schemas: Checks and completes columns by their formats.
+        partitions: Returns the number of partitions of a topic, if it is known.
     """
 
     def __init__(
@@ -34,7 +37,9 @@ class Session:
         properties: Mapping[str, Any] | None = None,
         functions: Catalogue | None = None,
         catalog: Catalog | None = None,
+        partitions: PartitionCount = unknown_count,
     ) -> None:
+        self.partitions = partitions
         self.schemas = schemas
         self.properties = dict(properties or {})
         self.functions = functions or builtin_catalogue()
@@ -70,6 +75,7 @@ class Session:
                 return self._create_as(statement)
             case tree.InsertInto():
                 query = insert_into(statement, self.catalog, self.environment, self.schemas)
+                check_partitions(query.planned.root, self.partitions, statement.at)
                 self.catalog.queries[query.id] = query
                 return query
             case tree.CreateType():
@@ -130,15 +136,31 @@ class Session:
         if self._exists(statement):
             return None
         existing = self.catalog.sources.get(statement.name)
+        former = None if existing is None or existing.query is None else self.catalog.queries.get(existing.query)
         query = create_as(statement, self.catalog, self.environment, self.schemas)
+        check_partitions(query.planned.root, self.partitions, statement.at)
         if existing is not None:
-            check_replacement(existing, query.sink, statement)
-            for former in self.catalog.writers(existing.name):
-                if former == existing.query:
-                    del self.catalog.queries[former]
+            query = self._replacing(query, existing, former, statement)
         self.catalog.sources[query.sink.name] = query.sink
         self.catalog.queries[query.id] = query
         return query
+
+    def _replacing(
+        self, query: PersistentQuery, existing: DataSource, former: PersistentQuery | None, statement: tree.CreateAs
+    ) -> PersistentQuery:
+        """Returns the query with the id of the query whose place it takes."""
+        others = [writer for writer in self.catalog.writers(existing.name) if writer != existing.query]
+        if others:
+            raise SqlStatementError(
+                f"REPLACE for sink {existing.name} is not supported because there are multiple queries writing into "
+                f"it: {', '.join(others)}",
+                at=statement.at,
+            )
+        check_replacement(existing, query.sink, statement)
+        if former is None:
+            return query
+        check_upgrade(former, query, statement)
+        return replace(query, id=former.id, sink=replace(query.sink, query=former.id))
 
     def _create_type(self, statement: tree.CreateType) -> None:
         if statement.name in self.catalog.types:
@@ -199,6 +221,8 @@ class Session:
         for element in statement.columns:
             if element.role != "VALUE":
                 raise SqlStatementError(f"Cannot add key column {element.name}: only value columns.", at=element.at)
+            if element.name in SYSTEM_COLUMNS:
+                raise SqlStatementError(f"'{element.name}' is a reserved column name.", at=element.at)
             if element.name in taken:
                 raise SqlStatementError(
                     f"Cannot add column `{element.name}` to schema. It exists already.", at=element.at
@@ -208,30 +232,3 @@ class Session:
         changed = replace(source, value=tuple(value))
         self.schemas.check(changed, statement.at)
         self.catalog.sources[source.name] = changed
-
-
-def check_replacement(old: DataSource, new: DataSource, statement: tree.Statement) -> None:
-    """Refuses a replacement that the rows of the old source do not fit.
-
-    Raises:
-        SqlStatementError: Kind, topic, formats, key or timestamp differ, or a column is missing.
-    """
-    problems = []
-    if old.kind != new.kind:
-        problems.append(f"it is a {old.kind}")
-    if old.topic != new.topic:
-        problems.append(f"its topic is {old.topic}")
-    if (old.key_format, old.value_format) != (new.key_format, new.value_format):
-        problems.append("its formats are others")
-    if old.key != new.key:
-        problems.append("its key columns are others")
-    if old.timestamp != new.timestamp:
-        problems.append("its timestamp column is another one")
-    if old.window != new.window:
-        problems.append("its window is another one")
-    if new.value[: len(old.value)] != old.value:
-        problems.append("it has other value columns: new ones can only be added at the end")
-    if old.read_only:
-        problems.append("it is read-only")
-    if problems:
-        raise SqlStatementError(f"Cannot upgrade data source `{old.name}`: {'; '.join(problems)}.", at=statement.at)

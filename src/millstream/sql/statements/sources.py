@@ -16,6 +16,7 @@ from millstream.sql.catalog.sources import (
     HeaderColumn,
     TimestampInfo,
 )
+from millstream.sql.functions.java.time_patterns import parse_pattern
 from millstream.sql.statements.schemas import SchemaRules
 from millstream.sql.syntax import tree
 from millstream.sql.types import BIGINT, BYTES, HEADERS, STRING, TIMESTAMP, SqlType
@@ -172,4 +173,13 @@ def timestamp_info(properties: SourceProperties, columns: tuple[Column, ...]) ->
         raise properties.error(
             "TIMESTAMP", f"A String timestamp field must be specified with a timestamp_format: `{name}`"
         )
+    if pattern is not None:
+        try:
+            parse_pattern(pattern)
+        except ValueError as error:
+            raise properties.error(
+                "TIMESTAMP_FORMAT",
+                f"Invalid pattern '{pattern}': {error}",
+                hint="patterns are those of java.time.format.DateTimeFormatter, such as 'yyyy-MM-dd HH:mm:ss'",
+            ) from error
     return TimestampInfo(name, pattern)

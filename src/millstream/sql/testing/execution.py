@@ -24,6 +24,7 @@ class QueryDriver:
     Attributes:
         query: The query.
         append: Writes a record to its topic.
+        former: The driver of the query that this one replaces: its state is kept.
     """
 
     def __init__(
@@ -32,12 +33,13 @@ class QueryDriver:
         environment: Environment,
         registry: SchemaRegistry,
         append: Callable[[StoredRecord], None],
+        former: QueryDriver | None = None,
     ) -> None:
         self.query = query
         self.append = append
         app = App("sql-test", config=CONFIG)
         QueryLowering(app, environment, SourceSerdes(query.properties)).add(query)
-        self._driver = TestDriver(app, registry=registry)
+        self._driver: TestDriver = TestDriver(app, registry=registry) if former is None else former._driver.upgrade(app)
         self._output = self._driver.output(query.sink.topic, key=bytes, value=bytes)
         self._inputs = {topic: self._driver.input(topic, key=bytes, value=bytes) for topic in query.topics}
 

@@ -45,7 +45,7 @@ class LocalEngine:
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self.registry = payloads.new_registry()
         rules = SchemaRules(payloads.inference(self.registry))
-        self.session = Session(rules, {**_BASE, **properties}, test_catalogue())
+        self.session = Session(rules, {**_BASE, **properties}, test_catalogue(), partitions=self._partitions)
         self._topics: dict[str, Topic] = {}
         self._records: dict[str, list[StoredRecord]] = {}
         self._environments: dict[str, Environment] = {}
@@ -87,6 +87,10 @@ class LocalEngine:
         """What is known of a topic."""
         return self._topics.get(name)
 
+    def _partitions(self, topic: str) -> int | None:
+        known = self._topics.get(topic)
+        return None if known is None else known.partitions
+
     def append(self, record: StoredRecord) -> None:
         """Appends a record to its topic."""
         self._records.setdefault(record.topic, []).append(record)
@@ -122,9 +126,9 @@ class LocalEngine:
             self._live = {key: driver for key, driver in self._live.items() if key in self.session.catalog.queries}
 
     def add_query(self, query: PersistentQuery, environment: Environment, *, live: bool) -> None:
-        """Adds a query; refuses one that cannot run."""
+        """Adds a query; refuses one that cannot run. It continues with the state of the query that it replaces."""
         self._environments[query.id] = environment
-        driver = self.driver(query)
+        driver = self.driver(query, self._live.get(query.id))
         if live:
             self._live[query.id] = driver
 
@@ -133,9 +137,9 @@ class LocalEngine:
         self._environments.pop(query_id, None)
         self._live.pop(query_id, None)
 
-    def driver(self, query: PersistentQuery) -> QueryDriver:
-        """Returns a new driver of a query."""
-        return QueryDriver(query, self._environments[query.id], self.registry, self.append)
+    def driver(self, query: PersistentQuery, former: QueryDriver | None = None) -> QueryDriver:
+        """Returns a new driver of a query, which continues with the state of the driver that it replaces."""
+        return QueryDriver(query, self._environments[query.id], self.registry, self.append, former)
 
     def internal_topics(self) -> Sequence[str]:
         """The names of repartition and changelog topics of all queries."""

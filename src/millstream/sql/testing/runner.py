@@ -69,14 +69,14 @@ def _run(case: Case, engine: Engine) -> bool | None:
     expected = case.expected_error
     for topic in case.topics:
         engine.add_topic(topic)
-    for record in (*case.inputs, *case.outputs):
-        engine.ensure_topic(record.topic, _PARTITIONS)
     script = "\n".join(case.statements)
     try:
         statements = parse_script(script)
     except SqlError as error:
         return _expect(expected, error, last=True)
     _create_topics(engine, statements)
+    for record in (*case.inputs, *case.outputs):
+        engine.ensure_topic(record.topic, _PARTITIONS)
     for number, statement in enumerate(statements, 1):
         try:
             engine.execute(statement)
