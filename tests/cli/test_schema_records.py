@@ -169,7 +169,8 @@ def test_a_bad_line_of_the_other_formats_names_the_field(
         (("--value", "avro", "--schema", "order.proto"), 1, "not a valid Avro schema"),
         (("--value", "avro", "--schema", "order.avsc", "--message", "Order"), 2, "name a message of a .proto file"),
         (("--value", "protobuf", "--schema", "order.proto"), 1, "Key"),
-        (("--value", "avr"), 2, "there is no serde named 'avr'"),
+        (("--value", "avr"), 2, "there is no serde named 'avr'\nhint: did you mean 'avro'?"),
+        (("--value", "xml"), 2, "json, void, avro, protobuf, json_schema"),
     ],
 )
 def test_wrong_options_are_refused(options: tuple[str, ...], code: int, problem: str, orders: Run) -> None:

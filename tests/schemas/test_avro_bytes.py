@@ -18,7 +18,7 @@ TOPICS = itertools.count()
 
 
 @given(st.data())
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2 * settings().max_examples, suppress_health_check=[HealthCheck.too_slow])
 def test_both_write_the_same_bytes_and_read_each_others(data: st.DataObject) -> None:
     schema, values = data.draw(schemas())
     text = json.dumps(schema)

@@ -62,7 +62,7 @@ def test_five_bytes_do_not_become_a_hundred_million_items() -> None:
             except DeserializationError as error:
                 print(error.message.rpartition(": ")[2])
     """)
-    assert out == "more than 100,000 items without content\n" * 2
+    assert out == "more than 100,000 values without content\n" * 2
 
 
 def test_a_record_that_contains_itself_without_end_is_an_error() -> None:
@@ -76,6 +76,47 @@ def test_a_record_that_contains_itself_without_end_is_an_error() -> None:
             print(error.message.rpartition(": ")[2])
     """)
     assert out == "it is nested more than 200 levels deep\n"
+
+
+def chain(count: int, fields: Any, innermost: str = "int") -> list[Any]:
+    """A union of records, each with fields of the one before it; its JSON is flat."""
+    names = [innermost, *(f"R{n}" for n in range(count))]
+    return [{"type": "record", "name": f"R{n}", "fields": fields(names[n])} for n in range(count)]
+
+
+def one(kind: str) -> list[Any]:
+    return [{"name": "a", "type": kind}]
+
+
+def two(kind: str) -> list[Any]:
+    return [{"name": "a", "type": kind}, {"name": "b", "type": kind}]
+
+
+def test_a_hostile_schema_does_not_end_the_process_or_take_exponential_time() -> None:
+    out = in_subprocess("""
+        from millstream import avro
+        from millstream.errors import DeserializationError
+        from tests.schemas.test_avro_hostile import chain, one, two
+        for schema, data in (
+            (chain(3000, one), bytes([0xEE, 0x2E, 0])),
+            (chain(60, two, 'null'), bytes([0x76])),
+        ):
+            try:
+                avro(schema, registry=None).deserialize(data)
+            except DeserializationError as error:
+                print(error.message.rpartition(": ")[2])
+    """)
+    assert out == "it is nested more than 200 levels deep\nmore than 100,000 values without content\n"
+
+
+def test_a_long_chain_of_records_is_no_recursion() -> None:
+    serde: Any = avro(chain(150, one), registry=None)
+    value: Any = 7
+    for _ in range(150):
+        value = {"a": value}
+    assert serde.deserialize(serde.serialize(value)) == value
+    shared: Any = avro(chain(12, two, "null"), registry=None)
+    assert shared.deserialize(b"\x06")["b"]["a"]["a"] == {"a": None, "b": None}
 
 
 def test_values_at_the_limits_are_read() -> None:

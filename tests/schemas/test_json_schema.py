@@ -13,7 +13,7 @@ import msgspec
 import pydantic
 import pytest
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from millstream import App, TestDriver, json_schema
 from millstream.errors import DeserializationError, InvalidSchemaError, SerializationError
@@ -80,6 +80,7 @@ SCHEMAS = st.lists(st.recursive(_SCALARS, _containers, max_leaves=4), min_size=1
 
 
 @given(st.data())
+@settings(max_examples=2 * settings().max_examples)
 def test_both_write_the_same_bytes_and_read_each_others(data: st.DataObject) -> None:
     schema, values = data.draw(SCHEMAS)
     text, topic = json.dumps(schema), f"topic-{next(TOPICS)}"

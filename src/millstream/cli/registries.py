@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
@@ -94,14 +95,12 @@ class SchemaSerdes:
         """Returns the serde of a name: one with a schema, or any other."""
         made = False
 
-        def make(inner: str) -> Serde[Any] | None:
+        def make(format_: str) -> Serde[Any]:
             nonlocal made
-            if inner not in _FORMATS:
-                return None
             made = True
-            return _serde(_FORMATS[inner], schema)
+            return _serde(format_, schema)
 
-        serde = serde_named(name, option, make)
+        serde = serde_named(name, option, {name: partial(make, format_) for name, format_ in _FORMATS.items()})
         if schema != _NO_FILE and not made:
             prefix = "--key-" if is_key else "--"
             given = f"{prefix}schema" if schema.file is not None else f"{prefix}message"

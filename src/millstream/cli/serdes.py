@@ -9,7 +9,8 @@ import datetime as dt
 import json
 import math
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -34,6 +35,7 @@ from millstream.schemas.serde import MAGIC, PREFIX, SchemaSerde
 from millstream.serde import STRING, Serde, SerdeContext, serde_for, session_windowed, time_windowed
 from millstream.serde.api import reader
 from millstream.serde.error_messages import shorten
+from millstream.serde.lookup import BY_NAME
 from millstream.text.escaping import json_text, printable
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ ValueOfRecord = Annotated[str | None, typer.Option("--value-serde", "--value", m
 
 
 def serde_named(
-    name: str | None, option: str, more: Callable[[str], Serde[Any] | None] = lambda _name: None
+    name: str | None, option: str, more: Mapping[str, Callable[[], Serde[Any]]] = MappingProxyType({})
 ) -> Serde[Any]:
     """Returns a serde by name: Kafka's names, and text, the default, for string.
 
@@ -60,12 +62,12 @@ def serde_named(
     Args:
         name: The name.
         option: The option, for errors.
-        more: Returns serdes of further names.
+        more: Serdes of further names.
     """
     if name is None or name == "text":
         return STRING
-    if (found := more(name)) is not None:
-        return found
+    if name in more:
+        return more[name]()
     kind, _, rest = name.partition(":")
     try:
         if kind == "session":
@@ -78,7 +80,9 @@ def serde_named(
         hint = "write the serde of the key and the window size: windowed:string:1m"
         raise UsageError(f"{option}: cannot read {name!r}", hint=hint) from None
     except ConfigError as error:
-        raise UsageError(error.message, hint=error.hint) from None
+        names = [*BY_NAME, *more]
+        hint = suggestion(name.lower(), names) or f"known are {', '.join(names)}"
+        raise UsageError(error.message, hint=hint) from None
 
 
 def serdes_of(target: str, topic: str) -> tuple[Serde[Any], Serde[Any]]:

@@ -2,8 +2,9 @@
 
 fastavro decodes records by recursion in C, without a limit: a payload of 10 kB with a recursive record overflows the
 stack and ends the process. It reads as many items as an array announces: five bytes announce 100 million nulls. And a
-decimal of a megabyte takes minutes to convert. A schema that allows one of these gets a guard, which reads the payload
-once without decoding it. Most schemas allow none.
+decimal of a megabyte takes minutes to convert. Schemas can be hostile, too: a chain of thousands of records overflows
+the stack, and records that take no bytes and contain two of the next kind double the work with each kind. A schema that
+allows one of these gets a guard, which reads the payload once without decoding it. Most schemas allow none.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.schemas.avro.parsing import ParsedSchema, inner, is_recursive
+from millstream.schemas.avro.parsing import ParsedSchema, inner, shape_of
 
 MOST_LEVELS = 200
 """The levels of records, arrays and maps in a value."""
 
-MOST_EMPTY_ITEMS = 100_000
-"""The items of arrays, in one value, that take no bytes."""
+MOST_EMPTY_VALUES = 100_000
+"""The records and items of arrays, in one value, that take no bytes."""
 
 LONGEST_DECIMAL = 1024
 """The bytes of a decimal."""
@@ -31,14 +32,14 @@ def guard_for(schema: ParsedSchema) -> Guard | None:
 
     The function raises ValueError if the payload exceeds a limit, or ends too early.
     """
-    recursive = is_recursive(schema)
-    if recursive or _any(schema, lambda part: _is_array_of_nothing(part, schema.named)):
+    shape = shape_of(schema)
+    if shape.levels > MOST_LEVELS or shape.empty_items or shape.empty_values > MOST_EMPTY_VALUES:
 
         def walk(data: bytes, start: int) -> None:
             _Walk(data, schema.named).skip(schema.root, start)
 
         return walk
-    if _any(schema, _is_decimal):
+    if _has_decimal(schema):
         # The common case. Only a long payload can have a long decimal.
         def check(data: bytes, start: int) -> None:
             if len(data) - start > LONGEST_DECIMAL:
@@ -102,8 +103,11 @@ class _Walk:
         if self._levels > MOST_LEVELS:
             raise ValueError(f"it is nested more than {MOST_LEVELS} levels deep")
         if kind in {"record", "error"}:
+            before = at
             for field in schema["fields"]:
                 at = self.skip(field["type"], at)
+            if at == before:
+                self._count_empty()
         elif kind in {"array", "map"}:
             at = self._blocks(schema, kind == "map", at)
         else:  # a type in a type
@@ -124,11 +128,15 @@ class _Walk:
                 if is_map:
                     size, at = self._number(at)
                     at = self._advance(at, size)
+                empty = self._empty
                 at = self.skip(items, at)
-                if at == before:
-                    self._empty += 1
-                    if self._empty > MOST_EMPTY_ITEMS:
-                        raise ValueError(f"more than {MOST_EMPTY_ITEMS:,} items without content")
+                if at == before and self._empty == empty:  # a record has counted itself
+                    self._count_empty()
+
+    def _count_empty(self) -> None:
+        self._empty += 1
+        if self._empty > MOST_EMPTY_VALUES:
+            raise ValueError(f"more than {MOST_EMPTY_VALUES:,} values without content")
 
     def _number(self, at: int) -> tuple[int, int]:
         data, value, shift = self._data, 0, 0
@@ -148,38 +156,14 @@ class _Walk:
         return at + size
 
 
-def _any(schema: ParsedSchema, test: Callable[[Any], bool]) -> bool:
+def _has_decimal(schema: ParsedSchema) -> bool:
     parts, seen = [schema.root, *schema.named.values()], set()
     while parts:
         part = parts.pop()
         if isinstance(part, str) or id(part) in seen:
             continue
         seen.add(id(part))
-        if test(part):
+        if isinstance(part, dict) and part.get("logicalType") == "decimal" and part["type"] == "bytes":
             return True
         parts.extend(inner(part))
     return False
-
-
-def _is_decimal(schema: Any) -> bool:
-    return isinstance(schema, dict) and schema.get("logicalType") == "decimal" and schema["type"] == "bytes"
-
-
-def _is_array_of_nothing(schema: Any, named: dict[str, Any]) -> bool:
-    return isinstance(schema, dict) and schema["type"] == "array" and not _takes_bytes(schema["items"], named, ())
-
-
-def _takes_bytes(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> bool:
-    """Whether each value takes at least one byte."""
-    if isinstance(schema, str) and schema in named:
-        if schema in inside:
-            return False
-        return _takes_bytes(named[schema], named, (*inside, schema))
-    if not isinstance(schema, dict):
-        return bool(schema != "null")
-    if schema["type"] in {"record", "error"}:
-        name = (*inside, schema["name"])
-        return any(_takes_bytes(field["type"], named, name) for field in schema["fields"])
-    if schema["type"] == "fixed":
-        return bool(schema["size"])
-    return bool(schema["type"] != "null")

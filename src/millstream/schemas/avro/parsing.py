@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -84,25 +85,59 @@ def _repository(schemas: dict[str, Any]) -> Any:
     return Repository()
 
 
-def is_recursive(schema: ParsedSchema) -> bool:
-    """Whether values of the schema can contain values of the same record."""
-    return any(_refers(record, {name}, set(), schema.named) for name, record in schema.named.items())
+class Shape(NamedTuple):
+    """How large values of a schema can be.
+
+    Attributes:
+        levels: The levels of records, arrays and maps; infinite if a record can contain itself.
+        empty_items: Whether items of an array can take no bytes.
+        empty_values: The number of values, in one value of a type, that take no bytes together.
+    """
+
+    levels: float
+    empty_items: bool
+    empty_values: int
 
 
-def _refers(schema: Any, targets: set[str], seen: set[str], named: dict[str, Any]) -> bool:
-    for item in inner(schema):
-        part = item
-        name = part if isinstance(part, str) else part.get("name") if isinstance(part, dict) else None
-        if name in targets:
-            return True
-        if name is not None and name in named:
-            if name in seen:
-                continue
-            seen.add(name)
-            part = named[name]
-        if _refers(part, targets, seen, named):
-            return True
-    return False
+def shape_of(schema: ParsedSchema) -> Shape:
+    """Returns how large values of a schema can be.
+
+    A schema that a registry sends may be hostile: its types may refer to each other in a chain of any length, and each
+    to the next one twice. So this needs no recursion, and visits each type once.
+    """
+    named, root = schema.named, schema.root
+    levels: dict[int, float] = {}
+    empty: dict[int, int] = {}  # the values in a value that takes no bytes; 0 if each takes one
+    opened: set[int] = set()
+    empty_items, todo = False, [root]
+    while todo:
+        part = _definition(todo[-1], named)
+        at = id(part)
+        if at in levels:
+            todo.pop()
+            continue
+        parts = [_definition(item, named) for item in inner(part)]
+        if at not in opened:
+            opened.add(at)
+            todo.extend(item for item in parts if id(item) not in opened)
+            continue
+        todo.pop()
+        # A part that is opened but has no levels yet contains this one: the record is recursive.
+        deepest = max((levels.get(id(item), math.inf) for item in parts), default=0)
+        kind = part["type"] if isinstance(part, dict) else None
+        is_record = kind in {"record", "error"}
+        levels[at] = deepest + (is_record or kind in {"array", "map"})
+        inside = [empty.get(id(item), 1) for item in parts]
+        empty_items = empty_items or (kind == "array" and inside[0] > 0)
+        if is_record:
+            empty[at] = 1 + sum(inside) if all(inside) else 0
+        else:
+            empty[at] = int(part == "null" or kind == "null" or (kind == "fixed" and part["size"] == 0))
+    return Shape(levels[id(_definition(root, named))], empty_items, max(empty.values()))
+
+
+def _definition(schema: Any, named: dict[str, Any]) -> Any:
+    return named.get(schema, schema) if isinstance(schema, str) else schema
 
 
 def inner(schema: Any) -> list[Any]:

@@ -11,8 +11,8 @@ from millstream.expr.description import Description
 from millstream.registry.api import Schema, SchemaType
 from millstream.schemas.avro.description import describe_avro
 from millstream.schemas.avro.json_form import json_reader
-from millstream.schemas.avro.limits import check_levels, guard_for
-from millstream.schemas.avro.parsing import ParsedSchema, is_recursive, parsed
+from millstream.schemas.avro.limits import MOST_LEVELS, check_levels, guard_for
+from millstream.schemas.avro.parsing import ParsedSchema, parsed, shape_of
 from millstream.schemas.avro.resolution import with_python_defaults
 from millstream.schemas.canonical import sorted_dicts
 from millstream.schemas.conversion import Convert, converters
@@ -64,7 +64,8 @@ class AvroSerde(SchemaSerde[T], Generic[T]):
         from fastavro import schemaless_writer
 
         to_write = self._written = parsed(schema, parts)
-        root, recursive, convert = to_write.root, is_recursive(to_write), self._converters()[0]
+        root, convert = to_write.root, self._converters()[0]
+        is_deep = shape_of(to_write).levels > MOST_LEVELS
         if _is_bytes(to_write):
             # Confluent's serializers write bytes without their length, because the record ends behind them.
             return lambda value: prefix + (value if isinstance(value, bytes) else bytes(value))
@@ -73,7 +74,7 @@ class AvroSerde(SchemaSerde[T], Generic[T]):
         def encode(value: Any) -> bytes:
             if convert is not None:
                 value = convert(value)
-            if recursive:
+            if is_deep:
                 check_levels(value)
             if sorts:
                 value = sorted_dicts(value)
@@ -107,19 +108,20 @@ class AvroSerde(SchemaSerde[T], Generic[T]):
                 reader, copies = with_python_defaults(to_read)
         if _is_bytes(written) and reader is None:
             return lambda data: data[skip:]
-        guard, writer, named = guard_for(written), written.root, convert is not None
+        guard, writer = guard_for(written), written.root
         copies = copies and convert is None  # a conversion makes new lists and dicts
+
+        named: Any = {} if convert is None else {"return_record_name": True, "return_record_name_override": True}
 
         def decode(data: bytes) -> Any:
             if guard is not None:
                 guard(data, skip)
             buffer = BytesIO(data)
-            buffer.seek(skip)
-            value = schemaless_reader(
-                buffer, writer, reader, return_record_name=named, return_record_name_override=named
-            )
-            if buffer.tell() != len(data):
-                raise ValueError(f"{len(data) - buffer.tell()} bytes are left behind the value")
+            if skip:
+                buffer.seek(skip)
+            value = schemaless_reader(buffer, writer, reader, **named)
+            if (end := buffer.tell()) != len(data):
+                raise ValueError(f"{len(data) - end} bytes are left behind the value")
             if copies:
                 value = copy.deepcopy(value)
             return value if convert is None else convert(value)

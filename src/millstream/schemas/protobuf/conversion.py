@@ -56,14 +56,18 @@ class MessageWriter:
                 for attribute, name, write, nullable in fields:
                     item = value.get(name) if from_dict else getattr(value, attribute)
                     if item is not None:
-                        write(message, item)
+                        if write is None:
+                            setattr(message, name, item)
+                        else:
+                            write(message, item)
                     elif not nullable:
                         raise ValueError(f"the field {name} is None")
 
             records[at] = fill
         return lambda message, value: records[at](message, value)  # noqa: PLW0108  (the function is not there yet)
 
-    def _field(self, field: RecordField) -> Fill:
+    def _field(self, field: RecordField) -> Fill | None:
+        """Returns the function that writes a field; None if the value is written as it is."""
         described, name = field.type, field.name
         if isinstance(described, OneOf):
             members = [member for member in described.members if member != _NULL]
@@ -74,6 +78,8 @@ class MessageWriter:
             return self._items(name, described.item)
         if isinstance(described, Entries):
             return self._entries(name, described.value)
+        if isinstance(described, Scalar) and described.kind != "timestamp" and described.kind not in _TEXTS:
+            return None
         return self._single(name, described)
 
     def _single(self, name: str, described: PythonType) -> Fill:
@@ -122,6 +128,8 @@ class MessageWriter:
 
             return write_timestamps
         plain = _to_plain(described)
+        if plain is _same:
+            return lambda message, value: getattr(message, name).extend(value)
         return lambda message, value: getattr(message, name).extend([plain(item) for item in value])
 
     def _entries(self, name: str, described: PythonType) -> Fill:
@@ -156,17 +164,17 @@ class MessageReader:
         if at not in records:
             records[at] = _nothing_read
             cls: Any = record.cls
+            is_dict = typing.is_typeddict(cls)
+            fields = [(f.name if is_dict else f.attribute, f.name, self._field(f)) for f in record.fields]
             if hasattr(cls, "model_validate"):
                 validate = cls.model_validate
-                fields = [(field.attribute, self._field(field)) for field in record.fields]
                 records[at] = lambda message: validate(_read_all(fields, message), by_name=True)
             else:
-                is_dict = typing.is_typeddict(cls)
-                fields = [(field.name if is_dict else field.attribute, self._field(field)) for field in record.fields]
                 records[at] = lambda message: cls(**_read_all(fields, message))
         return lambda message: records[at](message)  # noqa: PLW0108  (the function is not there yet)
 
-    def _field(self, field: RecordField) -> Read:
+    def _field(self, field: RecordField) -> Read | None:
+        """Returns the function that reads a field; None if the value is returned as it is."""
         described, name = field.type, field.name
         nullable = is_nullable(field)
         if isinstance(described, OneOf):
@@ -176,6 +184,8 @@ class MessageReader:
             described = members[0]
         if isinstance(described, Items):
             item, make = self._value(described.item), described.make
+            if item is _same:
+                return lambda message: make(getattr(message, name))
             return lambda message: make(item(value) for value in getattr(message, name))
         if isinstance(described, Entries):
             read = self._value(described.value)
@@ -183,7 +193,7 @@ class MessageReader:
         read = self._value(described)
         is_message = isinstance(described, Record) or described == Scalar("timestamp")
         if not (is_message or nullable or field.default is not MISSING):
-            return lambda message: read(getattr(message, name))
+            return None if read is _same else lambda message: read(getattr(message, name))
         absent = _absent(field)
 
         def read_present(message: Any) -> Any:
@@ -223,9 +233,13 @@ class _Unset:
     """The value of a field of a TypedDict that is not there."""
 
 
-def _read_all(fields: list[tuple[str, Read]], message: Any) -> dict[str, Any]:
-    values = {attribute: read(message) for attribute, read in fields}
-    return {attribute: value for attribute, value in values.items() if value is not _Unset}
+def _read_all(fields: list[tuple[str, str, Read | None]], message: Any) -> dict[str, Any]:
+    values = {}
+    for attribute, name, read in fields:
+        value = getattr(message, name) if read is None else read(message)
+        if value is not _Unset:
+            values[attribute] = value
+    return values
 
 
 def _absent(field: RecordField) -> Callable[[], Any]:

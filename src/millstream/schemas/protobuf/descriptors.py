@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import importlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,8 @@ _BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
 """The files that every reader has: they are no references of a schema."""
 
 _COMPILE_SECONDS = 60
+_NO_ERROR = re.compile(r"WARNING: |[IW]\d{4} ")
+"""A line of the compiler's log that is no error of the schema."""
 
 
 class Files(NamedTuple):
@@ -111,19 +114,26 @@ def compiled(name: str, texts: Mapping[str, str], directory: Path | None = None)
             if pure.is_absolute() or ".." in pure.parts or "\0" in path or path.startswith("-"):
                 raise InvalidSchemaError(f"{path!r} is not the name of a file of a schema")
             target = Path(temporary, "files", pure)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, encoding="utf-8")
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text, encoding="utf-8")
+            except (OSError, UnicodeEncodeError) as error:  # a name that is too long, or that of a folder
+                raise InvalidSchemaError(f"{path!r:.200} cannot be the name of a file of a schema") from error
         out = Path(temporary, "descriptors")
         folders = [Path(temporary, "files"), *([] if directory is None else [directory])]
         folders.append(Path(tools.__file__).parent / "_proto")
         # Another process: the compiler writes its errors to standard error, and a crash would end this one.
-        result = subprocess.run(  # noqa: S603  (the arguments are paths of this function and a checked name)
-            [sys.executable, "-m", "grpc_tools.protoc", *(f"-I{folder}" for folder in folders),
-             "--include_imports", f"--descriptor_set_out={out}", name],
-            capture_output=True, text=True, check=False, timeout=_COMPILE_SECONDS,
-        )  # fmt: skip
+        command = [sys.executable, "-m", "grpc_tools.protoc", *(f"-I{folder}" for folder in folders)]
+        command += ["--include_imports", f"--descriptor_set_out={out}", name]
+        try:
+            # The arguments are paths of this function and a checked name.
+            result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_COMPILE_SECONDS)  # noqa: S603
+        except subprocess.TimeoutExpired:
+            raise InvalidSchemaError(f"the Protobuf compiler has not ended after {_COMPILE_SECONDS} s") from None
         if result.returncode != 0:
-            raise InvalidSchemaError(f"not a valid Protobuf schema: {result.stderr.strip()}")
+            lines = result.stderr.replace(f"{temporary}/files/", "").splitlines()
+            errors = "\n".join(line for line in lines if not _NO_ERROR.match(line)).strip()
+            raise InvalidSchemaError(f"not a valid Protobuf schema: {errors}")
         files = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file
     return Files(tuple(file.SerializeToString() for file in files if not is_built_in(file.name)))
 
