@@ -121,6 +121,8 @@ def _record_writer(schema: Any, own: ParsedSchema, fields: Sequence[tuple[str, S
     if not isinstance(schema, dict) or "fields" not in schema:
         raise ValueError("the schema is not a record")
     types = {field["name"]: field["type"] for field in schema["fields"]}
+    # A field that cannot be null gets its default: the writer fills in the fields that are left out.
+    filled = {field["name"] for field in schema["fields"] if "default" in field and not _takes_null(field["type"])}
     upper = {name.upper(): name for name in types}
     parts = []
     for name, type_ in fields:
@@ -129,4 +131,14 @@ def _record_writer(schema: Any, own: ParsedSchema, fields: Sequence[tuple[str, S
         if target is None:
             raise ValueError(f"the schema has no field {name}")
         parts.append((name, target, _writer(types[target], own, type_)))
-    return lambda row: {target: _applied(convert, row[name]) for name, target, convert in parts}
+    if filled.isdisjoint(target for _name, target, _convert in parts):
+        return lambda row: {target: _applied(convert, row[name]) for name, target, convert in parts}
+    return lambda row: {
+        target: _applied(convert, row[name])
+        for name, target, convert in parts
+        if row[name] is not None or target not in filled
+    }
+
+
+def _takes_null(type_: Any) -> bool:
+    return type_ == "null" or (isinstance(type_, list) and "null" in type_)

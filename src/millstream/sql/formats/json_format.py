@@ -90,8 +90,8 @@ def _map_value(value: Convert | None) -> Convert:
     def convert(entries: dict[str, Any] | None) -> Any:
         if entries is None:
             return None
-        if None in entries:
-            raise ValueError("a map has a NULL key")
+        if None in entries:  # JSON has no null keys; Java writes the text
+            entries = {"null" if key is None else key: item for key, item in entries.items()}
         return entries if value is None else {key: value(item) for key, item in entries.items()}
 
     return convert

@@ -67,6 +67,7 @@ def check_pull(query: tree.Query, environment: Environment) -> None:
             ),
             at=query.at,
         )
+    check_limit(query, "Pull")
     selected = [item.expression for item in query.select]
     _check_columns(selected, "SELECT")
     _check_columns([] if query.where is None else [query.where], "WHERE")
@@ -79,6 +80,14 @@ def check_pull(query: tree.Query, environment: Environment) -> None:
                 )
             if isinstance(part, tree.Call) and environment.functions.is_table_function(part.name):
                 raise SqlStatementError(help_text("Pull queries don't support table functions."), at=part.at)
+
+
+def check_limit(query: tree.Query, kind: str) -> None:
+    """Refuses a negative LIMIT."""
+    if query.limit is not None and query.limit < 0:
+        raise SqlStatementError(
+            help_text(f"{kind} queries don't support negative integers in the LIMIT clause."), at=query.at
+        )
 
 
 def _check_columns(expressions: list[tree.Expression], clause: str) -> None:

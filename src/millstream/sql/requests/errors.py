@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.errors import MillstreamError
 
-BAD_REQUEST, BAD_STATEMENT, QUERY_ENDPOINT, SERVER_ERROR = 40000, 40001, 40002, 50000
+BAD_REQUEST, BAD_STATEMENT, QUERY_ENDPOINT, ASSERTION_FAILED, SERVER_ERROR = 40000, 40001, 40002, 41700, 50000
 
 
 class RequestError(MillstreamError):

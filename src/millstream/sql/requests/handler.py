@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millstream.errors import MillstreamError, SqlError
+from millstream.errors import MillstreamError, SqlError, SqlStatementError
 from millstream.schemas.registries import ApplicationRegistry
+from millstream.sql.lowering.serdes import SourceSerdes
 from millstream.sql.requests.answers import Answer
+from millstream.sql.requests.assertions import assert_schema, assert_topic
 from millstream.sql.requests.changes import Changes
 from millstream.sql.requests.deployment import Deployment
 from millstream.sql.requests.entities import Entity
-from millstream.sql.requests.errors import BAD_STATEMENT, QUERY_ENDPOINT, RequestError
+from millstream.sql.requests.errors import BAD_REQUEST, BAD_STATEMENT, QUERY_ENDPOINT, RequestError
+from millstream.sql.requests.explain import explain
+from millstream.sql.requests.inspection import Inspection
+from millstream.sql.requests.printing import PrintedTopic
 from millstream.sql.requests.properties import RequestSession
 from millstream.sql.requests.queries import Queries
 from millstream.sql.statements.session import Session
@@ -61,6 +66,24 @@ class RequestHandler:
         except MillstreamError as error:
             raise refused(error, statement.text) from error
 
+    def print_topic(self, text: str, request: RequestSession | None = None) -> PrintedTopic:
+        """Starts the PRINT of a request to ``/query``, and returns the lines, which must be closed.
+
+        Raises:
+            RequestError: The text is no PRINT, or there is no such topic.
+        """
+        request = RequestSession() if request is None else request
+        parsed = self.parse(text, request)
+        statement = parsed[0] if len(parsed) == 1 else None
+        if not isinstance(statement, tree.Print):
+            raise RequestError("the request has one PRINT statement")
+        session = self.session_of(request)
+        serdes = SourceSerdes(session.properties)
+        try:
+            return PrintedTopic(statement, session.catalog.sources.values(), self.deployment, serdes, self.registry)
+        except MillstreamError as error:
+            raise refused(error, statement.text) from error
+
     def parse(self, text: str, request: RequestSession) -> list[tree.Statement]:
         """Parses the statements of a request.
 
@@ -104,6 +127,12 @@ class RequestHandler:
                 changes.insert(statement)
             case tree.Terminate():
                 return changes.control(statement)
+            case tree.Show() | tree.Describe() | tree.Explain() | tree.AssertTopic() | tree.AssertSchema():
+                return None if changes.check_only else self._look(statement, changes.session, request)
+            case tree.Connector():
+                raise SqlStatementError(
+                    "Connectors are not supported", hint="run them in Kafka Connect itself", at=statement.at
+                )
             case tree.Select() | tree.Print():
                 raise RequestError(
                     "The following statement types should be issued to the websocket endpoint '/query': PRINT, SELECT",
@@ -123,13 +152,31 @@ class RequestHandler:
                 raise RequestError(f"{type(statement).__name__} is not supported", error_code=BAD_STATEMENT)
         return None
 
+    def _look(
+        self,
+        statement: tree.Show | tree.Describe | tree.Explain | tree.AssertTopic | tree.AssertSchema,
+        session: Session,
+        request: RequestSession,
+    ) -> Entity:
+        match statement:
+            case tree.Show():
+                return Inspection(session, self.deployment, request).show(statement)
+            case tree.Describe():
+                return Inspection(session, self.deployment, request).describe(statement)
+            case tree.Explain():
+                return explain(statement, session, self.deployment)
+            case tree.AssertTopic():
+                return assert_topic(statement, self.deployment)
+            case tree.AssertSchema():
+                return assert_schema(statement, self.registry)
+
 
 def refused(error: MillstreamError, statement: str, entities: Sequence[Entity] = ()) -> RequestError:
     """Returns the error of a statement as the API reports it."""
     if isinstance(error, RequestError):
         return RequestError(
             error.message,
-            error_code=BAD_STATEMENT if error.statement is None else error.error_code,
+            error_code=BAD_STATEMENT if error.error_code == BAD_REQUEST else error.error_code,
             statement=error.statement or statement,
             entities=[*entities, *error.entities],
             hint=error.hint,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
+
+import msgspec
 
 from millstream.sql.formats.numbers import to_base64
 from millstream.sql.functions.java.calendar import date_text, time_text, timestamp_text
+from millstream.sql.functions.java.text import double_text
 from millstream.sql.types import BYTES, DATE, DOUBLE, TIME, TIMESTAMP, ArrayType, MapType, SqlType, StructType
 
 _TIMES: dict[SqlType, Callable[[int], str]] = {DATE: date_text, TIME: time_text, TIMESTAMP: timestamp_text}
@@ -34,6 +38,29 @@ def json_value(value: Any, type_: SqlType) -> Any:
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     text = _TIMES.get(type_)
     return value if text is None else text(value)
+
+
+def json_text(value: Any) -> str:
+    """Returns the compact text of a value that `json_value` made; exact numbers keep their digits, doubles are Java's.
+
+    >>> from decimal import Decimal
+    >>> json_text({"a": [Decimal("1.50"), 1e10, None]})
+    '{"a":[1.50,1.0E10,null]}'
+    """
+    return msgspec.json.encode(_raw(value)).decode()
+
+
+def _raw(value: Any) -> Any:
+    match value:
+        case Decimal():
+            return msgspec.Raw(format(value, "f").encode())
+        case float():
+            return msgspec.Raw(double_text(value).encode())
+        case dict():
+            return {name: _raw(item) for name, item in value.items()}
+        case list():
+            return [_raw(item) for item in value]
+    return value
 
 
 def _key(key: Any, type_: SqlType) -> str:

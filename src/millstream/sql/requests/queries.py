@@ -10,7 +10,7 @@ from millstream.sql.lowering.functions import Condition, Projection
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.query import plan_query
 from millstream.sql.queries.lookups import KeyLookup, KeyRange, Lookup
-from millstream.sql.queries.pull import PullPlan, check_pull, plan_pull, row_of
+from millstream.sql.queries.pull import PullPlan, check_limit, check_pull, plan_pull, row_of
 from millstream.sql.queries.push import from_beginning, is_scalable
 from millstream.sql.queries.rules import enabled
 from millstream.sql.requests.answers import Answer, Kind, ReadyRows, ResultColumn
@@ -43,6 +43,7 @@ class Queries:
         environment = self.session.environment
         query = statement.query
         if query.emit is not None:
+            check_limit(query, "Push")
             scalable = is_scalable(query, environment, self.session.catalog)
             name = "SCALABLE_PUSH_QUERY" if scalable else "transient"
             return self._transient(statement, environment, name, "push")

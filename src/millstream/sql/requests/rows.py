@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.sql.catalog.sources import Column, FormatInfo
+from millstream.sql.formats import codec
+from millstream.sql.formats.numbers import to_base64
+from millstream.sql.formats.protobuf_schemas import protobuf_schema
 from millstream.sql.requests.answers import Answer
 from millstream.sql.requests.deployment import ResultRow
 from millstream.sql.requests.json_values import json_value
@@ -12,6 +16,31 @@ from millstream.sql.requests.json_values import json_value
 def header(answer: Answer) -> dict[str, Any]:
     """Returns the first row of an answer: the id of the query and the columns."""
     return {"header": {"queryId": answer.query_id, "schema": ", ".join(map(str, answer.columns))}}
+
+
+class ProtobufRows:
+    """The rows of an answer as Protobuf messages, whose schema the first row has.
+
+    Attributes:
+        schema: The text of the schema.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        columns = [Column(column.name, column.type) for column in answer.columns]
+        self.schema = protobuf_schema(columns, None, None, wrapped=True)
+        self._answer = answer
+        self._codec = codec(FormatInfo("PROTOBUF_NOSR", wrap=True), columns, is_key=False)
+
+    def header(self) -> dict[str, Any]:
+        """Returns the first row."""
+        members = header(self._answer)["header"]
+        return {"header": {**members, "protoSchema": self.schema}}
+
+    def row_entity(self, row: ResultRow) -> dict[str, Any]:
+        """Returns a row: the bytes of a message, in base64."""
+        data = self._codec.encode_values(row.values)
+        assert data is not None
+        return {"row": {"protobufBytes": to_base64(data), **({"tombstone": True} if row.tombstone else {})}}
 
 
 def row_entity(answer: Answer, row: ResultRow) -> dict[str, Any]:

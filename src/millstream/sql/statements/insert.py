@@ -12,7 +12,7 @@ from millstream.sql.closures import compile_bound
 from millstream.sql.functions import ensure_fit, widening, widens
 from millstream.sql.planner.environment import Environment
 from millstream.sql.syntax import tree
-from millstream.sql.types import BIGINT, DecimalType, SqlType
+from millstream.sql.types import BIGINT, ArrayType, DecimalType, MapType, SqlType, StructType
 
 
 def evaluated(
@@ -53,7 +53,17 @@ def _value(name: str, type_: SqlType, expression: tree.Expression, environment: 
 
 def fits_strictly(have: SqlType, want: SqlType) -> bool:
     """Whether a value of a type can be that of a column without CAST."""
-    return widens(have, want) or (isinstance(have, DecimalType) and isinstance(want, DecimalType))
+    match have, want:
+        case (DecimalType(), DecimalType()):
+            return True
+        case (StructType(), StructType()):  # fields that are left out are NULL
+            types = dict(want.fields)
+            return all(name in types and fits_strictly(part, types[name]) for name, part in have.fields)
+        case (ArrayType(), ArrayType()):
+            return fits_strictly(have.element, want.element)
+        case (MapType(), MapType()):
+            return have.key == want.key and fits_strictly(have.value, want.value)
+    return widens(have, want)
 
 
 def strict_value(bound: Bound, type_: SqlType) -> Any:
@@ -64,12 +74,25 @@ def strict_value(bound: Bound, type_: SqlType) -> Any:
     """
     if bound.type is None:
         return None
-    value = compile_bound(bound)({})
-    if value is None or bound.type == type_:
+    return _fitted(compile_bound(bound)({}), bound.type, type_)
+
+
+def _fitted(value: Any, have: SqlType, want: SqlType) -> Any:
+    if value is None or have == want:
         return value
-    if isinstance(type_, DecimalType) and isinstance(bound.type, DecimalType):
-        return ensure_fit(value, type_)
-    convert = widening(bound.type, type_)
+    match have, want:
+        case (DecimalType(), DecimalType()):
+            return ensure_fit(value, want)
+        case (StructType(), StructType()):
+            types = dict(have.fields)
+            return {
+                name: _fitted(value[name], types[name], part) if name in types else None for name, part in want.fields
+            }
+        case (ArrayType(), ArrayType()):
+            return [_fitted(item, have.element, want.element) for item in value]
+        case (MapType(), MapType()):
+            return {key: _fitted(item, have.value, want.value) for key, item in value.items()}
+    convert = widening(have, want)
     return value if convert is None else convert(value)
 
 

@@ -20,14 +20,15 @@ class UnsupportedError(MillstreamError):
 
 
 class RequestError(MillstreamError):
-    """A request to ksqlDB's API was refused: the type of its error message, and the status."""
+    """A request to ksqlDB's API was refused: the type of its error message, the status, and the statement."""
 
     code = "request"
 
-    def __init__(self, message: str, *, type_: str, status: int) -> None:
+    def __init__(self, message: str, *, type_: str, status: int, statement: str | None = None) -> None:
         super().__init__(message)
         self.type = type_
         self.status = status
+        self.statement = statement
 
 
 class StoredRecord(Frozen):

@@ -14,7 +14,7 @@ from millstream.sql.planner.environment import Environment
 from millstream.sql.requests import errors as requests
 from millstream.sql.requests.handler import RequestHandler
 from millstream.sql.requests.properties import RequestSession
-from millstream.sql.requests.rows import header, row_entity
+from millstream.sql.requests.rows import ProtobufRows, header, row_entity
 from millstream.sql.statements.insert import evaluated, inserted_row
 from millstream.sql.statements.schemas import SchemaRules
 from millstream.sql.statements.session import Session
@@ -25,6 +25,7 @@ from millstream.sql.testing.deployment import LocalDeployment
 from millstream.sql.testing.engine import Decoded, RequestError, StoredRecord
 from millstream.sql.testing.execution import QueryDriver
 from millstream.sql.testing.functions import test_catalogue
+from millstream.sql.testing.messages import message_text
 
 _BASE = {"auto.offset.reset": "earliest", "ksql.query.push.v2.enabled": "true"}
 """The properties that the suite sets for all cases."""
@@ -212,9 +213,14 @@ class LocalEngine:
         except requests.RequestError as error:
             raise _refused(error) from error
         started()
-        rows = [header(answer)]
+        messages = ProtobufRows(answer) if proto else None
+        rows = [header(answer) if messages is None else messages.header()]
         while not answer.finished:
-            rows += [row_entity(answer, row) for row in answer.poll()]
+            for row in answer.poll():
+                if messages is None:
+                    rows.append(row_entity(answer, row))
+                else:
+                    rows.append(message_text(messages.row_entity(row), messages.schema))
         answer.close()
         if answer.final_message is not None:
             rows.append({"finalMessage": answer.final_message})
@@ -223,4 +229,4 @@ class LocalEngine:
 
 def _refused(error: requests.RequestError) -> RequestError:
     kind = "KsqlErrorMessage" if error.statement is None else "KsqlStatementErrorMessage"
-    return RequestError(error.message, type_=kind, status=error.status)
+    return RequestError(error.message, type_=kind, status=error.status, statement=error.statement)

@@ -73,6 +73,9 @@ def _expect(case: Case, error: RequestError) -> bool:
     expected = case.expected_error
     if expected is None:
         raise error
+    earlier = [text.strip() for text in case.statements[:-1]]
+    if error.statement in earlier and error.statement != case.statements[-1].strip():
+        raise CheckError(f"a statement before the last one fails: {error.statement}: {error.message}")
     if expected.status is not None and error.status != expected.status:
         raise CheckError(f"the status is {error.status}, expected {expected.status}: {error.message}")
     kind = expected.type.rpartition("$")[2]
