@@ -36,6 +36,7 @@ from millstream.core.frozen import Frozen
 from millstream.expr.catalog import CATALOG
 from millstream.serde import Serde
 from millstream.sql.functions import builtin_catalogue
+from millstream.sql.requests.properties import ACCEPTED, ACCEPTED_TEXT, PROPERTIES, STREAMS_PROPERTIES
 
 PACKAGE = "millstream"
 NAMESPACES = (
@@ -584,6 +585,27 @@ def sql_functions() -> str:
     return _page("Functions of SQL", SQL_FUNCTIONS.strip(), *parts)
 
 
+SQL_PROPERTIES = """
+A statement sets a property with `SET 'name' = 'value'`, and a request of ksqlDB's API sends some with its statements.
+`UNSET` takes the value away. Every other name is refused, first of all those of the connection to Kafka and of its
+security. Properties that begin with `ksql.functions.` are passed to the functions.
+
+{table}
+"""
+
+
+def sql_properties() -> str:
+    """The page of the properties of SQL."""
+    known = {**PROPERTIES, **{f"ksql.streams.{name}": each for name, each in STREAMS_PROPERTIES.items()}}
+    rows = [
+        f"| `{name}` | {'' if each.default in (None, '') else f'`{each.default}`'} | {_escaped(each.documentation)} |"
+        for name, each in known.items()
+    ]
+    rows += [f"| `{name}` | | {ACCEPTED_TEXT} |" for name in ACCEPTED]
+    page = _filled(SQL_PROPERTIES, "| Property | Default | |", rows)
+    return _page("Properties of SQL", page.replace("``", "`"))
+
+
 COMMANDS = """
 The program `millstream`, which is also `python -m millstream`. `millstream COMMAND --help` shows the same. How the
 commands work together is in [use the command line](../how-to/use-the-command-line.md).
@@ -675,6 +697,7 @@ def pages() -> dict[str, str]:
         "dropped-records.md": dropped_records(),
         "cli.md": command_line(),
         "sql-functions.md": sql_functions(),
+        "sql-properties.md": sql_properties(),
         "api/index.md": _index(by_module),
         "api/expr-functions.md": functions(),
     }

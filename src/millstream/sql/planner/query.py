@@ -326,6 +326,8 @@ class _QueryPlanner:
         if not groups and self.persistent:
             raise SqlStatementError("Use of aggregate functions requires a GROUP BY clause.", at=self.query.at)
         named = {expression_key(item.expression): item.name for item in reversed(items)}
+        if not groups:  # all rows are one group, whose key is a constant
+            groups = [tree.Literal(at=self.query.at, value=0)]
         keys = []
         for group in groups:
             name = named.get(expression_key(group))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.core.frozen import Frozen
+from millstream.core.frozen import Value
 
 
-class Bounds(Frozen):
+class Bounds(Value):
     """A range of milliseconds, both ends included; None is open.
 
     >>> 5 in Bounds(5, 10), 11 in Bounds(5, 10), 11 in Bounds(5)
@@ -24,7 +24,7 @@ class Bounds(Frozen):
 ALL = Bounds()
 
 
-class Lookup(Frozen):
+class Lookup(Value):
     """One access to a table. What it finds is still to be filtered by the condition of the query."""
 
 

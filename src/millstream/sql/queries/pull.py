@@ -126,6 +126,8 @@ def plan_pull(query: tree.Query, environment: Environment, catalog: Catalog) -> 
         condition, step = step.condition, step.parent
     assert isinstance(step, Read)
     lookups = _lookups(source, condition, environment, query)
+    if source.window is not None and source.window.kind == "SESSION" and FullScan() in lookups:
+        raise where_error("Table scan unsupported on session tables", source, query.at)
     _check_queryable(source, catalog, query)
     keys = {column.name for column in source.key} | set(WINDOW_BOUNDS)
     return PullPlan(

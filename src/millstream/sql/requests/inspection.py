@@ -107,9 +107,9 @@ class Inspection:
     def _properties(self, text: str) -> Entity:
         listed, set_, defaults = [], [], []
         for scope, known in (("KSQL", PROPERTIES), ("KAFKA STREAMS", STREAMS_PROPERTIES)):
-            for name, (_check, default) in sorted(known.items()):
+            for name, property_ in sorted(known.items()):
                 shown = name if scope == "KSQL" else f"ksql.streams.{name}"
-                value = self.session.properties.get(name, default)
+                value = self.session.properties.get(name, property_.default)
                 listed.append(
                     {
                         "name": shown,
@@ -121,7 +121,7 @@ class Inspection:
                 )
                 if name in self.request.properties:
                     set_.append(shown)
-                elif value == default:
+                elif value == property_.default:
                     defaults.append(shown)
         return entity("properties", text, properties=listed, overwrittenProperties=set_, defaultProperties=defaults)
 

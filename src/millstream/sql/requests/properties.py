@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from millstream.core.frozen import Frozen
 from millstream.errors import suggestion
 from millstream.sql.requests.errors import RequestError
 
@@ -36,34 +37,63 @@ def _offset(value: Any) -> str:
     return text
 
 
-PROPERTIES: dict[str, tuple[Callable[[Any], str], str | None]] = {
-    "ksql.persistence.default.format.key": (_text, "KAFKA"),
-    "ksql.persistence.default.format.value": (_text, None),
-    "ksql.persistence.wrap.single.values": (_boolean, None),
-    "ksql.output.topic.name.prefix": (_text, ""),
-    "ksql.timestamp.throw.on.invalid": (_boolean, "false"),
-    "ksql.nested.error.set.null": (_boolean, "true"),
-    "ksql.new.query.planner.enabled": (_boolean, "false"),
-    "ksql.rowpartition.rowoffset.enabled": (_boolean, "true"),
-    "ksql.headers.columns.enabled": (_boolean, "true"),
-    "ksql.query.pull.table.scan.enabled": (_boolean, "true"),
-    "ksql.query.pull.range.scan.enabled": (_boolean, "true"),
-    "ksql.query.pull.limit.clause.enabled": (_boolean, "true"),
-    "ksql.query.pull.stream.enabled": (_boolean, "true"),
-    "ksql.query.push.v2.enabled": (_boolean, "false"),
-    "ksql.functions.collect_list.limit": (_number, None),
-    "ksql.functions.collect_set.limit": (_number, None),
+class Property(Frozen):
+    """A property that a request can set.
+
+    Attributes:
+        check: Returns the text of a value, or raises a ValueError that says what the value must be.
+        default: Its default, None if it has none.
+        documentation: What it does.
+    """
+
+    check: Callable[[Any], str]
+    default: str | None
+    documentation: str
+
+
+PROPERTIES: dict[str, Property] = {
+    "ksql.persistence.default.format.key": Property(
+        _text, "KAFKA", "The key format of statements that do not name one."
+    ),
+    "ksql.persistence.default.format.value": Property(
+        _text, None, "The value format of statements that do not name one."
+    ),
+    "ksql.persistence.wrap.single.values": Property(
+        _boolean, None, "Whether a single value column is written in an object, where the format can do both."
+    ),
+    "ksql.output.topic.name.prefix": Property(
+        _text, "", "Begins the name of each topic that CREATE … AS names itself."
+    ),
+    "ksql.timestamp.throw.on.invalid": Property(
+        _boolean, "false", "Whether a record without a valid time stops the query; otherwise, it is dropped."
+    ),
+    "ksql.query.pull.table.scan.enabled": Property(
+        _boolean, "true", "Whether a pull query may read all rows of a table; otherwise, it must name keys."
+    ),
+    "ksql.query.pull.range.scan.enabled": Property(
+        _boolean, "true", "Whether a pull query may read a range of the keys of a table."
+    ),
+    "ksql.query.pull.limit.clause.enabled": Property(_boolean, "true", "Whether a pull query may have LIMIT."),
+    "ksql.query.pull.stream.enabled": Property(_boolean, "true", "Whether a pull query may read a stream."),
+    "ksql.query.push.v2.enabled": Property(
+        _boolean, "false", "Whether a push query at the tip of a persistent query has the id of a scalable one."
+    ),
+    "ksql.functions.collect_list.limit": Property(_number, None, "The most elements of COLLECT_LIST."),
+    "ksql.functions.collect_set.limit": Property(_number, None, "The most elements of COLLECT_SET."),
 }
-"""The properties of queries, each with the check of its value and its default."""
+"""The properties of queries."""
 
 ACCEPTED = (
     "ksql.cast.strings.preserve.nulls",
     "ksql.create.or.replace.enabled",
     "ksql.fail.on.deserialization.error",
     "ksql.fail.on.production.error",
+    "ksql.headers.columns.enabled",
     "ksql.insert.into.values.enabled",
     "ksql.json_sr.converter.deserializer.enabled",
     "ksql.lambdas.enabled",
+    "ksql.nested.error.set.null",
+    "ksql.new.query.planner.enabled",
     "ksql.query.pull.consistency.token.enabled",
     "ksql.query.pull.enable",
     "ksql.query.pull.interpreter.enabled",
@@ -72,6 +102,7 @@ ACCEPTED = (
     "ksql.query.push.v2.continuation.tokens.enabled",
     "ksql.query.push.v2.interpreter.enabled",
     "ksql.query.push.v2.new.latest.delay.ms",
+    "ksql.rowpartition.rowoffset.enabled",
     "ksql.source.table.materialization.enabled",
     "ksql.suppress.buffer.size.bytes",
     "ksql.suppress.enabled",
@@ -79,17 +110,20 @@ ACCEPTED = (
 )
 """Properties of how ksqlDB runs queries: they are accepted, so that scripts need no change, and do nothing."""
 
-STREAMS_PROPERTIES: dict[str, tuple[Callable[[Any], str], str | None]] = {
-    "auto.offset.reset": (_offset, "latest"),
-    "cache.max.bytes.buffering": (_number, None),
-    "commit.interval.ms": (_number, None),
-    "default.timestamp.extractor": (_text, None),
-    "max.task.idle.ms": (_number, None),
-    "num.stream.threads": (_number, None),
-    "processing.guarantee": (_text, None),
+ACCEPTED_TEXT = "Accepted, without an effect."
+
+STREAMS_PROPERTIES: dict[str, Property] = {
+    "auto.offset.reset": Property(
+        _offset, "latest", "Where a query begins to read a topic: ``earliest`` or ``latest``."
+    ),
+    "cache.max.bytes.buffering": Property(_number, None, ACCEPTED_TEXT),
+    "commit.interval.ms": Property(_number, None, ACCEPTED_TEXT),
+    "default.timestamp.extractor": Property(_text, None, ACCEPTED_TEXT),
+    "max.task.idle.ms": Property(_number, None, ACCEPTED_TEXT),
+    "num.stream.threads": Property(_number, None, ACCEPTED_TEXT),
+    "processing.guarantee": Property(_text, None, ACCEPTED_TEXT),
 }
-"""Properties of Kafka Streams, which a statement may also write with the prefix ``ksql.streams.``. Queries
-follow ``auto.offset.reset``; the others are accepted, and the workers keep their own settings."""
+"""Properties of Kafka Streams, which a statement may also write with the prefix ``ksql.streams.``."""
 
 _FUNCTIONS = "ksql.functions."
 
@@ -103,6 +137,11 @@ def plain_name(name: str) -> str:
     return name.removeprefix(_STREAMS)
 
 
+def is_known(name: str) -> bool:
+    """Whether a request can set a property."""
+    return plain_name(name) in STREAMS_PROPERTIES or name in PROPERTIES or _has_free_value(name)
+
+
 def checked(name: str, value: Any) -> tuple[str, str]:
     """Returns the name and the value of a property that a request sets.
 
@@ -110,21 +149,22 @@ def checked(name: str, value: Any) -> tuple[str, str]:
         RequestError: A request cannot set the property, or not to this value.
     """
     plain = plain_name(name)
-    known = STREAMS_PROPERTIES.get(plain) or PROPERTIES.get(name)
-    if known is None and _has_free_value(name):
+    if _has_free_value(name):
         return name, _text(value)
+    known = STREAMS_PROPERTIES.get(plain) or PROPERTIES.get(name)
     if known is None:
         raise RequestError(
             f"Unknown property: {name}", hint=suggestion(name, (*PROPERTIES, *STREAMS_PROPERTIES)) or _HINT
         )
     try:
-        return plain, known[0](value)
+        return plain, known.check(value)
     except ValueError as error:
         raise RequestError(f"Invalid value {value} for property {name}: it must be {error}.") from None
 
 
 def _has_free_value(name: str) -> bool:
-    return name in ACCEPTED or name.startswith(_FUNCTIONS)  # functions of the user have properties, too
+    own = name.startswith(_FUNCTIONS) and name not in PROPERTIES  # functions of the user have properties, too
+    return own or name in ACCEPTED
 
 
 _HINT = "SHOW PROPERTIES lists the properties that a request can set"
@@ -149,10 +189,9 @@ class RequestSession:
 
     def unset(self, name: str) -> None:
         """Takes the value of a property away; the server's own holds again."""
-        checked_name = plain_name(name)
-        if checked_name not in STREAMS_PROPERTIES and name not in PROPERTIES and not _has_free_value(name):
+        if not is_known(name):
             raise RequestError(f"Unknown property: {name}", hint=_HINT)
-        self.properties.pop(checked_name, None)
+        self.properties.pop(plain_name(name), None)
 
     def copy(self) -> RequestSession:
         """Returns a session with the same properties and variables, which changes by itself."""

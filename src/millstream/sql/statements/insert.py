@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from millstream.errors import SqlStatementError, suggestion
@@ -12,7 +13,7 @@ from millstream.sql.closures import compile_bound
 from millstream.sql.functions import ensure_fit, widening, widens
 from millstream.sql.planner.environment import Environment
 from millstream.sql.syntax import tree
-from millstream.sql.types import BIGINT, ArrayType, DecimalType, MapType, SqlType, StructType
+from millstream.sql.types import BIGINT, INTEGER, ArrayType, DecimalType, MapType, SqlType, StructType
 
 
 def evaluated(
@@ -54,8 +55,8 @@ def _value(name: str, type_: SqlType, expression: tree.Expression, environment: 
 def fits_strictly(have: SqlType, want: SqlType) -> bool:
     """Whether a value of a type can be that of a column without CAST."""
     match have, want:
-        case (DecimalType(), DecimalType()):
-            return True
+        case (_, DecimalType()) if isinstance(have, DecimalType) or have in (INTEGER, BIGINT):
+            return True  # the value must fit
         case (StructType(), StructType()):  # fields that are left out are NULL
             types = dict(want.fields)
             return all(name in types and fits_strictly(part, types[name]) for name, part in have.fields)
@@ -81,8 +82,8 @@ def _fitted(value: Any, have: SqlType, want: SqlType) -> Any:
     if value is None or have == want:
         return value
     match have, want:
-        case (DecimalType(), DecimalType()):
-            return ensure_fit(value, want)
+        case (_, DecimalType()) if not isinstance(value, float):
+            return ensure_fit(Decimal(value), want)
         case (StructType(), StructType()):
             types = dict(have.fields)
             return {

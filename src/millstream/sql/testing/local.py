@@ -13,7 +13,7 @@ from millstream.sql.lowering.serdes import SourceSerdes
 from millstream.sql.planner.environment import Environment
 from millstream.sql.requests import errors as requests
 from millstream.sql.requests.handler import RequestHandler
-from millstream.sql.requests.properties import RequestSession
+from millstream.sql.requests.properties import RequestSession, is_known
 from millstream.sql.requests.rows import ProtobufRows, header, row_entity
 from millstream.sql.statements.insert import evaluated, inserted_row
 from millstream.sql.statements.schemas import SchemaRules
@@ -41,9 +41,10 @@ class LocalEngine:
     Attributes:
         session: Executes definitions.
         registry: The schema registry of the case.
+        handler: Answers requests; with ``live``, records flow through all queries as soon as they are inserted.
     """
 
-    def __init__(self, properties: Mapping[str, Any]) -> None:
+    def __init__(self, properties: Mapping[str, Any], *, live: bool = False) -> None:
         self.registry = payloads.new_registry()
         rules = SchemaRules(payloads.inference(self.registry))
         self.session = Session(rules, {**_BASE, **properties}, test_catalogue(), partitions=self._partitions)
@@ -51,7 +52,7 @@ class LocalEngine:
         self._records: dict[str, list[StoredRecord]] = {}
         self._environments: dict[str, Environment] = {}
         self._live: dict[str, QueryDriver] = {}
-        self._handler = RequestHandler(self.session, LocalDeployment(self), self.registry.reference)
+        self.handler = RequestHandler(self.session, LocalDeployment(self, live=live), self.registry.reference)
 
     @property
     def sources(self) -> Mapping[str, DataSource]:
@@ -200,7 +201,7 @@ class LocalEngine:
     def request_statements(self, text: str, properties: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Sends statements to ``/ksql``."""
         try:
-            return self._handler.statements(text, RequestSession(properties))
+            return self.handler.statements(text, _request(properties))
         except requests.RequestError as error:
             raise _refused(error) from error
 
@@ -209,7 +210,7 @@ class LocalEngine:
     ) -> list[dict[str, Any]]:
         """Sends a query to ``/query``."""
         try:
-            answer = self._handler.query(text, RequestSession(properties))
+            answer = self.handler.query(text, _request(properties))
         except requests.RequestError as error:
             raise _refused(error) from error
         started()
@@ -225,6 +226,13 @@ class LocalEngine:
         if answer.final_message is not None:
             rows.append({"finalMessage": answer.final_message})
         return rows
+
+
+def _request(properties: Mapping[str, Any]) -> RequestSession:
+    """The session of a request; properties of ksqlDB that no request of ours can set are only those of the engine."""
+    return RequestSession(
+        {name: value for name, value in properties.items() if is_known(name) or not name.startswith("ksql.")}
+    )
 
 
 def _refused(error: requests.RequestError) -> RequestError:
