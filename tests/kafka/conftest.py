@@ -39,7 +39,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A running broker. Without its jars, tests are skipped, except on CI."""
     # The cleaner of the broker runs every five minutes, and must not delete old records in the middle of a test.
     # Also the first check, which would be 30 s after the start.
-    properties = {"log.retention.check.interval.ms": "86400000", "log.initial.task.delay.ms": "86400000"}
+    # On a loaded machine, heartbeats come late: the broker must not be fenced by its own controller.
+    properties = {
+        "log.retention.check.interval.ms": "86400000",
+        "log.initial.task.delay.ms": "86400000",
+        "broker.session.timeout.ms": "5000",
+    }
     with running(Broker(tmp_path_factory.mktemp("broker"), properties=properties)) as broker:
         yield broker
 

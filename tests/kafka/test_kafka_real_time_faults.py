@@ -31,6 +31,7 @@ from tests.runtime.real_time.guarded import KEYS, guarded
 
 from millstream.core.failpoints import EXIT_STATUS
 from millstream.dev.broker import Broker
+from millstream.errors import BrokerError
 from millstream.log.kafka import KafkaLog
 from millstream.runtime.real_time.task_record import topic_of
 
@@ -89,8 +90,18 @@ def committed(log: KafkaLog) -> int:
 
 def wait_for_commits(log: KafkaLog, count: int, is_alive: Callable[[], bool]) -> None:
     """Waits until the workers have committed so many more task records."""
-    wanted = committed(log) + 2 * count  # each has a control record behind it
-    wait_for(lambda: committed(log) >= wanted, is_alive)
+    first: int | None = None
+
+    def has_committed() -> bool:
+        nonlocal first
+        try:
+            now = committed(log)
+        except BrokerError:  # the broker has just started
+            return False
+        first = now if first is None else first
+        return now >= first + 2 * count  # each has a control record behind it
+
+    wait_for(has_committed, is_alive)
 
 
 def wait_for(condition: Callable[[], bool], is_alive: Callable[[], bool]) -> None:

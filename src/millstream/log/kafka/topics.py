@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 )
 
 from millstream.core.names import check_name
-from millstream.errors import ConfigError, LogError, TopicExistsError, UnknownTopicError, suggestion
+from millstream.errors import BrokerError, ConfigError, LogError, TopicExistsError, UnknownTopicError, suggestion
 from millstream.log.api import Offsets, Topic
 from millstream.log.kafka.clients import Clients, code_of
 from millstream.log.topic_config import check_partitions
@@ -206,7 +206,9 @@ def _refused(clients: Clients, error: KafkaException, name: str) -> LogError | C
     cause = code_of(error)
     if cause.code() == KafkaError.TOPIC_ALREADY_EXISTS:
         return TopicExistsError(f"topic {name!r} exists already")
-    if cause.code() in {KafkaError.INVALID_CONFIG, KafkaError.INVALID_REPLICATION_FACTOR}:
+    # A broker that starts, or was silent for long, is fenced. Only the text tells this from a factor that is too large.
+    fenced = cause.code() == KafkaError.INVALID_REPLICATION_FACTOR and "All brokers are currently fenced" in cause.str()
+    if cause.code() in {KafkaError.INVALID_CONFIG, KafkaError.INVALID_REPLICATION_FACTOR} and not fenced:
         return ConfigError(f"topic {name!r}: {cause.str()}")
     return clients.failure(error, f"topic {name!r}")
 
@@ -226,5 +228,5 @@ def _until(clients: Clients, condition: Callable[[], bool], what: str) -> None:
         except UnknownTopicError:
             pass
         if time.monotonic() > deadline:
-            raise LogError(what)
+            raise BrokerError(what)
         time.sleep(_POLL)
