@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import statistics
+import time
 from collections.abc import Callable, Iterator
 
 from bench.inputs import Records, each_once, preload, uniform
 from bench.latency_cases import DelayReader, SteadyProducer
-from bench.measuring import Figure, Progress, quantile
-from bench.running import Bench, Watch, phases
+from bench.measuring import Figure, processor_seconds, quantile
+from bench.running import Bench, published_batches
 
 from millstream import App, join_window
 
 _KEYS = 100_000
 _BUCKETS = 1_000
 _RATE = 1_000
+_POLL = 0.02
 _BATCH = 10_000
 """The number of records per batch, so that the runs of two commits do the same work."""
 
@@ -30,7 +31,7 @@ def exchanges(bench: Bench) -> Iterator[Figure]:
         "join of a topic and a stream behind two exchanges": (_join, {"in": records, "other": records}),
     }
     for name, (topology, inputs) in cases.items():
-        yield _figure(name, _run(bench, inputs, topology))
+        yield _run(bench, name, inputs, topology)
 
 
 def _none(app: App) -> None:
@@ -63,7 +64,8 @@ def _join(app: App) -> None:
     other.join(again, lambda one, number: one + number, join_window(1_000, grace=1_000)).to("out")
 
 
-def _run(bench: Bench, inputs: dict[str, Records], topology: Callable[[App], None]) -> Progress:
+def _run(bench: Bench, name: str, inputs: dict[str, Records], topology: Callable[[App], None]) -> Figure:
+    """Measures from the end of the first batch until no topic has unread records, internal ones included."""
     with bench.data("exchanges") as (directory, log):
         for topic, records in inputs.items():
             preload(log, topic, records, bench.tasks)
@@ -71,8 +73,16 @@ def _run(bench: Bench, inputs: dict[str, Records], topology: Callable[[App], Non
         log.create_topic("out", bench.tasks)
         app = bench.app(directory, **{"min.batch.records": _BATCH, "max.batch.records": _BATCH})
         topology(app)
-        with app.start() as handle:
-            return Watch(handle, log, inputs).until(sum(len(records.keys) for records in inputs.values()))
+        count = sum(len(records.keys) for records in inputs.values()) - _BATCH
+        with app.start(until_caught_up=True) as handle:
+            while not published_batches(log):
+                if handle.wait(_POLL):
+                    raise SystemExit("the application has ended")
+            seconds, processor = time.perf_counter(), processor_seconds()
+            handle.wait()
+            seconds, processor = time.perf_counter() - seconds, processor_seconds() - processor
+        notes = {"processor µs a record": processor / count * 1e6, "batches": published_batches(log) - 1}
+    return Figure("exchanges", name, count / seconds, "records/s", notes=notes)
 
 
 def exchange_latency(bench: Bench) -> Iterator[Figure]:
@@ -91,9 +101,3 @@ def exchange_latency(bench: Bench) -> Iterator[Figure]:
         name = f"latency beside an exchange, {'exact' if exact else 'exact.replays=false'}"
         notes = {"p99, ms": quantile(seen.delays, 0.99), "records": len(seen.delays)}
         yield Figure("exchange-latency", name, quantile(seen.delays, 0.5), "ms", notes=notes)
-
-
-def _figure(what: str, progress: Progress) -> Figure:
-    batch = statistics.median(progress.intervals(2))
-    notes = {"processor µs a record": progress.effort(), "batch, ms": batch, "phases, ms": phases(progress)}
-    return Figure("exchanges", what, progress.rate(), "records/s", notes=notes)
