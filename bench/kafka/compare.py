@@ -54,7 +54,6 @@ BROKER_PROPERTIES = {  # Kafka's defaults instead of the short times for tests
     "log.retention.ms": "-1",
 }
 CONTENDERS = {
-    "millstream": [],
     "millstream real-time": ["execution.mode=real_time"],
     "millstream real-time commit 1 s": ["execution.mode=real_time", "commit.interval.ms=1000"],
     "millstream real-time commit 20 ms": ["execution.mode=real_time", "commit.interval.ms=20"],
@@ -64,6 +63,7 @@ CONTENDERS = {
     "streams default": [],
     "streams commit 1 s": ["commit.interval.ms=1000"],
     "quix": [],
+    "millstream": [],
 }
 
 LATENCY_ONLY = ("at least once", "commit 20 ms")
@@ -101,10 +101,23 @@ def main() -> int:
                     figures.append(figure)
         finally:
             broker.stop()
+            print(table(figures))
     if given.json:
         data = {"scale": given.scale, "machine": about, "figures": [figure.data() for figure in figures]}
         given.json.write_text(json.dumps(data, indent=2), encoding="utf-8")
     return 0
+
+
+def table(figures: list[Figure]) -> str:
+    """Returns the figures as a table of Markdown: a row for each contender, and p50 / p99 of latencies in one cell."""
+    cells: dict[tuple[str, str], list[str]] = {}
+    for figure in figures:
+        name = figure.what.removesuffix(", p50").removesuffix(", p99")
+        cells.setdefault((name, f"{figure.case}, {figure.unit}"), []).append(show(figure.value))
+    cases, names = dict.fromkeys(case for _name, case in cells), dict.fromkeys(name for name, _case in cells)
+    rows = [["", *cases], ["---"] * (1 + len(cases))]
+    rows += [[name, *(" / ".join(cells.get((name, case), [])) for case in cases)] for name in names]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 class Times(NamedTuple):
