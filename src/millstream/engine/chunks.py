@@ -15,7 +15,7 @@ from itertools import accumulate, chain, compress, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from millstream.core.records import Headers
-from millstream.engine.errors import FAILURES, check_interrupt
+from millstream.engine.errors import FAILURES
 from millstream.serde import Serde
 
 if TYPE_CHECKING:
@@ -235,30 +235,24 @@ def results(
     fail: Callable[..., None],
     *,
     goes_on: bool,
-    pure: bool,
 ) -> tuple[Chunk, list[Any]]:
     """Calls a user function once for each record, in order. Stops at the first error unless ``goes_on`` is set.
-
-    A function that only computes a result (``pure``) is called again if it fails for one of the records.
 
     Returns:
         The records for which the function did not fail, and its results.
     """
-    if pure:
-        try:
-            return chunk, list(map(function, *columns))
-        except FAILURES as error:
-            check_interrupt(error)
     values: list[Any] = []
     failed: list[int] = []
-    append = values.append
-    for arguments in zip(*columns, strict=True):
+    calls = map(function, *columns)  # a loop of the interpreter would take twice as long
+    while len(values) < len(chunk):
         try:
-            append(function(*arguments))
+            values.extend(calls)
+            if len(values) < len(chunk):  # the function has raised it, and so ended the iterator
+                raise StopIteration
         except FAILURES as error:
             failed.append(len(values))
             chunk.fail(len(values), fail, error)
-            append(None)
+            values.append(None)
             if not goes_on:
                 break
     if not failed:

@@ -102,7 +102,7 @@ def _call_for_chunk(
     fail, columns = build.failure(node, function), _columns(function)
 
     def take(chunk: Chunk) -> None:
-        forwarded = use(*results(call, columns(chunk), chunk, fail, goes_on=handler == "continue", pure=function.pure))
+        forwarded = use(*results(call, columns(chunk), chunk, fail, goes_on=handler == "continue"))
         if len(forwarded):
             below.take(forwarded)
 
