@@ -180,6 +180,14 @@ def test_one_pair_has_no_correlation() -> None:
     assert math.isnan(call.accumulator.finish(run(call, [(1.0, 2.0)])))
 
 
+def test_merged_sessions_of_whole_numbers_have_whole_averages() -> None:
+    whole, real = resolve("STDDEV_SAMP", INTEGER), resolve("STDDEV_SAMP", DOUBLE)
+    merged = whole.accumulator.merge(run(whole, [1, 2]), run(whole, [4]))
+    assert whole.accumulator.finish(merged) == pytest.approx((0.5 + 2 * 1 * 9 / 3) / 2)
+    exact = real.accumulator.merge(run(real, [1.0, 2.0]), run(real, [4.0]))
+    assert real.accumulator.finish(exact) == pytest.approx(7 / 3)
+
+
 def test_properties_limit_what_is_collected() -> None:
     call = resolve("COLLECT_LIST", INTEGER, config={"ksql.functions.collect_list.limit": "2"})
     assert run(call, [1, 2, 3]) == [1, 2]

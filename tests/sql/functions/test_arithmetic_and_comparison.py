@@ -253,3 +253,9 @@ def test_like_takes_no_exponential_time(text: Any) -> None:
     start = time.perf_counter()
     assert not like_matcher("%a" * 20 + "%b")(text)
     assert time.perf_counter() - start < 2
+
+
+def test_nan_is_neither_equal_to_a_number_nor_different() -> None:
+    for symbol in ("=", "<>", "<", ">="):
+        assert not comparison(symbol, DOUBLE, DOUBLE)(math.nan, 1.0)
+        assert not comparison(symbol, DOUBLE, INTEGER)(math.nan, 1)

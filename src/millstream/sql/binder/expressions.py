@@ -267,11 +267,8 @@ class ExpressionBinder:
     def _cast(self, expression: tree.Cast) -> bound.Bound:
         to = resolve_type(expression.to, self.types)
         operand = self.bind(expression.operand)
-        if operand.type is None:
-            return bound.Constant(type=to, value=None)
-        if operand.type == to:
-            return operand
-        convert = cast(operand.type, to)
+        # The result is no literal, even of one: it does not adapt to the types around it.
+        convert = None if operand.type is None else cast(operand.type, to)
         return bound.Conversion(type=to, operand=operand, convert=_same if convert is None else convert)
 
     # ----- calls and constructors ------------------------------------------------------------------------------------
@@ -388,7 +385,7 @@ class ExpressionBinder:
             return bound.Constant(type=to, value=None)
         convert = coerce(describe_argument(operand), to)
         if isinstance(operand, bound.Constant):
-            return bound.Constant(type=to, value=operand.value if convert is None else convert(operand.value))
+            return bound.Constant(type=to, value=operand.value if convert is None else _literal(operand, convert, to))
         return bound.Conversion(type=to, operand=operand, convert=_same if convert is None else convert)
 
 
@@ -414,6 +411,13 @@ def _common(operands: Sequence[bound.Bound]) -> SqlType:
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _literal(operand: bound.Constant, convert: Callable[[Any], Any], to: SqlType) -> Any:
+    try:
+        return convert(operand.value)
+    except (ValueError, ArithmeticError) as error:
+        raise SqlStatementError(f'invalid input syntax for type {to}: "{operand.value}". {error}') from None
 
 
 def _element(array: list[Any], index: int) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from millstream.sql.functions.casts import java_trim
 from millstream.sql.functions.decimals import ensure_fit
 from millstream.sql.types import INTEGER, DecimalType, SqlType
 
@@ -40,11 +41,12 @@ def parse_integer(type_: SqlType) -> Callable[[str], int]:
 
 
 def parse_double(text: str) -> float:
-    """Reads a DOUBLE, without blanks.
+    """Reads a DOUBLE; blanks around it do not matter, as for Java.
 
-    >>> parse_double("-1.5E3"), parse_double("Infinity")
+    >>> parse_double("-1.5E3"), parse_double(" Infinity")
     (-1500.0, inf)
     """
+    text = java_trim(text)
     if not _FLOAT.fullmatch(text):
         raise ValueError(f"{text[:60]!r} is no DOUBLE")
     return float(text if text[-1] not in "dDfF" else text[:-1])

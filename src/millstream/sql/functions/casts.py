@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from millstream.errors import SqlStatementError
-from millstream.sql.functions.decimals import fit
+from millstream.sql.functions.decimals import fit, fit_double
 from millstream.sql.functions.java.calendar import MS_PER_DAY, checked_days
 from millstream.sql.functions.java.text import text_of
 from millstream.sql.types import (
@@ -64,11 +64,12 @@ def _saturate(limit: int) -> Converter:
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,10})?")
-_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
+_DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
 _TIME = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", re.ASCII)
-_PARTIAL_TIME = re.compile(
-    r"(?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?)?(Z|[+-]\d{2}(?::?\d{2})?)?", re.ASCII
-)
+_CLOCK = "00:00:00.000"
+_FULL_CLOCK = re.compile(r"(\d{2}):(\d{2}):(\d{2})\.(\d{3})", re.ASCII)
+_ZONED = re.compile(r"([^+-]*)([+-].*)?", re.DOTALL)
+_OFFSET = re.compile(r"Z?|[+-]\d{1,2}|[+-]\d{2}:?\d{2}(:?\d{2})?", re.ASCII)
 
 
 def java_trim(text: str) -> str:
@@ -160,27 +161,32 @@ def parse_timestamp(text: str) -> int:
     >>> parse_timestamp("1970"), parse_timestamp("1970-01-01T00:00:01"), parse_timestamp("1970-01-01T01:00+0100")
     (0, 1000, 0)
     """
-    date, separator, clock = text.partition("T")
-    match = _PARTIAL_TIME.fullmatch(clock)
-    if match is None or (separator and not clock) or not _DATE.fullmatch(date):
+    date, separator, rest = text.partition("T")
+    zoned = _ZONED.fullmatch(rest)
+    assert zoned is not None
+    clock, zone = zoned[1].removesuffix("Z"), zoned[2] or "Z"
+    # A time is completed from its pattern: 9 means 90 there, which is no hour.
+    match = _FULL_CLOCK.fullmatch(clock + _CLOCK[len(clock) :])
+    day = _DATE.fullmatch(date)
+    if match is None or day is None or (separator and day[3] is None) or not _OFFSET.fullmatch(zone):
         raise ValueError(
             f"Failed to parse timestamp '{text[:100]}': Required format is: \"yyyy-MM-dd'T'HH:mm:ss.SSS\", "
             "with an optional numeric 4-digit timezone, for example: '2020-05-26T23.59.58.000' or with tz: "
             "'2020-05-26T23.59.58.000+0200'. Partials are also supported, for example '2020-05-26'"
         )
-    hour, minute, second, fraction, zone = match.groups()
-    return parse_date(date) * MS_PER_DAY + _clock(hour, minute, second, fraction) - zone_offset(zone or "Z")
+    return parse_date(date) * MS_PER_DAY + _clock(*match.groups()) - zone_offset(zone)
 
 
 def zone_offset(zone: str) -> int:
-    """Returns the milliseconds of ``Z``, ``±hh``, ``±hhmm`` or ``±hh:mm``."""
+    """Returns the milliseconds of ``Z``, ``±h``, ``±hh``, ``±hhmm``, ``±hh:mm`` and these with seconds."""
     if zone == "Z":
         return 0
-    digits = zone[1:].replace(":", "").ljust(4, "0")
-    hours, minutes = int(digits[:2]), int(digits[2:])
-    if hours > 18 or minutes > 59 or (hours == 18 and minutes):
+    digits = zone[1:].replace(":", "")
+    digits = (digits if len(digits) > 1 else f"0{digits}").ljust(6, "0")
+    hours, minutes, seconds = int(digits[:2]), int(digits[2:4]), int(digits[4:])
+    if minutes > 59 or seconds > 59 or hours * 3600 + minutes * 60 + seconds > 18 * 3600:
         raise ValueError(f"{zone} is no offset of a time zone")
-    return (-1 if zone[0] == "-" else 1) * (hours * 60 + minutes) * 60_000
+    return (-1 if zone[0] == "-" else 1) * ((hours * 60 + minutes) * 60 + seconds) * 1000
 
 
 def parse_base64(text: str) -> bytes:
@@ -206,10 +212,10 @@ _SIMPLE: dict[tuple[SqlType, SqlType], Converter | None] = {
     (STRING, INTEGER): _to_integer(INTEGER, 31),
     (STRING, BIGINT): _to_integer(BIGINT, 63),
     (STRING, DOUBLE): _to_double,
-    (STRING, DATE): parse_date,
-    (STRING, TIME): parse_time,
-    (STRING, TIMESTAMP): parse_timestamp,
-    (STRING, BYTES): parse_base64,
+    (STRING, DATE): lambda text: parse_date(java_trim(text)),
+    (STRING, TIME): lambda text: parse_time(java_trim(text)),
+    (STRING, TIMESTAMP): lambda text: parse_timestamp(java_trim(text)),
+    (STRING, BYTES): lambda text: parse_base64(java_trim(text)),
     (TIMESTAMP, DATE): lambda value: value // MS_PER_DAY,
     (TIMESTAMP, TIME): lambda value: value % MS_PER_DAY,
     (DATE, TIMESTAMP): lambda value: value * MS_PER_DAY,
@@ -254,7 +260,7 @@ def _to_decimal(source: SqlType, target: DecimalType) -> Converter | None:
     if source in {INTEGER, BIGINT}:
         return lambda value: fit(Decimal(value), target)
     if source == DOUBLE:
-        return lambda value: fit(Decimal(repr(value)), target)
+        return lambda value: fit_double(value, target)
     if source == STRING:
         return lambda value: fit(parse_number(value), target)
     if isinstance(source, DecimalType):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Any
 
 from millstream.errors import SqlStatementError
 from millstream.sql.functions.arguments import TypedArgument
@@ -126,90 +125,109 @@ def common_type(items: Sequence[TypedArgument]) -> SqlType | None:
     >>> print(common_type([one, text]), common_type([one, TypedArgument(STRING)]))
     DECIMAL(11, 1) STRING
     """
-    common: SqlType | None = None
-    seen: list[TypedArgument] = []
+    return _joined(None, items)
+
+
+def _joined(common: SqlType | None, items: Iterable[TypedArgument]) -> SqlType | None:
+    """Walks over items from left to right: each one adapts to the type so far, or that type to the item's."""
     for item in items:
-        if item.type is None:
-            continue
-        common = item.type if common is None else _common(common, seen, item.type, [item])
-        seen.append(item)
+        if item.type is not None:
+            common = item.type if common is None else _common(common, item)
     return common
 
 
-def _common(left: SqlType, lefts: list[TypedArgument], right: SqlType, rights: list[TypedArgument]) -> SqlType:
-    """Returns the common type of two types, given the items that have them."""
-    if isinstance(left, ArrayType) and isinstance(right, ArrayType):
-        return ArrayType(_common(left.element, _parts(lefts, 0), right.element, _parts(rights, 0)))
-    if isinstance(left, MapType) and isinstance(right, MapType):
-        key = _common(left.key, _parts(lefts, 0), right.key, _parts(rights, 0))
-        return MapType(key, _common(left.value, _parts(lefts, 1), right.value, _parts(rights, 1)))
-    if isinstance(left, StructType) and isinstance(right, StructType):
-        return _common_struct(left, lefts, right, rights)
-    simple = _common_simple(left, right)
-    if simple is not None:
-        return simple
-    if left == STRING and _all_literals(lefts):
-        return _common_with_text(right, rights, lefts)
-    if right == STRING and _all_literals(rights):
-        return _common_with_text(left, lefts, rights)
-    if (left == STRING and _all_literals(rights)) or (right == STRING and _all_literals(lefts)):
+def _common(common: SqlType, item: TypedArgument) -> SqlType:
+    given = item.type
+    assert given is not None
+    if item.parts:
+        return _common_of_constructor(common, given, item)
+    if given == STRING and item.is_literal and (common == BOOLEAN or is_number(common)):
+        return _common_with_text(common, str(item.literal))
+    if item.is_literal and common == STRING and (given == BOOLEAN or is_number(given)):
         return STRING
-    raise SqlStatementError(
-        f"operator does not exist: {left} = {right}", hint="you might need to add explicit type casts"
+    found = _adapted(given, common) or _adapted(common, given)
+    if found is None:
+        raise _no_common(common, item)
+    return found
+
+
+def _no_common(common: SqlType, item: TypedArgument) -> SqlStatementError:
+    shown = f" ({item.literal})" if item.is_literal else ""
+    return SqlStatementError(
+        f"operator does not exist: {common} = {item.type}{shown}", hint="you might need to add explicit type casts"
     )
 
 
-def _parts(items: list[TypedArgument], index: int) -> list[TypedArgument]:
-    """The items inside of constructors; for an expression, one item that is no literal."""
-    unknown = TypedArgument(None)
-    return [part for item in items for part in (item.parts[index] if item.parts else (unknown,))]
+def _common_of_constructor(common: SqlType, given: SqlType, item: TypedArgument) -> SqlType:
+    """Returns the common type of a type and a constructor, whose items adapt one by one."""
+    if isinstance(common, ArrayType) and isinstance(given, ArrayType):
+        return ArrayType(_known(_joined(common.element, item.parts[0])))
+    if isinstance(common, MapType) and isinstance(given, MapType):
+        keys, values = (_known(_joined(type_, part)) for type_, part in zip(common.parts, item.parts, strict=True))
+        return MapType(keys, values)
+    if isinstance(common, StructType) and isinstance(given, StructType):
+        names = [name for name, _type in given.fields]
+        own = {name: _known(_joined(common.field(name), part)) for name, part in zip(names, item.parts, strict=True)}
+        return _with_other_fields(own, common)
+    raise _no_common(common, item)
 
 
-def _all_literals(items: list[TypedArgument]) -> bool:
-    return all(item.is_literal for item in items)
+def _known(type_: SqlType | None) -> SqlType:
+    assert type_ is not None
+    return type_
 
 
-def _common_simple(left: SqlType, right: SqlType) -> SqlType | None:
-    if left == right:
-        return left
-    if is_number(left) and is_number(right):
-        if DOUBLE in {left, right}:
-            return DOUBLE
-        if isinstance(left, DecimalType) or isinstance(right, DecimalType):
-            one, other = as_decimal(left), as_decimal(right)
-            assert one is not None
-            assert other is not None
-            return widest(one, other)
-        return BIGINT
-    if left == STRING and right in _FROM_STRING:
-        return right
-    if right == STRING and left in _FROM_STRING:
-        return left
+def _with_other_fields(own: dict[str, SqlType], other: StructType) -> StructType:
+    """Returns the struct of all fields; those of the later struct go first."""
+    return StructType((*own.items(), *((name, type_) for name, type_ in other.fields if name not in own)))
+
+
+def _adapted(source: SqlType, target: SqlType) -> SqlType | None:
+    """Returns the type that holds both, if values of the source become values of the target; else None."""
+    if source == target:
+        return target
+    if is_number(source) and is_number(target):
+        if isinstance(source, DecimalType) or isinstance(target, DecimalType):
+            one, other = as_decimal(source), as_decimal(target)
+            return widest(one, other) if one and other and isinstance(target, DecimalType) else _double(target)
+        return target if widens(source, target) else None
+    if source == STRING and target in _FROM_STRING:
+        return target
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        element = _adapted(source.element, target.element)
+        return None if element is None else ArrayType(element)
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        key, value = _adapted(source.key, target.key), _adapted(source.value, target.value)
+        return None if key is None or value is None else MapType(key, value)
+    if isinstance(source, StructType) and isinstance(target, StructType):
+        return _adapted_struct(source, target)
     return None
 
 
-def _common_with_text(other: SqlType, others: list[TypedArgument], texts: list[TypedArgument]) -> SqlType:
-    """Returns the common type of text literals and a type that is not STRING."""
-    common = other
-    for item in texts:
-        if item.literal is None:
-            continue
-        text = str(item.literal)
-        if other == BOOLEAN:
-            if not is_true(text) and not is_false(text):
-                raise _invalid_input(other, text)
-        elif is_number(other):
-            widened = _common_simple(common, _type_of_number(text, other))
-            assert widened is not None
-            common = widened
-        elif _all_literals(others):
-            return STRING
-        else:
-            raise SqlStatementError(
-                f"operator does not exist: {other} = STRING ('{text}')",
-                hint="you might need to add explicit type casts",
-            )
-    return common
+def _double(target: SqlType) -> SqlType | None:
+    return DOUBLE if target == DOUBLE else None
+
+
+def _adapted_struct(source: StructType, target: StructType) -> StructType | None:
+    own: dict[str, SqlType] = {}
+    for name, type_ in source.fields:
+        wanted = target.field(name)
+        found = type_ if wanted is None else _adapted(type_, wanted)
+        if found is None:
+            return None
+        own[name] = found
+    return _with_other_fields(own, target)
+
+
+def _common_with_text(common: SqlType, text: str) -> SqlType:
+    """Returns the common type of a BOOLEAN or a number and the literal of a text."""
+    if common == BOOLEAN:
+        if not is_true(text) and not is_false(text):
+            raise _invalid_input(common, text)
+        return common
+    type_ = _type_of_number(text, common)
+    found = _adapted(type_, common) or _adapted(common, type_)
+    return _known(found)
 
 
 def _type_of_number(text: str, other: SqlType) -> SqlType:
@@ -229,25 +247,3 @@ def _type_of_number(text: str, other: SqlType) -> SqlType:
 
 def _invalid_input(type_: SqlType, text: str) -> SqlStatementError:
     return SqlStatementError(f'invalid input syntax for type {type_}: "{text}".')
-
-
-def _common_struct(
-    left: StructType, lefts: list[TypedArgument], right: StructType, rights: list[TypedArgument]
-) -> StructType:
-    fields: dict[str, SqlType] = dict(left.fields)
-    for name, type_ in right.fields:
-        known = fields.get(name)
-        if known is not None:
-            here, there = _fields(lefts, name), _fields(rights, name)
-            fields[name] = _common(known, here, type_, there)
-        else:
-            fields[name] = type_
-    return StructType(tuple(fields.items()))
-
-
-def _fields(items: list[TypedArgument], name: str) -> list[TypedArgument]:
-    found: list[Any] = []
-    for item in items:
-        names = [field for field, _type in item.type.fields] if isinstance(item.type, StructType) else []
-        found.extend(item.parts[names.index(name)] if item.parts and name in names else (TypedArgument(None),))
-    return found

@@ -72,7 +72,7 @@ def comparison(
     converters = _converters(left, right, equality=symbol in {"=", "<>"})
     if converters is None:
         raise incomparable(symbol, left, right, shown)
-    compare = _OPERATORS[symbol]
+    compare = _apart if symbol == "<>" and DOUBLE in {left, right} else _OPERATORS[symbol]
     one, other = converters
     if one is None and other is None:
         return compare
@@ -85,6 +85,11 @@ def comparison(
         return lambda a, b: compare(a, to_right(b))
     both_left, both_right = one, other
     return lambda a, b: compare(both_left(a), both_right(b))
+
+
+def _apart(left: float, right: float) -> bool:
+    """``<>`` of doubles: NaN is neither equal to a number nor different from it."""
+    return left < right or left > right
 
 
 def incomparable(symbol: str, left: SqlType, right: SqlType, shown: tuple[str, str] | None) -> SqlStatementError:

@@ -35,15 +35,25 @@ def _check_size(value: Decimal, type_: DecimalType) -> None:
 
 
 def fit(value: Decimal, type_: DecimalType) -> Decimal:
-    """Brings a value to the scale of a type, rounding half up; raises if it is too large.
+    """Brings a value to the scale of a type, rounding half up; raises if it is too large before that.
 
-    >>> fit(Decimal("1.25"), DecimalType(2, 1))
-    Decimal('1.3')
+    >>> fit(Decimal("1.25"), DecimalType(2, 1)), fit(Decimal("9.99"), DecimalType(2, 1))
+    (Decimal('1.3'), Decimal('10.0'))
     """
     _check_size(value, type_)
-    rounded = value.quantize(unit(type_.scale), ROUND_HALF_UP, CONTEXT)
-    _check_size(rounded, type_)
-    return rounded
+    return value.quantize(unit(type_.scale), ROUND_HALF_UP, CONTEXT)
+
+
+def fit_double(value: float, type_: DecimalType) -> Decimal:
+    """Brings a double to a type: its exact binary value, rounded to the precision, then to the scale.
+
+    >>> fit_double(1.005, DecimalType(3, 2)), fit_double(1.005, DecimalType(4, 3))
+    (Decimal('1.00'), Decimal('1.005'))
+    """
+    rounding = decimal.Context(
+        prec=type_.precision, rounding=ROUND_HALF_UP, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN
+    )
+    return fit(rounding.create_decimal(value), type_)
 
 
 def ensure_fit(value: Decimal, type_: DecimalType) -> Decimal:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from millstream.sql.functions.arithmetic import divide_doubles
+from millstream.sql.functions.arithmetic import divide_doubles, truncated_division
 from millstream.sql.functions.casts import wrap_int, wrap_long
 from millstream.sql.functions.catalogue import Accumulator, AggregateFunction, AggregateOverload, aggregate
 from millstream.sql.functions.decimals import EXACT, ensure_fit, unit
@@ -144,8 +144,12 @@ class Variance(Accumulator):
     state = _DEVIATION
     can_undo = True
 
-    def __init__(self, *, root: bool) -> None:
+    def __init__(self, type_: SqlType, *, root: bool) -> None:
         self._root = root
+        # The dialect's own averages of merged sessions are whole for whole numbers.
+        self._average = (
+            divide_doubles if type_ == DOUBLE else lambda total, count: truncated_division(int(total), count)
+        )
 
     def initial(self) -> dict[str, Any]:
         """Returns the measures of nothing."""
@@ -176,7 +180,8 @@ class Variance(Accumulator):
         one, other = left["COUNT"], right["COUNT"]
         if not one or not other:
             return right if not one else left
-        gap = (other / one * left["SUM"] - right["SUM"]) ** 2 * one / (other * (one + other))
+        difference = self._average(left["SUM"], one) - self._average(right["SUM"], other)
+        gap = one * other * difference * difference / (one + other)
         return {"SUM": left["SUM"] + right["SUM"], "COUNT": one + other, "M2": left["M2"] + right["M2"] + gap}
 
     def finish(self, state: dict[str, Any]) -> float:
@@ -223,10 +228,8 @@ class Correlation(Accumulator):
     def finish(self, state: dict[str, Any]) -> float:
         """Returns the correlation, NaN if it has no value."""
         count, x, y, xx, yy, xy = (state[name] for name in _SUMS)
-        if count < 2:
-            return math.nan
-        spread = math.sqrt(max(count * xx - x * x, 0.0)) * math.sqrt(max(count * yy - y * y, 0.0))
-        return divide_doubles(count * xy - x * y, spread)
+        product = (count * xx - x * x) * (count * yy - y * y)
+        return divide_doubles(count * xy - x * y, math.sqrt(product) if product >= 0 else math.nan)
 
 
 def _of_element(bound: Bound) -> SqlType:
@@ -286,7 +289,7 @@ FUNCTIONS = (
         "Returns the sample variance of a column (the name promises its root: see STDDEV_SAMPLE).",
         "stddev_samp",
         None,
-        tuple(_each("(x) -> DOUBLE", _NUMBERS, lambda _type: Variance(root=False))),
+        tuple(_each("(x) -> DOUBLE", _NUMBERS, lambda type_: Variance(type_, root=False))),
     ),
     AggregateFunction(
         "STDDEV_SAMPLE",
@@ -294,7 +297,7 @@ FUNCTIONS = (
         "Returns the sample standard deviation of a column.",
         "stddev_sample",
         None,
-        tuple(_each("(x) -> DOUBLE", _NUMBERS, lambda _type: Variance(root=True))),
+        tuple(_each("(x) -> DOUBLE", _NUMBERS, lambda type_: Variance(type_, root=True))),
     ),
     AggregateFunction(
         "CORRELATION",

@@ -60,6 +60,11 @@ def compile_pattern(pattern: str) -> Any:
         raise ValueError(f"Invalid regular expression pattern: {pattern[:200]} ({error})") from None
 
 
+def groups_of(pattern: str) -> int:
+    """Returns the number of groups of a pattern of Java."""
+    return int(compile_pattern(pattern).groups)
+
+
 def translate(pattern: str) -> str:
     r"""Writes a pattern of Java in the syntax of `regex`.
 

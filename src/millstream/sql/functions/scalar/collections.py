@@ -10,7 +10,7 @@ from millstream.sql.functions.java.hashing import hash_items
 from millstream.sql.functions.java.text import text_of
 from millstream.sql.functions.signatures import Bound
 from millstream.sql.functions.values import identity, order_of, utf16_order
-from millstream.sql.types import STRING, ArrayType, MapType, StructType
+from millstream.sql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, ArrayType, DecimalType
 
 MAX_SERIES = 1_000_000
 """GENERATE_SERIES raises if its result would have more elements: a bound on memory."""
@@ -94,15 +94,19 @@ def _sort(bound: Bound) -> Callable[..., Items | None]:
     return sort
 
 
+_JOINED = (BOOLEAN, INTEGER, BIGINT, DOUBLE, STRING)
+
+
 def _join(bound: Bound) -> Callable[..., str | None]:
     element = _element(bound)
     text = text_of(element)
+    joins = element in _JOINED or isinstance(element, DecimalType)
 
     def join(items: Items | None, separator: str | None = ",") -> str | None:
         if items is None:
             return None
-        if isinstance(element, ArrayType | MapType | StructType):
-            raise TypeError(f"ARRAY_JOIN: {element} is not supported: elements must be of a primitive type")
+        if not joins and any(item is not None for item in items):
+            raise TypeError(f"ARRAY_JOIN: {element} is not supported: elements are numbers, texts or booleans")
         return (separator or "").join("null" if item is None else text(item) for item in items)
 
     return join
@@ -136,7 +140,7 @@ def _entries(entries: Entries, in_order: bool) -> list[dict[str, Any]]:
 
 
 def _as_map(keys: Items, values: Items) -> Entries:
-    return dict(zip(keys, values, strict=False))
+    return {key: values[index] if index < len(values) else None for index, key in enumerate(keys)}
 
 
 def _map_union(left: Entries | None, right: Entries | None) -> Entries | None:

@@ -12,7 +12,8 @@ from typing import Any
 from millstream.sql.functions.casts import parse_base64
 from millstream.sql.functions.catalogue import ScalarFunction, on, scalar
 
-_HEX_PREFIX = re.compile(r"0x(?P<plain>.*)|X'(?P<quoted>.*)'", re.IGNORECASE | re.DOTALL)
+_QUOTED_HEX = re.compile(r"[xX]'(.*)'")
+_NO_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 
 
 def _from_hex(text: str) -> bytes:
@@ -36,6 +37,24 @@ _FROM_BYTES: dict[str, Callable[[bytes], str]] = {
 }
 
 
+def _from_written_hex(text: str) -> bytes:
+    """Reads hexadecimal as ENCODE does: with ``0x`` in front, where a digit may be missing, or as ``X'…'``."""
+    if text.startswith("0x"):
+        return _from_hex(text[2:].rjust(len(text) - 2 + len(text) % 2, "0"))
+    quoted = _QUOTED_HEX.fullmatch(text)
+    return _from_hex(text if quoted is None else quoted[1])
+
+
+def _from_written_base64(text: str) -> bytes:
+    """Reads base64 as ENCODE does: both alphabets, up to the padding; other characters are ignored."""
+    letters = _NO_BASE64.sub("", text.partition("=")[0].replace("-", "+").replace("_", "/"))
+    whole = letters[: len(letters) - 1] if len(letters) % 4 == 1 else letters
+    return base64.b64decode(whole + "=" * (-len(whole) % 4))
+
+
+_LENIENT = {**_TO_BYTES, "hex": _from_written_hex, "base64": _from_written_base64}
+
+
 def _coding(table: dict[str, Any], name: str) -> Any:
     found = table.get(name.lower())
     if found is None:
@@ -46,10 +65,7 @@ def _coding(table: dict[str, Any], name: str) -> Any:
 def _encode(text: str, source: str, target: str) -> str:
     if source.lower() == target.lower():
         raise ValueError(f"Supported input and output encodings are: ascii, utf8, hex, base64; both are {source!r}")
-    prefixed = _HEX_PREFIX.fullmatch(text) if source.lower() == "hex" else None
-    if prefixed is not None:
-        text = prefixed["plain"] if prefixed["plain"] is not None else prefixed["quoted"]
-    shown = _coding(_FROM_BYTES, target)(_coding(_TO_BYTES, source)(text))
+    shown = _coding(_FROM_BYTES, target)(_coding(_LENIENT, source)(text))
     return str(shown.lower() if target.lower() == "hex" else shown)
 
 

@@ -118,6 +118,8 @@ def _concat(*texts: str | None) -> str | None:
         if node is ABSENT:
             return None
         nodes.append(node)
+    if len(nodes) == 1:
+        return json_text(nodes[0])
     if nodes and all(isinstance(node, dict) for node in nodes):
         merged: dict[str, Any] = {}
         for node in nodes:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal
 from typing import Any
 
+from millstream.errors import SqlStatementError
 from millstream.sql.functions.casts import wrap_int, wrap_long
 from millstream.sql.functions.catalogue import Overload, ScalarFunction, on, scalar
 from millstream.sql.functions.decimals import CONTEXT, unit
@@ -118,7 +119,13 @@ def _decimal(bound: Bound) -> DecimalType:
 
 def _without_fraction(bound: Bound) -> SqlType:
     type_ = _decimal(bound)
-    return DecimalType(max(1, type_.precision - type_.scale), 0)
+    if type_.precision == type_.scale:
+        raise SqlStatementError(
+            f"{type_} has no digits before the point, so it cannot be rounded to whole numbers: "
+            "DECIMAL precision must be >= 1",
+            hint="give the number of decimal places, too, or CAST to a DECIMAL with more digits",
+        )
+    return DecimalType(type_.precision - type_.scale, 0)
 
 
 def _to_long(value: float) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote_plus, unquote_plus
 
 from millstream.sql.functions.catalogue import ScalarFunction, on, scalar
-from millstream.sql.functions.java.regex import find, find_all, replace_all, split
+from millstream.sql.functions.java.regex import find, find_all, groups_of, replace_all, split
 from millstream.sql.functions.java.uri import Uri, parse_uri
 
 # ----- regular expressions -------------------------------------------------------------------------------------------
@@ -23,10 +24,12 @@ def _extract(pattern: str, text: str, group: int = 0) -> str | None:
 
 
 def _extract_all(pattern: str, text: str, group: int = 0) -> list[Any] | None:
+    if group > groups_of(pattern):
+        return None
     found = []
     for match in find_all(pattern, text):
-        if not 0 <= group <= match.re.groups:
-            return None
+        if group < 0:
+            raise IndexError(f"REGEXP_EXTRACT_ALL: there is no group {group}")
         found.append(match[group])
     return found
 
@@ -42,15 +45,10 @@ def _mask_of(masks: tuple[str | None, ...]) -> Mask:
             raise ValueError(f"a mask is one character, not {mask[:20]!r}")
     upper, lower, digit, other = masks or ("X", "x", "n", "-")
 
+    masks_of = {"Lu": upper, "Ll": lower, "Nd": digit}
+
     def mask_character(character: str) -> str:
-        if character.isupper():
-            mask = upper
-        elif character.islower():
-            mask = lower
-        elif character.isdecimal():
-            mask = digit
-        else:
-            mask = other
+        mask = masks_of.get(unicodedata.category(character), other)
         return character if mask is None else mask
 
     return lambda text: "".join(map(mask_character, text))

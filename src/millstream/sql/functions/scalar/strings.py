@@ -35,11 +35,11 @@ def _concat_ws(*values: Any) -> Any:
     return separator.join(present)
 
 
-_WHITESPACE = re.compile(r"([ \t\n\x0b\f\r\x1c-\x1f]+)")
+_WHITESPACE = re.compile(r"([ \t\n\x0b\f\r]+)")
 
 
 def _initcap(text: str) -> str:
-    """Java's Character.isWhitespace separates words; what separates them stays, but not in front."""
+    r"""What Java's ``\s`` matches separates words; it stays, but not in front."""
     words = _WHITESPACE.split(text.lower())
     start = 2 if words[0] == "" and len(words) > 1 else 0
     return "".join(word if index % 2 else word[:1].upper() + word[1:] for index, word in enumerate(words[start:]))
@@ -67,9 +67,10 @@ def _instr(text: str | None, part: str | None, position: int = 1, occurrence: in
     text, part = units_of(text), units_of(part)
     if abs(position) > len(text):
         return 0
-    found = position - 2 if position > 0 else len(text) + position + 1
+    # A search from the end finds parts that end at the position or before it; occurrences may overlap.
+    found = position - 2 if position > 0 else len(text) + position + 2 - len(part)
     for _ in range(occurrence):
-        found = text.find(part, found + 1) if position > 0 else text.rfind(part, 0, found - 1 + len(part))
+        found = text.find(part, found + 1) if position > 0 else text.rfind(part, 0, max(found - 1 + len(part), 0))
         if found < 0:
             return 0
     return found + 1
@@ -107,8 +108,9 @@ def _split_bytes(value: bytes, delimiter: bytes) -> list[bytes]:
 def _split_to_map(text: str, entries: str, pair: str) -> dict[str, str] | None:
     if not entries or not pair or entries == pair:
         return None
-    parts = [entry.partition(pair) for entry in text.split(entries) if entry]
-    return {key: value for key, separator, value in parts if separator}
+    # A value ends at a second delimiter of its entry.
+    parts = [entry.split(pair) for entry in text.split(entries) if pair in entry]
+    return {part[0]: part[1] for part in parts}
 
 
 def _chr_code(code: int) -> str | None:
@@ -119,7 +121,7 @@ _UNICODE = re.compile(r"\\u+([0-9a-fA-F]{4})")
 
 
 def _chr_text(text: str) -> str | None:
-    if len(text) < 6 or "\\u" not in text:
+    if len(text) < 6 or not text.startswith("\\u"):
         return None
     return from_units(_UNICODE.sub(lambda match: chr(int(match[1], 16)), text))
 

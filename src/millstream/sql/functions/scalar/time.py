@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from millstream.sql.functions.arithmetic import truncated_division
 from millstream.sql.functions.casts import wrap_long
 from millstream.sql.functions.catalogue import ScalarFunction, on, scalar
 from millstream.sql.functions.java.calendar import MS_PER_DAY
@@ -25,7 +26,8 @@ def _duration(unit: str, count: int) -> int:
 
 
 def _date_add(sign: int) -> Callable[[str, int, int], int]:
-    return lambda unit, count, days: (days * MS_PER_DAY + sign * _duration(unit, count)) // MS_PER_DAY
+    # What is left of a day is dropped toward 1970, as Java divides.
+    return lambda unit, count, days: truncated_division(days * MS_PER_DAY + sign * _duration(unit, count), MS_PER_DAY)
 
 
 def _time_add(sign: int) -> Callable[[str, int, int], int]:
