@@ -50,9 +50,8 @@ def fit_double(value: float, type_: DecimalType) -> Decimal:
     >>> fit_double(1.005, DecimalType(3, 2)), fit_double(1.005, DecimalType(4, 3))
     (Decimal('1.00'), Decimal('1.005'))
     """
-    rounding = decimal.Context(
-        prec=type_.precision, rounding=ROUND_HALF_UP, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN
-    )
+    rounding = CONTEXT.copy()
+    rounding.prec = type_.precision
     return fit(rounding.create_decimal(value), type_)
 
 

@@ -138,6 +138,10 @@ class Average(Accumulator):
 _DEVIATION = StructType((("SUM", DOUBLE), ("COUNT", BIGINT), ("M2", DOUBLE)))
 
 
+def _whole_average(total: float, count: int) -> float:
+    return truncated_division(int(total), count)
+
+
 class Variance(Accumulator):
     """The sample variance, by the method of Youngs and Cramer; its square root if ``root`` is set."""
 
@@ -146,10 +150,8 @@ class Variance(Accumulator):
 
     def __init__(self, type_: SqlType, *, root: bool) -> None:
         self._root = root
-        # The dialect's own averages of merged sessions are whole for whole numbers.
-        self._average = (
-            divide_doubles if type_ == DOUBLE else lambda total, count: truncated_division(int(total), count)
-        )
+        # The dialect merges sessions of whole numbers by averages that are whole numbers, too.
+        self._average: Callable[[float, int], float] = divide_doubles if type_ == DOUBLE else _whole_average
 
     def initial(self) -> dict[str, Any]:
         """Returns the measures of nothing."""
