@@ -1,4 +1,4 @@
-"""The cases of ``tests/sql/cases``: each is a test of the SQL layer from statements to records."""
+"""The cases of ``tests/sql/cases``, in SQL or in JSON: each is a test of the SQL layer from statements to records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millstream.sql.testing.local import LocalEngine
 from millstream.sql.testing.report import PASSED
 from millstream.sql.testing.runner import run_case
 
-FILES = sorted((Path(__file__).parent / "cases").glob("*.*"))
+FILES = sorted(file for file in (Path(__file__).parent / "cases").iterdir() if file.suffix in {".sql", ".json"})
 CASES = [(file, case) for file in FILES for case in read_cases(file)]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from millstream.errors import SqlStatementError
 from millstream.schemas.avro.parsing import ParsedSchema
 from millstream.sql.catalog.sources import Column
+from millstream.sql.formats.declarations import AVRO_NAMESPACE
 from millstream.sql.formats.physical import FLOAT32
 from millstream.sql.types import (
     BIGINT,
@@ -28,8 +29,7 @@ from millstream.sql.types import (
     StructType,
 )
 
-NAMESPACE = "io.confluent.ksql.avro_schemas"
-DEFAULT_NAME = f"{NAMESPACE}.KsqlDataSourceSchema"
+DEFAULT_NAME = f"{AVRO_NAMESPACE}.KsqlDataSourceSchema"
 """The name of the record of a value."""
 
 _PRIMITIVES: dict[SqlType, Any] = {
@@ -59,16 +59,6 @@ _LOGICAL: dict[tuple[str, str], SqlType] = {
     ("long", "timestamp-millis"): TIMESTAMP,
 }
 _START, _REST = re.compile(r"[A-Za-z_]"), re.compile(r"[A-Za-z0-9_]*")
-
-
-def key_name(source: str) -> str:
-    """Returns the full name of the record of the keys of a source.
-
-    >>> key_name("MY_OUTPUT")
-    'io.confluent.ksql.avro_schemas.MyOutputKey'
-    """
-    camel = "".join(part[:1].upper() + part[1:].lower() for part in re.split(r"[_\-.]+", source))
-    return f"{NAMESPACE}.{camel}Key"
 
 
 def avro_name(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from millstream.core.frozen import Value
@@ -20,6 +21,7 @@ from millstream.sql.types import (
     StructType,
 )
 
+AVRO_NAMESPACE = "io.confluent.ksql.avro_schemas"
 DELIMITER = "delimiter"
 FULL_NAME = "fullSchemaName"
 NULLABLE = "nullableRepresentation"
@@ -102,6 +104,16 @@ def format_of(name: str, *, at: tuple[int, int] | None = None) -> Format:
     return found
 
 
+def key_schema_name(source: str) -> str:
+    """Returns the full name of the Avro record of the keys of a source.
+
+    >>> key_schema_name("MY_OUTPUT")
+    'io.confluent.ksql.avro_schemas.MyOutputKey'
+    """
+    camel = "".join(part[:1].upper() + part[1:].lower() for part in re.split(r"[_\-.]+", source))
+    return f"{AVRO_NAMESPACE}.{camel}Key"
+
+
 def check_format(spec: FormatInfo, *, is_key: bool, at: tuple[int, int] | None = None) -> Format:
     """Checks the properties of a format.
 
@@ -110,7 +122,7 @@ def check_format(spec: FormatInfo, *, is_key: bool, at: tuple[int, int] | None =
     """
     format_ = format_of(spec.name, at=at)
     for name, value in spec.properties:
-        if name not in format_.properties and name != "unwrapPrimitives":
+        if name not in format_.properties:
             raise SqlStatementError(f"{format_.name} does not support the following configs: [{name}]", at=at)
         if name == FULL_NAME and not value.strip():
             raise SqlStatementError(f"{FULL_NAME} cannot be empty. Format configuration: {name}", at=at)

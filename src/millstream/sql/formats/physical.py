@@ -14,6 +14,7 @@ from typing import Any
 from millstream.sql.catalog.sources import Column
 from millstream.sql.formats.numbers import fitted, time_of_day
 from millstream.sql.formats.rows import Convert
+from millstream.sql.functions.decimals import CONTEXT
 from millstream.sql.functions.java.text import double_text
 from millstream.sql.types import (
     BIGINT,
@@ -176,14 +177,12 @@ _TEXTS: dict[SqlType, Convert] = {
 
 def unscaled(data: bytes, scale: int) -> Decimal:
     """Returns the decimal of its unscaled value in two's complement, big-endian."""
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale) if len(data) <= 500 else _too_long()
-
-
-def _too_long() -> Decimal:
-    raise ValueError("a decimal has more than 500 bytes")
+    if len(data) > 500:
+        raise ValueError("a decimal has more than 500 bytes")
+    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, CONTEXT)
 
 
 def unscaled_bytes(value: Decimal, scale: int) -> bytes:
     """Returns the unscaled value of a decimal in two's complement, big-endian."""
-    number = int(value.scaleb(scale))
+    number = int(value.scaleb(scale, CONTEXT))
     return number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from millstream.core.frozen import replace
 from millstream.serde import Serde, session_windowed, time_windowed
 from millstream.sql.catalog.sources import Column, DataSource, FormatInfo
-from millstream.sql.formats import FormatSerde, RowSerde, format_of
+from millstream.sql.formats import FULL_NAME, FormatSerde, RowSerde, format_of
 from millstream.sql.statements.schemas import default_wrapping
-from millstream.sql.types import SqlType
+from millstream.sql.types import SqlType, StructType
 
 
 class SourceSerdes:
@@ -24,7 +25,7 @@ class SourceSerdes:
 
     def key(self, source: DataSource) -> Serde[Any]:
         """The serde of a source's keys, with their window."""
-        inner: Serde[Any] = FormatSerde(source.key_format, self._key_columns(source), is_key=True)
+        inner: Serde[Any] = FormatSerde(_format_of_key(source), self._key_columns(source), is_key=True)
         if source.window is None:
             return inner
         if source.window.kind == "SESSION":
@@ -56,3 +57,12 @@ class SourceSerdes:
     def row(self, columns: Mapping[str, SqlType]) -> Serde[Any]:
         """The serde of rows in stores and repartition topics."""
         return RowSerde([Column(name, type_) for name, type_ in columns.items()], is_key=False)
+
+
+def _format_of_key(source: DataSource) -> FormatInfo:
+    """The format of keys; the name of a record is left out where there is none, so that equal bytes are one serde."""
+    spec = source.key_format
+    records = any(isinstance(type_, StructType) for column in source.key for type_ in column.type.walk())
+    if spec.name != "AVRO" or records or len(source.key) != 1:
+        return spec
+    return replace(spec, properties=tuple(item for item in spec.properties if item[0] != FULL_NAME))

@@ -14,6 +14,12 @@ from millstream.sql.types import STRING
 INVALID = -1
 """The timestamp of a record that is dropped."""
 
+_FATAL = "Fatal user code error in TimestampExtractor callback for record"
+
+
+class InvalidTimestampError(ValueError):
+    """A record has no valid time, and the query must not go on without it."""
+
 
 class TimestampReader:
     """Reads the time of a record from the column that TIMESTAMP names; a null, negative or invalid time is -1.
@@ -41,11 +47,11 @@ class TimestampReader:
             time = self._millis(self._column(key, value))
         except Exception as error:
             if self.fails:
-                raise
+                raise InvalidTimestampError(f"{_FATAL}: {error}") from error
             log_error("TIMESTAMP", error)
             return self.invalid
         if time < 0 and self.fails:
-            raise ValueError(f"the timestamp {time} of column {self.column} is invalid")
+            raise InvalidTimestampError(f"{_FATAL}: the timestamp {time} of column {self.column} is invalid")
         return time if time >= 0 else self.invalid
 
     def _column(self, key: Any, value: dict[str, Any] | None) -> Any:

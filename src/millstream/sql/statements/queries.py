@@ -42,8 +42,10 @@ def create_as(
         key=planned.key,
         value=planned.value,
         topic=properties.get("KAFKA_TOPIC") or f"{prefix}{statement.name}",
-        key_format=schemas.with_features(key_format, planned.key, properties, is_key=True),
-        value_format=schemas.with_features(value_format, planned.value, properties, is_key=False),
+        key_format=schemas.with_features(key_format, planned.key, properties, is_key=True, source=statement.name),
+        value_format=schemas.with_features(
+            value_format, planned.value, properties, is_key=False, source=statement.name
+        ),
         window=planned.window,
         timestamp=timestamp_info(properties, (*planned.key, *planned.value)),
         partitions=properties.get("PARTITIONS"),

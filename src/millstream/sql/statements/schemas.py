@@ -15,6 +15,7 @@ from millstream.sql.formats.declarations import (
     check_columns,
     check_wrapping,
     format_of,
+    key_schema_name,
 )
 from millstream.sql.syntax import tree
 
@@ -77,7 +78,7 @@ class SchemaRules:
         *,
         is_key: bool,
     ) -> Columns:
-        spec = self.with_features(format_, (), properties, is_key=is_key)
+        spec = self.with_features(format_, (), properties, is_key=is_key, source=statement.name)
         if not format_of(format_.name, at=statement.at).infers:
             if is_key or format_.name == "NONE" or any(item.role != "VALUE" for item in statement.elements):
                 return ()
@@ -89,11 +90,14 @@ class SchemaRules:
         return self.inference.columns(topic, spec, is_key=is_key, at=statement.at) or ()
 
     def with_features(
-        self, format_: FormatInfo, columns: Columns, properties: SourceProperties, *, is_key: bool
+        self, format_: FormatInfo, columns: Columns, properties: SourceProperties, *, is_key: bool, source: str
     ) -> FormatInfo:
-        """Returns the format with the properties of the statement that concern it."""
+        """Returns the format of a source with the properties of the statement that concern it."""
         side = 0 if is_key else 1
         values = dict(format_.properties)
+        if is_key and columns and format_.name == "AVRO":
+            # Records of keys are named by their source, so that classes made of them do not have the same name.
+            values[FULL_NAME] = key_schema_name(source)
         for name, sources in _PROPERTIES.items():
             if sources[side] in properties:
                 values[name] = properties.get(sources[side])

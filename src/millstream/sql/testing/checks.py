@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from millstream.registry.api import Schema
 from millstream.sql.binder.expressions import resolve_type
 from millstream.sql.catalog.sources import DataSource, FormatInfo
 from millstream.sql.formats.declarations import format_of
@@ -161,28 +163,47 @@ def _check_topic(engine: Engine, expected: Mapping[str, Any]) -> None:
     if topic is None:
         raise CheckError(f"there is no topic {name}")
     source = next((source for source in engine.sources.values() if source.topic == name), None)
-    problems = []
-    if source is not None:
-        sides = (("keyFormat", source.key_format), ("valueFormat", source.value_format))
-        for member, info in sides:
-            wanted = expected.get(member)
-            if wanted is None:
-                continue
-            properties = {key.lower(): str(value).lower() for key, value in (wanted.get("properties") or {}).items()}
-            actual = {key.lower(): str(value).lower() for key, value in info.properties}
-            if _format_name(wanted) != info.name or properties != actual:
-                problems.append(f"its {member} is {info}, expected {wanted}")
+    problems = [] if source is None else _format_problems(engine, source, expected)
     if expected.get("partitions") is not None and topic.partitions != expected["partitions"]:
         problems.append(f"it has {topic.partitions} partitions, expected {expected['partitions']}")
-    for member, schema in (("keySchema", topic.key_schema), ("valueSchema", topic.value_schema)):
-        if expected.get(member) is not None and not same_schema_text(expected[member], schema):
-            problems.append(f"its {member} is {schema}, expected {expected[member]}")
     if problems:
         raise CheckError(f"topic {name}: {'; '.join(problems)}")
 
 
-def same_schema_text(expected: Any, actual: Any) -> bool:
-    """Whether two schemas are equal: JSON as data, the text of Protobuf apart from spaces."""
-    if isinstance(expected, str) and isinstance(actual, str):
-        return expected.split() == actual.split()
-    return bool(expected == actual)
+def _format_problems(engine: Engine, source: DataSource, expected: Mapping[str, Any]) -> list[str]:
+    """Compares the formats and schemas of a topic with what a case expects of keys and values."""
+    problems = []
+    for is_key, side in ((True, "key"), (False, "value")):
+        wanted = expected.get(f"{side}Format")
+        info = source.key_format if is_key else source.value_format
+        if wanted is not None:
+            properties = {key.lower(): str(value).lower() for key, value in (wanted.get("properties") or {}).items()}
+            actual = (info.name, _properties(info), _features(source, is_key=is_key))
+            if actual != (_format_name(wanted), properties, set(wanted.get("features") or ())):
+                problems.append(f"its {side}Format is {actual}, expected {wanted}")
+            window = (wanted.get("windowInfo") or {}).get("type")
+            if is_key and window != (None if source.window is None else source.window.kind):
+                problems.append(f"its window is {source.window}, expected {wanted.get('windowInfo')}")
+        schema = expected.get(f"{side}Schema")
+        registered = None if schema is None else engine.schema(source, is_key=is_key)
+        if schema is not None and (registered is None or not same_schema_text(schema, registered)):
+            problems.append(f"its {side}Schema is {registered and registered.text}, expected {schema}")
+    return problems
+
+
+def _properties(info: FormatInfo) -> dict[str, str]:
+    """The properties of a format as ksqlDB lists them, in lower case."""
+    properties = {name.lower(): str(value).lower() for name, value in info.properties}
+    if info.name == "PROTOBUF":
+        properties["unwrapprimitives"] = "true"
+    if info.schema_id is not None:
+        properties["schemaid"] = str(info.schema_id)
+    return properties
+
+
+def same_schema_text(expected: Any, actual: Schema) -> bool:
+    """Whether a schema is the expected one: JSON as data, the text of Protobuf apart from spaces."""
+    if actual.type == "PROTOBUF":
+        return str(expected).split() == actual.text.split()
+    wanted = json.loads(expected) if isinstance(expected, str) and expected[:1] in '{["' else expected
+    return bool(wanted == json.loads(actual.text))

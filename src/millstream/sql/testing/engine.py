@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from millstream.core.frozen import Frozen
 from millstream.errors import MillstreamError
+from millstream.registry.api import Schema
 from millstream.sql.catalog.catalog import PersistentQuery
 from millstream.sql.catalog.sources import DataSource
 from millstream.sql.syntax.tree import Expression, Statement
@@ -74,12 +75,17 @@ class Engine(Protocol):
         """The persistent queries, in the order of their creation."""
         ...
 
-    def add_topic(self, topic: Topic) -> None:
-        """Creates a topic and registers its schemas, before any statement runs."""
-        ...
+    def create_topics(
+        self, given: Sequence[Topic], statements: Sequence[Statement], named: Sequence[str], partitions: int = 4
+    ) -> None:
+        """Creates topics and registers their schemas, before any statement runs.
 
-    def ensure_topic(self, name: str, partitions: int) -> None:
-        """Creates a topic if it does not exist."""
+        Args:
+            given: The topics that the case lists.
+            statements: The statements, which name topics and columns.
+            named: The topics of the records.
+            partitions: The partitions of a topic for which the case gives no number.
+        """
         ...
 
     def execute(self, statement: Statement, *, live: bool = False) -> None:
@@ -119,6 +125,10 @@ class Engine(Protocol):
 
     def topic(self, name: str) -> Topic | None:
         """What is known of a topic, None if it does not exist."""
+        ...
+
+    def schema(self, source: DataSource, *, is_key: bool) -> Schema | None:
+        """Returns the newest schema of the keys or values of a source's topic, None if its format has none."""
         ...
 
     # ----- SQL test files --------------------------------------------------------------------------------------------

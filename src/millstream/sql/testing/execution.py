@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from millstream.dsl.app import App
+from millstream.engine.errors import Answer, ErrorContext
 from millstream.plan.stateless import Repartition
 from millstream.registry.api import SchemaRegistry
 from millstream.sql.catalog.catalog import PersistentQuery
 from millstream.sql.lowering.serdes import SourceSerdes
+from millstream.sql.lowering.timestamps import InvalidTimestampError
 from millstream.sql.lowering.topology import QueryLowering
 from millstream.sql.planner.environment import Environment
 from millstream.sql.testing.engine import StoredRecord
 from millstream.testing import TestDriver
 
-CONFIG = {"deserialization.exception.handler": "continue"}
+
+def _skip_unreadable(_context: ErrorContext, error: BaseException) -> Answer:
+    """Skips records that cannot be read, unless their time is at fault and the query must not go on without it."""
+    return "fail" if isinstance(error, InvalidTimestampError) else "continue"
+
+
+CONFIG = {"deserialization.exception.handler": _skip_unreadable}
 """Records that cannot be read are skipped."""
 
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from millstream.core.records import Windowed
+from millstream.registry.api import Schema
 from millstream.sql.catalog.catalog import PersistentQuery
 from millstream.sql.catalog.sources import ROWTIME, WINDOWEND, WINDOWSTART, DataSource
+from millstream.sql.formats import derived_schema, format_of, subject_of
 from millstream.sql.lowering.serdes import SourceSerdes
 from millstream.sql.planner.environment import Environment
 from millstream.sql.requests import errors as requests
@@ -20,6 +22,7 @@ from millstream.sql.statements.schemas import SchemaRules
 from millstream.sql.statements.session import Session
 from millstream.sql.syntax import tree
 from millstream.sql.testing import payloads
+from millstream.sql.testing.case_topics import PARTITIONS, case_topics
 from millstream.sql.testing.cases import Record, Topic
 from millstream.sql.testing.deployment import LocalDeployment
 from millstream.sql.testing.engine import Decoded, RequestError, StoredRecord
@@ -66,14 +69,32 @@ class LocalEngine:
 
     # ----- topics ----------------------------------------------------------------------------------------------------
 
-    def add_topic(self, topic: Topic) -> None:
-        """Creates a topic and registers its schemas."""
-        self._topics[topic.name] = topic
-        payloads.register_topic(self.registry, topic)
+    def create_topics(
+        self,
+        given: Sequence[Topic],
+        statements: Sequence[tree.Statement],
+        named: Sequence[str],
+        partitions: int = PARTITIONS,
+    ) -> None:
+        """Creates topics and registers their schemas."""
+        found = case_topics(given, statements, named, partitions, self.session.properties, self.session.schemas)
+        for made in found:
+            self._topics[made.topic.name] = made.topic
+            payloads.register_topic(self.registry, made)
 
     def ensure_topic(self, name: str, partitions: int) -> None:
         """Creates a topic if it does not exist."""
         self._topics.setdefault(name, Topic(name=name, partitions=partitions))
+
+    def schema(self, source: DataSource, *, is_key: bool) -> Schema | None:
+        """Returns the newest schema of the keys or values of a source's topic, None if its format has none."""
+        format_, columns = (source.key_format, source.key) if is_key else (source.value_format, source.value)
+        if not columns or not format_of(format_.name).infers:
+            return None
+        subject = subject_of(source.topic, is_key=is_key)
+        if subject in self.registry.subjects():
+            return self.registry.latest(subject).schema
+        return derived_schema(format_, columns, is_key=is_key)
 
     @property
     def topics(self) -> Mapping[str, Topic]:
@@ -122,7 +143,7 @@ class LocalEngine:
         environment = self.session.environment
         query = self.session.execute(statement)
         if query is not None:
-            self.ensure_topic(query.sink.topic, query.sink.partitions or 4)
+            self.ensure_topic(query.sink.topic, query.sink.partitions or PARTITIONS)
             self.add_query(query, environment, live=live)
         if live:
             self._live = {key: driver for key, driver in self._live.items() if key in self.session.catalog.queries}

@@ -27,8 +27,10 @@ from millstream.sql.formats.kafka import kafka_decoder, kafka_encoder
 from millstream.sql.formats.numbers import from_base64, to_base64
 from millstream.sql.formats.physical import FLOAT32, INT8, INT16, sql_type
 from millstream.sql.formats.with_schemas import physical_of
+from millstream.sql.functions.decimals import ensure_fit
 from millstream.sql.functions.java.text import double_text
-from millstream.sql.testing.cases import Record, Topic, Window
+from millstream.sql.testing.case_topics import CaseTopic
+from millstream.sql.testing.cases import Record, Window
 from millstream.sql.testing.engine import Decoded, StoredRecord
 from millstream.sql.types import (
     BIGINT,
@@ -48,7 +50,7 @@ from millstream.sql.types import (
 )
 from millstream.testing.registry import MemoryRegistry
 
-_SCHEMA_TYPES: dict[str, SchemaType] = {"AVRO": "AVRO", "JSON_SR": "JSON", "PROTOBUF": "PROTOBUF"}
+_SCHEMA_TYPES: dict[str, SchemaType] = {"AVRO": "AVRO", "JSON": "JSON", "JSON_SR": "JSON", "PROTOBUF": "PROTOBUF"}
 
 
 class CaseRegistry(MemoryRegistry):
@@ -115,24 +117,30 @@ def bound(serde: Serde[Any], topic: str, registry: SchemaRegistry, *, is_key: bo
     return serde.bind(SerdeContext(topic, is_key, _reference(registry)))
 
 
-def register_topic(registry: SchemaRegistry, topic: Topic) -> None:
-    """Registers the schemas of a topic of a case."""
+def register_topic(registry: SchemaRegistry, made: CaseTopic) -> None:
+    """Registers the schemas of a topic of a case: those of the case, or those that follow from columns."""
     assert isinstance(registry, CaseRegistry)
+    topic = made.topic
     sides = (
-        (True, topic.key_format, topic.key_schema, topic.key_schema_id, topic.key_references),
-        (False, topic.value_format, topic.value_schema, topic.value_schema_id, topic.value_references),
+        (True, topic.key_format, topic.key_schema, topic.key_schema_id, topic.key_references, made.key),
+        (False, topic.value_format, topic.value_schema, topic.value_schema_id, topic.value_references, made.value),
     )
-    for is_key, format_, schema, schema_id, references in sides:
-        if schema is None:
-            continue
-        type_ = _SCHEMA_TYPES.get((format_ or "AVRO").upper(), "AVRO")
-        named = []
-        for name, text in references:
-            part = Schema(_schema_text(text, type_), type_)
-            registry.register(name, part)
-            named.append(Reference(name, name, registry.lookup(name, part).version))
-        made = Schema(_schema_text(schema, type_), type_, tuple(named))
-        registry.register_as(subject_of(topic.name, is_key=is_key), made, schema_id)
+    for is_key, format_, given, schema_id, references, derived in sides:
+        schema = derived if given is None else _given_schema(registry, format_, given, references)
+        if schema is not None:
+            registry.register_as(subject_of(topic.name, is_key=is_key), schema, schema_id)
+
+
+def _given_schema(
+    registry: CaseRegistry, format_: str | None, schema: Any, references: Sequence[tuple[str, Any]]
+) -> Schema:
+    type_ = _SCHEMA_TYPES.get((format_ or "AVRO").upper(), "AVRO")
+    named = []
+    for name, text in references:
+        part = Schema(_schema_text(text, type_), type_)
+        registry.register(name, part)
+        named.append(Reference(name, name, registry.lookup(name, part).version))
+    return Schema(_schema_text(schema, type_), type_, tuple(named))
 
 
 def encode_record(record: Record, owner: DataSource | None, registry: SchemaRegistry) -> StoredRecord:
@@ -299,7 +307,7 @@ def _value(node: Any, type_: SqlType) -> Any:  # noqa: PLR0911  (a case for each
     if isinstance(type_, MapType):
         return {key: _value(item, type_.value) for key, item in node.items()}
     if isinstance(type_, DecimalType):
-        return Decimal(str(node)).quantize(Decimal((0, (1,), -type_.scale)))
+        return ensure_fit(Decimal(str(node)), type_)
     if type_ in (DOUBLE, FLOAT32):
         return float(node)
     if type_ in _WHOLE:

@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.errors import SqlError
 from millstream.sql.syntax import parse_script
-from millstream.sql.syntax.tree import CreateSource
+from millstream.sql.syntax.tree import Statement
 from millstream.sql.testing.cases import Case
 from millstream.sql.testing.checks import CheckError, check_outputs
 from millstream.sql.testing.engine import Engine, RequestError
@@ -19,11 +19,10 @@ _STARTS_WITH = "|starts_with"
 
 def run_rest(case: Case, engine: Engine) -> bool | None:
     """Runs a case; returns whether the message of the expected error matches, None without one."""
-    for topic in case.topics:
-        engine.add_topic(topic)
-    for record in (*case.inputs, *case.outputs):
-        engine.ensure_topic(record.topic, 1)
     admin = [text for text in case.statements if not text.startswith("SELECT ")]
+    # The suite's broker creates a topic on its first use.
+    named = [record.topic for record in (*case.inputs, *case.outputs)]
+    engine.create_topics(case.topics, _parsed(admin), named, partitions=1)
     queries = [text for text in case.statements if text.startswith("SELECT ")]
     responses: list[Any] = []
 
@@ -33,7 +32,6 @@ def run_rest(case: Case, engine: Engine) -> bool | None:
     waits = case.wait_for_push_query and bool(queries)
     try:
         if admin:
-            _create_topics(engine, admin)
             responses += engine.request_statements("\n".join(admin), case.properties)
         if not waits:
             inputs()
@@ -55,18 +53,12 @@ def _nothing() -> None:
     """Happens when a query that needs no inputs has started."""
 
 
-def _create_topics(engine: Engine, statements: list[str]) -> None:
-    """Creates the topics that statements name: the suite's broker creates a topic on its first use."""
+def _parsed(statements: list[str]) -> list[Statement]:
+    """Returns the statements, none of them if the request will be refused."""
     try:
-        parsed = parse_script("\n".join(statements))
+        return parse_script("\n".join(statements))
     except SqlError:
-        return  # the request will be refused
-    for statement in parsed:
-        if isinstance(statement, CreateSource):
-            properties = {name: literal.value for name, literal in statement.properties.items}
-            topic, partitions = properties.get("KAFKA_TOPIC"), properties.get("PARTITIONS")
-            if isinstance(topic, str):
-                engine.ensure_topic(topic, partitions if isinstance(partitions, int) else 1)
+        return []
 
 
 def _expect(case: Case, error: RequestError) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from millstream.errors import MillstreamError, SqlError, SqlSyntaxError
 from millstream.sql.syntax import parse_script
-from millstream.sql.syntax.tree import CreateSource, Statement
 from millstream.sql.testing.cases import AnyCase, Case, ExpectedError
 from millstream.sql.testing.checks import CheckError, check_outputs, check_post
 from millstream.sql.testing.engine import Engine, EngineFactory, UnsupportedError
@@ -19,8 +18,6 @@ from millstream.sql.testing.rest import run_rest
 from millstream.sql.testing.sql_files import SqlCase
 from millstream.sql.testing.sql_runner import run_sql
 from millstream.text.escaping import error_text
-
-_PARTITIONS = 4
 
 
 def run_case(file: str, case: AnyCase, factory: EngineFactory) -> Result:
@@ -67,16 +64,12 @@ def _negative(case: AnyCase) -> bool:
 def _run(case: Case, engine: Engine) -> bool | None:
     """Runs a case; returns whether the message of the expected error matches, None without one."""
     expected = case.expected_error
-    for topic in case.topics:
-        engine.add_topic(topic)
     script = "\n".join(case.statements)
     try:
         statements = parse_script(script)
     except SqlError as error:
         return _expect(expected, error, last=True)
-    _create_topics(engine, statements)
-    for record in (*case.inputs, *case.outputs):
-        engine.ensure_topic(record.topic, _PARTITIONS)
+    engine.create_topics(case.topics, statements, [record.topic for record in (*case.inputs, *case.outputs)])
     for number, statement in enumerate(statements, 1):
         try:
             engine.execute(statement)
@@ -103,16 +96,6 @@ def _run(case: Case, engine: Engine) -> bool | None:
 
 def _exact(properties: Mapping[str, Any]) -> bool:
     return str(properties.get("use.exact.numeric.comparison", "true")).lower() != "false"
-
-
-def _create_topics(engine: Engine, statements: Sequence[Statement]) -> None:
-    """Creates the topics that statements name, so that no statement fails for want of a topic."""
-    for statement in statements:
-        if isinstance(statement, CreateSource):
-            properties = {name: literal.value for name, literal in statement.properties.items}
-            topic, partitions = properties.get("KAFKA_TOPIC"), properties.get("PARTITIONS")
-            if isinstance(topic, str):
-                engine.ensure_topic(topic, partitions if isinstance(partitions, int) else _PARTITIONS)
 
 
 def _expect(expected: ExpectedError | None, error: SqlError, *, last: bool) -> bool:

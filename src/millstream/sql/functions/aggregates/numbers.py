@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -67,6 +68,8 @@ class Sum(Accumulator):
         self.state = type_
         self._plus = plus(type_)
         self._zero = zero(type_)
+        # The minus of Decimal would round to 28 digits.
+        self._negative: Callable[[Any], Any] = Decimal.copy_negate if isinstance(type_, DecimalType) else operator.neg
 
     def initial(self) -> Any:
         """Returns 0."""
@@ -78,7 +81,7 @@ class Sum(Accumulator):
 
     def undo(self, state: Any, *values: Any) -> Any:
         """Subtracts a value."""
-        return state if values[0] is None else self._plus(state, -values[0])
+        return state if values[0] is None else self._plus(state, self._negative(values[0]))
 
     def merge(self, left: Any, right: Any) -> Any:
         """Adds the sums."""

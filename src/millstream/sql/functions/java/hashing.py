@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from millstream.sql.functions.decimals import CONTEXT
 from millstream.sql.functions.java.strings import string_hash
 from millstream.sql.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIME, TIMESTAMP, SqlType
 
@@ -21,7 +22,7 @@ def _double_hash(value: float) -> int:
 
 
 def _decimal_hash(value: Decimal) -> int:
-    return int(value.scaleb(-int(value.as_tuple().exponent))) & 0xFFFFFFFF
+    return int(value.scaleb(-int(value.as_tuple().exponent), CONTEXT)) & 0xFFFFFFFF
 
 
 _HASHES: dict[SqlType, Callable[[Any], int]] = {
