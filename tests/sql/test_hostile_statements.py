@@ -1,0 +1,67 @@
+"""Whatever the text of a statement: it is executed, or refused with an error of SQL that has a place.
+
+`hostile.py` beside this file makes the statements; as a program it executes any number of them, and prints times.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from millstream.errors import SqlError
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from hostile import Hostile
+
+DEEP = 10_000
+QUERY = "CREATE STREAM x AS SELECT k, {} AS e FROM st;"
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Hostile:
+    return Hostile(seed=7)
+
+
+def test_random_and_mutated_statements_only_give_errors_of_sql(hostile: Hostile) -> None:
+    errors = [hostile.execute(text) for text in islice(hostile.statements(), 600)]
+
+    refused = [error for error in errors if error is not None]
+    assert 300 < len(refused) < 590, "the statements are neither all right nor all wrong"
+    assert all(error.line is not None and error.column is not None for error in refused)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(" * DEEP + "1" + ")" * DEEP,
+        "ABS(" * DEEP + "i" + ")" * DEEP,
+        "i" + " + 1" * DEEP,
+        "NOT " * DEEP + "b",
+        "ARRAY[" * DEEP + "1" + "]" * DEEP,
+        "o" + "->a" * DEEP,
+        "CASE WHEN b THEN " * DEEP + "1" + " END" * DEEP,
+        "TRANSFORM(xs, x => " * DEEP + "1" + ")" * DEEP,
+        "CAST(" * DEEP + "i" + " AS INT)" * DEEP,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_deep_expressions_are_refused(expression: str, hostile: Hostile) -> None:
+    error = hostile.execute(QUERY.format(expression))
+    assert isinstance(error, SqlError)
+    assert "nested more than" in error.message
+
+
+@pytest.mark.parametrize("levels", [90, 199])
+def test_expressions_of_the_allowed_depth_go_through_every_pass(levels: int, hostile: Hostile) -> None:
+    for text in ("ABS(" * levels + "i" + ")" * levels, "i" + " + 1" * levels, "NOT " * levels + "b"):
+        error = hostile.execute(QUERY.format(text))
+        assert error is None or "nested more than" in error.message
+
+
+def test_a_statement_of_a_megabyte_is_executed(hostile: Hostile) -> None:
+    assert hostile.execute(QUERY.format(f"i IN ({', '.join(['12345678'] * 5_000)})")) is None
+    assert hostile.execute(QUERY.format(f"'{'x' * 1_000_000}'")) is None
