@@ -139,7 +139,9 @@ class Hostile:
     def execute(self, text: str) -> SqlError | None:
         """Parses, binds, plans and lowers; returns the error of SQL, if it ends with one. Others are raised."""
         catalog = self._session.catalog
-        catalog.sources, catalog.types, catalog.queries, self._session.properties = map(dict, self._before)
+        sources, types, queries, properties = self._before
+        catalog.sources, catalog.types, catalog.queries = dict(sources), dict(types), dict(queries)
+        self._session.properties = dict(properties)
         try:
             for statement in parse_script(text):
                 self._engine.execute(statement)

@@ -5,17 +5,12 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import islice
-from pathlib import Path
 
 import pytest
+from tests.sql.hostile import Hostile
 
 from millstream.errors import SqlError
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from hostile import Hostile
 
 DEEP = 10_000
 QUERY = "CREATE STREAM x AS SELECT k, {} AS e FROM st;"
