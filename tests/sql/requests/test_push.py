@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from tests.sql.requests.support import BY_MINUTE, SPENDING, new_handler, refusal, rows_of
 
+from millstream.errors import DeserializationError
 from millstream.sql.requests.handler import RequestHandler
 from millstream.sql.requests.properties import RequestSession
-from millstream.sql.requests.rows import header, row_entity
+from millstream.sql.requests.rows import error_row, final_row, header, row_entity
 
 EARLIEST = {"auto.offset.reset": "earliest"}
 RICH = "CREATE TABLE rich AS SELECT buyer, SUM(amount) AS total FROM orders GROUP BY buyer HAVING SUM(amount) > 5;"
@@ -92,7 +93,16 @@ def test_answer_says_why_it_ended(handler: RequestHandler) -> None:
     for answer in answers:
         while not answer.finished:
             answer.poll()
-    assert [answer.final_message for answer in answers] == ["Query Completed", "Limit Reached", None]
+    assert [final_row(answer) for answer in answers] == [
+        {"finalMessage": "Query Completed"},
+        {"finalMessage": "Limit Reached"},
+        None,
+    ]
+
+
+def test_failure_after_the_first_row_is_a_row() -> None:
+    row = error_row(DeserializationError("no JSON"))
+    assert row == {"errorMessage": {"@type": "generic_error", "error_code": 50000, "message": "no JSON"}}
 
 
 def test_query_on_the_tip_of_a_persistent_query_has_the_id_of_one(handler: RequestHandler) -> None:

@@ -190,6 +190,17 @@ def test_dropped_table_takes_its_query_and_topic_with_it() -> None:
     assert [topic["name"] for topic in topics["topics"]] == ["orders"]
 
 
+def test_replaced_query_continues_with_its_state() -> None:
+    handler = new_handler(SPENDING)
+    more = "SELECT buyer, SUM(amount) AS total, COUNT(*) AS n, SUM(amount) * 2 AS twice FROM orders GROUP BY buyer"
+    (entity,) = handler.statements(f"CREATE OR REPLACE TABLE spending AS {more};")
+    assert entity["commandStatus"]["queryId"] == "CTAS_SPENDING_1"
+    handler.statements("INSERT INTO orders (buyer, amount) VALUES ('ann', 1);")
+    assert rows_of(handler, "SELECT * FROM spending WHERE buyer = 'ann';") == [["ann", 9, 3, 18]]
+    (queries,) = handler.statements("SHOW QUERIES;")
+    assert [query["id"] for query in queries["queries"]] == ["CTAS_SPENDING_1"]
+
+
 def test_printed_topic_shows_time_key_and_value_in_order() -> None:
     handler = new_handler()
     printed = handler.print_topic("PRINT orders FROM BEGINNING INTERVAL 2 LIMIT 2;")

@@ -157,7 +157,7 @@ class Deployment(Protocol):
         Args:
             query: The query.
             environment: What it was planned against.
-            replaces: The query that it continues, with its state and from its committed offsets.
+            replaces: The query of the same id that it continues, with its state and from its committed offsets.
 
         Raises:
             MillstreamError: The query cannot run; nothing was started.

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from millstream.errors import SqlStatementError
 from millstream.sql.lowering.functions import Condition, Projection
 from millstream.sql.planner.environment import Environment
+from millstream.sql.planner.partitions import check_partitions
 from millstream.sql.planner.query import plan_query
 from millstream.sql.queries.lookups import KeyLookup, KeyRange, Lookup
 from millstream.sql.queries.pull import PullPlan, check_limit, check_pull, plan_pull, row_of
@@ -61,6 +62,7 @@ class Queries:
     def _transient(self, statement: tree.Select, environment: Environment, name: str, kind: Kind) -> Answer:
         query = statement.query
         planned = plan_query(query, environment, persistent=False)
+        check_partitions(planned.root, self.session.partitions, statement.at)
         id_ = f"{name}_{query.relation.source}_{next(_numbers)}"
         is_pull = kind == "stream pull"
         running = self.deployment.run(

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.errors import MillstreamError
 from millstream.sql.catalog.sources import Column, FormatInfo
 from millstream.sql.formats import codec
 from millstream.sql.formats.numbers import to_base64
 from millstream.sql.formats.protobuf_schemas import protobuf_schema
 from millstream.sql.requests.answers import Answer
 from millstream.sql.requests.deployment import ResultRow
+from millstream.sql.requests.errors import SERVER_ERROR, RequestError
 from millstream.sql.requests.json_values import json_value
 
 
 def header(answer: Answer) -> dict[str, Any]:
     """Returns the first row of an answer: the id of the query and the columns."""
     return {"header": {"queryId": answer.query_id, "schema": ", ".join(map(str, answer.columns))}}
+
+
+def final_row(answer: Answer) -> dict[str, Any] | None:
+    """Returns the last row of an answer, which says why it ended; None if it has none."""
+    return None if answer.final_message is None else {"finalMessage": answer.final_message}
+
+
+def error_row(error: MillstreamError) -> dict[str, Any]:
+    """Returns the row of a query that fails after rows have been sent."""
+    return {"errorMessage": RequestError(error.message, error_code=SERVER_ERROR).entity}
 
 
 class ProtobufRows:

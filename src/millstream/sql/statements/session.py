@@ -47,7 +47,8 @@ class Session:
 
     def with_properties(self, properties: Mapping[str, Any], catalog: Catalog | None = None) -> Session:
         """Returns a session with other properties, on the same catalog or on another one."""
-        return Session(self.schemas, properties, self.functions, self.catalog if catalog is None else catalog)
+        catalog = self.catalog if catalog is None else catalog
+        return Session(self.schemas, properties, self.functions, catalog, self.partitions)
 
     @property
     def environment(self) -> Environment:

@@ -37,9 +37,7 @@ class LocalDeployment:
 
     def start(self, query: PersistentQuery, environment: Environment, replaces: PersistentQuery | None = None) -> None:
         """Starts a query."""
-        self._engine.add_query(query, environment, live=self._live)
-        if replaces is not None:
-            self.terminate(replaces)
+        self._engine.add_query(query, environment, live=self._live)  # it takes the state of the query with its id
 
     def terminate(self, query: PersistentQuery) -> None:
         """Stops a query."""

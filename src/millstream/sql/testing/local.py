@@ -16,7 +16,7 @@ from millstream.sql.planner.environment import Environment
 from millstream.sql.requests import errors as requests
 from millstream.sql.requests.handler import RequestHandler
 from millstream.sql.requests.properties import RequestSession, is_known
-from millstream.sql.requests.rows import ProtobufRows, header, row_entity
+from millstream.sql.requests.rows import ProtobufRows, final_row, header, row_entity
 from millstream.sql.statements.insert import evaluated, inserted_row
 from millstream.sql.statements.schemas import SchemaRules
 from millstream.sql.statements.session import Session
@@ -244,9 +244,8 @@ class LocalEngine:
                 else:
                     rows.append(message_text(messages.row_entity(row), messages.schema))
         answer.close()
-        if answer.final_message is not None:
-            rows.append({"finalMessage": answer.final_message})
-        return rows
+        last = final_row(answer)
+        return rows if last is None else [*rows, last]
 
 
 def _request(properties: Mapping[str, Any]) -> RequestSession:

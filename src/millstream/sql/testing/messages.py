@@ -13,7 +13,7 @@ from millstream.sql.formats.protobuf_schemas import message_of
 
 
 def message_text(row: dict[str, Any], schema: str) -> dict[str, Any]:
-    """Returns a row whose message is text instead of bytes."""
+    """Returns a row whose message is text instead of bytes, as Java writes it: only with ASCII characters."""
     message = class_of(message_of(Schema(schema, "PROTOBUF"), (), None))
     made = message.FromString(from_base64(row["row"]["protobufBytes"]))
-    return {"row": text_format.MessageToString(made)}
+    return {"row": text_format.MessageToString(made, as_utf8=False)}

@@ -11,6 +11,7 @@ from millstream.registry.api import SchemaRegistry
 from millstream.sql.catalog.sources import DataSource
 from millstream.sql.lowering.rows import header_value
 from millstream.sql.lowering.serdes import SourceSerdes
+from millstream.sql.lowering.timestamps import TimestampReader
 from millstream.sql.queries.lookups import Bounds
 from millstream.sql.requests.deployment import TableRow
 from millstream.sql.testing import payloads
@@ -26,6 +27,7 @@ class TopicTable:
         self._source = source
         self._key = payloads.bound(serdes.key(source), source.topic, registry, is_key=True)
         self._value = payloads.bound(serdes.value(source), source.topic, registry, is_key=False)
+        self._time = None if source.timestamp is None else TimestampReader(source)
         self._rows: dict[bytes, TableRow] = {}
         self._windows: dict[str, dict[bytes, TableRow]] = {}
         for record in records:
@@ -38,6 +40,9 @@ class TopicTable:
             key, value = self._key.deserialize(record.key), self._value.deserialize(record.value)
         except MillstreamError:
             return  # the query that materializes the table skips it, too
+        time = record.timestamp if self._time is None or value is None else self._time(key, value)
+        if time < 0:
+            return
         window = (key.start, key.end) if isinstance(key, Windowed) else None
         plain: Any = key.key if isinstance(key, Windowed) else key
         parts = (plain,) if len(self._source.key) == 1 else tuple(plain)
@@ -46,7 +51,7 @@ class TopicTable:
         of_key.pop(record.key, None)
         if value is not None:
             headers = {item.name: header_value(record.headers, item.header) for item in self._source.headers}
-            row = TableRow(parts, {**value, **headers}, record.timestamp, window)
+            row = TableRow(parts, {**value, **headers}, time, window)
             self._rows[record.key] = of_key[record.key] = row
 
     def get(self, key: tuple[Any, ...]) -> TableRow | None:
