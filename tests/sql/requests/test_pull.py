@@ -161,7 +161,7 @@ def test_source_table_is_queryable_and_keeps_the_last_row_of_a_key() -> None:
 
 
 def test_row_of_a_source_table_has_the_time_of_its_timestamp_column() -> None:
-    users = "(id STRING PRIMARY KEY, at BIGINT) WITH (kafka_topic='users', value_format='JSON', timestamp='at'"
+    users = "(id STRING PRIMARY KEY, seen BIGINT) WITH (kafka_topic='users', value_format='JSON', timestamp='seen'"
     handler = new_handler(f"CREATE TABLE writes {users}, partitions=1); CREATE SOURCE TABLE users {users});")
     handler.statements("INSERT INTO writes VALUES ('1', 77); INSERT INTO writes VALUES ('2', -1);")
     assert rows_of(handler, "SELECT id, ROWTIME FROM users;") == [["1", 77]]

@@ -22,7 +22,7 @@ def run_rest(case: Case, engine: Engine) -> bool | None:
     admin = [text for text in case.statements if not text.startswith("SELECT ")]
     # The suite's broker creates a topic on its first use.
     named = [record.topic for record in (*case.inputs, *case.outputs)]
-    engine.create_topics(case.topics, _parsed(admin), named, partitions=1)
+    engine.create_topics(case.topics, _parsed(admin), named)
     queries = [text for text in case.statements if text.startswith("SELECT ")]
     responses: list[Any] = []
 
