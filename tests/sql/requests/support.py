@@ -28,7 +28,7 @@ ROWS = (
 
 def new_handler(*scripts: str, rows: tuple[tuple[str, str, int, int], ...] = ROWS) -> RequestHandler:
     """Returns a handler that has executed scripts, after them with orders."""
-    handler = LocalEngine({}, live=True).handler
+    handler = LocalEngine({}).handler
     for script in (ORDERS, *scripts):
         handler.statements(script)
     inserts = [

@@ -26,18 +26,17 @@ _RESULT = "result"
 
 
 class LocalDeployment:
-    """Runs the queries of one engine; with ``live``, records flow as soon as they are appended."""
+    """Runs the queries of one engine; records flow through them as soon as they are appended."""
 
-    def __init__(self, engine: LocalEngine, *, live: bool = False) -> None:
+    def __init__(self, engine: LocalEngine) -> None:
         self._engine = engine
-        self._live = live
         self._paused: dict[str, int] = {}
 
     # ----- persistent queries ----------------------------------------------------------------------------------------
 
     def start(self, query: PersistentQuery, environment: Environment, replaces: PersistentQuery | None = None) -> None:
         """Starts a query."""
-        self._engine.add_query(query, environment, live=self._live)  # it takes the state of the query with its id
+        self._engine.add_query(query, environment, live=True)  # it takes the state of the query with its id
 
     def terminate(self, query: PersistentQuery) -> None:
         """Stops a query."""
@@ -91,7 +90,7 @@ class LocalDeployment:
     def append(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int | None) -> None:
         """Appends a record."""
         time_of = int(time.time() * 1000) if timestamp is None else timestamp
-        self._engine.write(StoredRecord(topic, key, value, time_of), live=self._live)
+        self._engine.process(StoredRecord(topic, key, value, time_of))
 
     def read(self, topic: str, *, from_beginning: bool) -> LocalReader:
         """Returns a reader of a topic."""

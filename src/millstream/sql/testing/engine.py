@@ -143,6 +143,10 @@ class Engine(Protocol):
 
     # ----- ksqlDB's API ----------------------------------------------------------------------------------------------
 
+    def process(self, record: StoredRecord) -> None:
+        """Appends a record to its topic; all queries that requests have started process it, and what others write."""
+        ...
+
     def request_statements(self, text: str, properties: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Sends statements to ``/ksql`` and returns the entities of the response.
 

@@ -44,10 +44,10 @@ class LocalEngine:
     Attributes:
         session: Executes definitions.
         registry: The schema registry of the case.
-        handler: Answers requests; with ``live``, records flow through all queries as soon as they are inserted.
+        handler: Answers requests; records flow through all queries as soon as they are inserted.
     """
 
-    def __init__(self, properties: Mapping[str, Any], *, live: bool = False) -> None:
+    def __init__(self, properties: Mapping[str, Any]) -> None:
         self.registry = payloads.new_registry()
         rules = SchemaRules(payloads.inference(self.registry))
         self.session = Session(rules, {**_BASE, **properties}, test_catalogue(), partitions=self._partitions)
@@ -55,7 +55,7 @@ class LocalEngine:
         self._records: dict[str, list[StoredRecord]] = {}
         self._environments: dict[str, Environment] = {}
         self._live: dict[str, QueryDriver] = {}
-        self.handler = RequestHandler(self.session, LocalDeployment(self, live=live), self.registry.reference)
+        self.handler = RequestHandler(self.session, LocalDeployment(self), self.registry.reference)
 
     @property
     def sources(self) -> Mapping[str, DataSource]:
@@ -218,6 +218,10 @@ class LocalEngine:
         return evaluated(source, columns, expressions, self.session.environment)
 
     # ----- ksqlDB's API ----------------------------------------------------------------------------------------------
+
+    def process(self, record: StoredRecord) -> None:
+        """Appends a record to its topic, and all queries process it."""
+        self.write(record, live=True)
 
     def request_statements(self, text: str, properties: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Sends statements to ``/ksql``."""

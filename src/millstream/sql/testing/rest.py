@@ -11,7 +11,6 @@ from millstream.sql.syntax.tree import Statement
 from millstream.sql.testing.cases import Case
 from millstream.sql.testing.checks import CheckError, check_outputs
 from millstream.sql.testing.engine import Engine, RequestError
-from millstream.sql.testing.feeding import feed
 from millstream.sql.testing.matching import difference, message_matches
 
 _STARTS_WITH = "|starts_with"
@@ -27,7 +26,8 @@ def run_rest(case: Case, engine: Engine) -> bool | None:
     responses: list[Any] = []
 
     def inputs() -> None:
-        feed(engine, case.inputs)
+        for record in case.inputs:
+            engine.process(engine.encode(record))
 
     waits = case.wait_for_push_query and bool(queries)
     try:
