@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -62,6 +63,15 @@ class Handle:
     def state(self) -> State:
         """The state of the application."""
         return self._supervisor.life.state
+
+    @property
+    def error(self) -> MillstreamError | None:
+        """The error that has ended the application."""
+        return self._supervisor.error
+
+    def wait_for(self, states: Collection[State], timeout: float | None = None) -> bool:
+        """Waits until the application is in one of the states, or has ended; returns whether it is within the timeout."""
+        return self._supervisor.life.wait(lambda state: state in states or state.is_over, timeout)
 
     def on_state_change(self, listener: Listener) -> None:
         """Adds a function that is called with the new and the old state at each change.

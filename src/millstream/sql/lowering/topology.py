@@ -72,8 +72,8 @@ class QueryLowering:
         """Whether an invalid time of a record stops the query."""
         return str(self.environment.properties.get("ksql.timestamp.throw.on.invalid", "false")).lower() == "true"
 
-    def add(self, query: PersistentQuery) -> None:
-        """Adds a query that writes its result to the topic of its sink."""
+    def add(self, query: PersistentQuery) -> Stream[Any, Any]:
+        """Adds a query that writes its result to the topic of its sink; returns the stream of what it writes."""
         sink = query.sink
         # Names of stores do not contain the running number of the query, which other statements can change.
         self.query_name = sink.name if query.id == sink.query else query.id
@@ -82,6 +82,7 @@ class QueryLowering:
             reader = TimestampReader(sink, fails=self._throws)
             stream = stream.process_values(partial(SinkTimestamps, reader), value=self.serdes.value(sink))
         stream.to(sink.topic, key=self.serdes.key(sink), value=self.serdes.value(sink))
+        return stream
 
     def _stream_of_results(self, step: Step) -> Stream[Any, Any]:
         """Returns the results of a query as a stream: it projects the rows of a table like those of a stream."""
@@ -160,12 +161,19 @@ class QueryLowering:
             self._streams[place] = self._timed_stream(step.source, key, self.serdes.value(step.source))
         return self._streams[place]
 
+    def source_stream(self, source: DataSource) -> Stream[Any, Any]:
+        """Returns a stream of a source's topic."""
+        return self._timed_stream(source, self.serdes.key(source), self.serdes.value(source))
+
     def _timed_stream(self, source: DataSource, key: Serde[Any], value: Serde[Any]) -> Stream[Any, Any]:
+        options: dict[str, Any] = {"key": key, "value": value}
+        if source.is_table and self.app.config["auto.offset.reset"] != "earliest":
+            options["offset_reset"] = "earliest"  # a table has its rows from the beginning, wherever streams begin
         if source.timestamp is None:
-            return self.app.stream(source.topic, key=key, value=value)
+            return self.app.stream(source.topic, **options)
         if not self._throws:
-            return self.app.stream(source.topic, key=key, value=value, timestamp=TimestampReader(source))
-        stream = self.app.stream(source.topic, key=key, value=value, timestamp=TimestampReader(source, invalid=0))
+            return self.app.stream(source.topic, timestamp=TimestampReader(source), **options)
+        stream = self.app.stream(source.topic, timestamp=TimestampReader(source, invalid=0), **options)
         return stream.process_values(partial(CheckedTimestamps, TimestampReader(source, fails=True)), value=value)
 
     def _filter(self, step: Filter) -> Node:

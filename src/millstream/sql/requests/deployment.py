@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 from millstream.core.frozen import Frozen
@@ -11,6 +12,7 @@ from millstream.sql.catalog.sources import ROWTIME, WINDOWEND, WINDOWSTART, Data
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.steps import PlannedQuery
 from millstream.sql.queries.lookups import Bounds
+from millstream.sql.syntax import tree
 
 State = Literal["RUNNING", "PAUSED", "ERROR"]
 
@@ -143,6 +145,16 @@ class TopicReader(Protocol):
 
     def close(self) -> None:
         """Frees what the reader holds; further calls do nothing."""
+        ...
+
+
+class StatementJournal(Protocol):
+    """Records statements that change the catalog or a query, so that they hold after a restart."""
+
+    def recording(
+        self, statement: tree.Statement, properties: Mapping[str, Any], variables: Mapping[str, str]
+    ) -> AbstractContextManager[None]:
+        """Records a statement before the block carries it out; revokes it if the block fails."""
         ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from millstream.errors import MillstreamError, SqlError, SqlStatementError
 from millstream.schemas.registries import ApplicationRegistry
@@ -10,7 +11,8 @@ from millstream.sql.lowering.serdes import SourceSerdes
 from millstream.sql.requests.answers import Answer
 from millstream.sql.requests.assertions import assert_schema, assert_topic
 from millstream.sql.requests.changes import Changes
-from millstream.sql.requests.deployment import Deployment
+from millstream.sql.requests.deployment import Deployment, StatementJournal
+from millstream.sql.requests.effects import effect_of
 from millstream.sql.requests.entities import Entity
 from millstream.sql.requests.errors import BAD_REQUEST, BAD_STATEMENT, QUERY_ENDPOINT, RequestError
 from millstream.sql.requests.explain import explain
@@ -29,9 +31,17 @@ class RequestHandler:
         session: The catalog, and the properties that hold unless a request sets others.
         deployment: What runs the queries.
         registry: The schema registry.
+        journal: Records the statements that change something.
     """
 
-    def __init__(self, session: Session, deployment: Deployment, registry: ApplicationRegistry | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        deployment: Deployment,
+        registry: ApplicationRegistry | None = None,
+        journal: StatementJournal | None = None,
+    ) -> None:
+        self.journal = journal
         self.session = session
         self.deployment = deployment
         self.registry = registry
@@ -106,12 +116,20 @@ class RequestHandler:
             session = self.session.with_properties({**self.session.properties, **request.properties}, catalog)
             changes = Changes(session, self.deployment, self.registry, check_only=check_only)
             try:
-                result = self._statement(statement, changes, request)
+                with self._recording(statement, request, check_only=check_only):
+                    result = self._statement(statement, changes, request)
             except MillstreamError as error:
                 raise refused(error, statement.text, entities) from error
             if result is not None:
                 entities.append(result)
         return entities
+
+    def _recording(
+        self, statement: tree.Statement, request: RequestSession, *, check_only: bool
+    ) -> AbstractContextManager[None]:
+        if check_only or self.journal is None or effect_of(statement) not in ("defines", "controls"):
+            return nullcontext()
+        return self.journal.recording(statement, request.properties, request.variables)
 
     def _statement(self, statement: tree.Statement, changes: Changes, request: RequestSession) -> Entity | None:
         match statement:
