@@ -73,6 +73,19 @@ def command(
     return register
 
 
+def group_command(group: typer.Typer, *examples: str) -> Callable[[C], C]:
+    """Registers what a group does without a command of its own; otherwise as `command`."""
+
+    def register(function: C) -> C:
+        paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+        text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+        epilog = "\n".join(["Examples:", *(f"  {example}" for example in examples)]) if examples else None
+        group.callback(invoke_without_command=True, help=text, epilog=epilog)(_with_cluster_options(function))
+        return function
+
+    return register
+
+
 _cluster: ContextVar[Mapping[str, Any]] = ContextVar("cluster", default=MappingProxyType({}))
 
 

@@ -70,7 +70,7 @@ class Handle:
         return self._supervisor.error
 
     def wait_for(self, states: Collection[State], timeout: float | None = None) -> bool:
-        """Waits until the application is in one of the states, or has ended; returns whether it is within the timeout."""
+        """Waits until the application is in one of the states or has ended; returns whether it is."""
         return self._supervisor.life.wait(lambda state: state in states or state.is_over, timeout)
 
     def on_state_change(self, listener: Listener) -> None:

@@ -30,9 +30,7 @@ def table_application_id(deployment: str, source: DataSource) -> str:
     return f"{deployment}-source-{source.name}"
 
 
-def query_application(
-    id_: str, query: PersistentQuery, environment: Environment, config: Mapping[str, Any]
-) -> App:
+def query_application(id_: str, query: PersistentQuery, environment: Environment, config: Mapping[str, Any]) -> App:
     """Returns the application of a query. That of CREATE TABLE … AS keeps the rows of the table in a named store.
 
     Raises:
@@ -61,6 +59,4 @@ def table_application(id_: str, source: DataSource, environment: Environment, co
 def _keep_rows(stream: Stream[Any, Any], source: DataSource, lowering: QueryLowering) -> None:
     """Keeps the rows of a table, those of windows as long as Kafka Streams does: a day, or the size of a window."""
     ttl = None if source.window is None else max(source.window.size or 0, _DAY_MS)
-    stream.to_table(
-        store=source.name, key=lowering.serdes.key(source), value=lowering.serdes.value(source), ttl=ttl
-    )
+    stream.to_table(store=source.name, key=lowering.serdes.key(source), value=lowering.serdes.value(source), ttl=ttl)

@@ -85,9 +85,7 @@ class Journal:
     ) -> Iterator[None]:
         """Records a statement; the block carries it out."""
         number, self._next = self._next, self._next + 1
-        self._append(
-            number=number, statement=statement.text, properties=dict(properties), variables=dict(variables)
-        )
+        self._append(number=number, statement=statement.text, properties=dict(properties), variables=dict(variables))
         try:
             yield
         except BaseException:
@@ -148,9 +146,7 @@ def _replay(statement: tree.Statement, session: Session, restored: Restored) -> 
     for id_ in [id_ for id_ in restored.queries if id_ not in catalog.queries]:
         restored.ended.append(restored.queries.pop(id_)[0])
         restored.paused.discard(id_)
-    restored.tables = {
-        name: source for name, source in catalog.sources.items() if source.read_only and source.is_table
-    }
+    restored.tables = {name: source for name, source in catalog.sources.items() if source.read_only and source.is_table}
 
 
 def _chosen(statement: tree.Terminate, queries: Mapping[str, PersistentQuery]) -> list[str]:

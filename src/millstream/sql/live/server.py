@@ -30,9 +30,7 @@ class _Registered:
     def __init__(self, registry: ApplicationRegistry) -> None:
         self._registry = registry
 
-    def columns(
-        self, topic: str, format_: FormatInfo, *, is_key: bool, at: tree.Position
-    ) -> tuple[Column, ...] | None:
+    def columns(self, topic: str, format_: FormatInfo, *, is_key: bool, at: tree.Position) -> tuple[Column, ...] | None:
         """Returns the columns of the schema of a topic."""
         return inferred_columns(format_, topic, self._registry.open(), is_key=is_key, at=at)
 
@@ -69,9 +67,7 @@ class SqlServer:
             opened.callback(threads.close)
             registry = registry_of(name, Config(settings), Path(place.directory))
             self.session = Session(SchemaRules(_Registered(registry)), functions=user_catalogue())
-            self.deployment = LiveDeployment(
-                name, log, threads, settings, registry, lambda: self.session.environment
-            )
+            self.deployment = LiveDeployment(name, log, threads, settings, registry, lambda: self.session.environment)
             opened.callback(self.deployment.close)
             journal = Journal(log, name)
             restored = replay(journal.entries(), self.session)

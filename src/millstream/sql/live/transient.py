@@ -34,7 +34,8 @@ class LiveReader:
         ends, starts = log.ends(list(topics)), log.starts(list(topics))
         self._ends = {(topic, number): end for topic, row in ends.items() for number, end in enumerate(row)}
         positions = {
-            (topic, number): (starts if topic in from_beginning else ends)[topic][number] for topic, number in self._ends
+            (topic, number): (starts if topic in from_beginning else ends)[topic][number]
+            for topic, number in self._ends
         }
         self._follower.follow(positions)
         self._is_closed = False

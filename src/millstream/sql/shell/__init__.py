@@ -1,0 +1,1 @@
+"""The SQL shell: statements in, tables out."""
