@@ -49,9 +49,9 @@ class SqlCompleter(Completer):
         if previous in _QUERIES_FOLLOW:
             return [*queries, ("ALL", "keyword")]
         columns = {
-            _quoted(column.name): "column"
+            _quoted(name): "column"
             for source in catalog.sources.values()
-            for column in (*source.key, *source.value, *source.headers)
+            for name in (*(item.name for item in (*source.key, *source.value)), *(item.name for item in source.headers))
         }
         words = [(word, "keyword") for word in sorted({*KEYWORDS, *_WORDS_OF_THE_SHELL})]
         functions = [(function.name, "function") for function in self._session.functions]

@@ -109,9 +109,8 @@ class Prompt:
     def _toolbar(self) -> str:
         catalog, deployment = self._server.session.catalog, self._server.deployment
         states = [deployment.state(query) for query in list(catalog.queries.values())]
-        parts = [
-            f"{states.count(state)} {state.lower()}" for state in ("RUNNING", "PAUSED", "ERROR") if state in states
-        ]
+        counts = {state: states.count(state) for state in ("RUNNING", "PAUSED", "ERROR")}
+        parts = [f"{count} {state.lower()}" for state, count in counts.items() if count]
         return f" queries: {', '.join(parts) or 'none'} │ help; exit; Tab completes "
 
 
@@ -159,7 +158,5 @@ def spinner(text: str) -> Iterator[None]:
 
 def run_prompt(server: SqlServer, session: ShellSession, directory: Path) -> None:
     """Runs a prompt; its history is in the directory."""
-    session.renderer.text(
-        f"Millstream SQL, on {os.fspath(directory)}. help; lists what there is, exit; or Ctrl-D leaves."
-    )
+    session.renderer.text(f"Millstream SQL, data in {os.fspath(directory)}. help; explains the shell, exit; leaves it.")
     Prompt(server, session, directory / "sql-history").run()

@@ -83,9 +83,9 @@ class Renderer:
         if columns == ("text",):
             self.text("\n".join(row[0] for row in listed), title=title)
             return
-        table = Table(
-            *map(Text, columns), box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False
-        )
+        table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left")
+        for column in columns:
+            table.add_column(Text(column))
         for row in listed:
             table.add_row(*(Text(printable_lines(cell)) for cell in row))
         self._console.print(table)
@@ -176,8 +176,8 @@ class _Lines:
 def cell_text(value: Any, null: str = "") -> str:
     """Returns a value as a cell: text as it is, everything else as JSON.
 
-    >>> cell_text({"A": [1, None]}), cell_text("a\\tb"), cell_text(None)
-    ('{"A":[1,null]}', 'a\\\\tb', '')
+    >>> cell_text({"A": [1, None]}), cell_text("ann"), cell_text(None)
+    ('{"A":[1,null]}', 'ann', '')
     """
     if value is None:
         return null
@@ -201,6 +201,7 @@ Section = tuple[str, tuple[str, ...], list[tuple[Any, ...]]]
 
 def sections(entity: Entity) -> list[Section]:
     """Returns the tables that show an entity."""
+    rows: list[tuple[Any, ...]]
     match entity["@type"]:
         case "streams" | "tables" as kind:
             columns = ("Name", "Topic", "Key format", "Value format", "Windowed")
@@ -214,6 +215,11 @@ def sections(entity: Entity) -> list[Section]:
         case "properties":
             rows = [(item["name"], item["scope"], item["value"]) for item in entity["properties"]]
             return [("", ("Property", "Scope", "Value"), rows)]
+    return _description_sections(entity)
+
+
+def _description_sections(entity: Entity) -> list[Section]:
+    match entity["@type"]:
         case "sourceDescription":
             return _source_sections(entity["sourceDescription"])
         case "source_descriptions":
@@ -226,6 +232,7 @@ def sections(entity: Entity) -> list[Section]:
 
 
 def _other_sections(entity: Entity) -> list[Section]:
+    rows: list[tuple[Any, ...]]
     match entity["@type"]:
         case "function_names":
             rows = [(item["name"], item["type"].lower(), item["category"].lower()) for item in entity["functions"]]
