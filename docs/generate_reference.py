@@ -634,6 +634,8 @@ def _commands(path: str, command: typing.Any) -> Iterator[tuple[str, typing.Any]
     if below is None:
         yield path, command
     else:
+        if command.invoke_without_command:
+            yield path, command
         for name, each in below.items():
             yield from _commands(f"{path} {name}", each)
 
