@@ -55,7 +55,8 @@ def shell(
     settings: dict[str, Any] = {**cluster_settings(), **to_pairs(config)}
     if data is not None:
         settings["state.dir"] = data
-    scripts = [(text, None) for text in execute or ()] + [(_read(path), path.parent) for path in file or ()]
+    scripts: list[tuple[str, Path | None]] = [(text, None) for text in execute or ()]
+    scripts += [(_read(path), path.parent) for path in file or ()]
     interactive = not scripts and sys.stdin.isatty()
     if not scripts and not interactive:
         scripts = [(sys.stdin.read(), None)]
