@@ -30,7 +30,7 @@ from millstream.sql.functions import (
     widens,
 )
 from millstream.sql.syntax import tree
-from millstream.sql.syntax.text import text_of as expression_text
+from millstream.sql.syntax.text import message_text, text_of as expression_text
 from millstream.sql.types import BIGINT, BOOLEAN, INTEGER, STRING, ArrayType, MapType, SqlType, StructType
 
 if TYPE_CHECKING:
@@ -69,7 +69,14 @@ class ExpressionBinder:
 
     def bind_condition(self, expression: tree.Expression, clause: str) -> bound.Bound:
         """Binds the condition of WHERE or HAVING, which must be a BOOLEAN."""
-        condition = self.bind(expression)
+        try:
+            condition = self.bind(expression)
+        except SqlStatementError as error:
+            raise SqlStatementError(
+                f"Error in {clause} expression: {error.message}\nStatement: {message_text(expression)}",
+                hint=error.hint,
+                at=None if error.line is None or error.column is None else (error.line, error.column),
+            ) from error
         if condition.type != BOOLEAN:
             raise SqlStatementError(
                 f"Type error in {clause} expression: Should evaluate to boolean but is {expression_text(expression)} "
@@ -143,7 +150,12 @@ class ExpressionBinder:
     @_bind.register
     def _arithmetic(self, expression: tree.Arithmetic) -> bound.Bound:
         left, right = self.bind(expression.left), self.bind(expression.right)
-        result, call = arithmetic(expression.operator, left.type, right.type)
+        try:
+            result, call = arithmetic(expression.operator, left.type, right.type)
+        except SqlStatementError as error:
+            raise SqlStatementError(
+                f"Error processing expression: {message_text(expression)}. {error.message}", hint=error.hint
+            ) from error
         # The text of a null is "null" where strings are concatenated by +.
         nulls: bound.Nulls = "see" if result == STRING else "raise"
         return bound.Apply(type=result, call=call, operands=(left, right), nulls=nulls, name=expression.operator)

@@ -18,6 +18,7 @@ from millstream.sql.queries.constraints import lookups_of
 from millstream.sql.queries.lookups import FullScan, Lookup
 from millstream.sql.queries.rules import enabled, help_text, where_error
 from millstream.sql.syntax import tree
+from millstream.sql.types import STRING
 
 TABLE_SCAN = "ksql.query.pull.table.scan.enabled"
 _LIMIT = "ksql.query.pull.limit.clause.enabled"
@@ -118,6 +119,8 @@ def plan_pull(query: tree.Query, environment: Environment, catalog: Catalog) -> 
             at=stars[0].at,
         )
     source = environment.source(query.relation.source, query.relation.at)
+    if query.where is not None:
+        _check_likes(query.where, source)
     planned = plan_query(replace(query, limit=None), environment, persistent=False)
     root = planned.root
     assert isinstance(root, Project)
@@ -140,6 +143,17 @@ def plan_pull(query: tree.Query, environment: Environment, catalog: Catalog) -> 
         keys=frozenset(name for name in planned.order if name in keys),
         limit=query.limit,
     )
+
+
+def _check_likes(condition: tree.Expression, source: DataSource) -> None:
+    types = {column.name: column.type for column in (*source.key, *source.value)}
+    for part in parts(condition):
+        if isinstance(part, tree.Like) and isinstance(part.operand, tree.ColumnRef):
+            type_ = types.get(part.operand.name, STRING)
+            if type_ != STRING:
+                raise where_error(
+                    f"The column type for Like condition must be VARCHAR. The column type is {type_}", source, part.at
+                )
 
 
 def _lookups(

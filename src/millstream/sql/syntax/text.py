@@ -44,6 +44,7 @@ from millstream.sql.syntax.tree import (
 from millstream.sql.syntax.words import RESERVED
 
 _PLAIN = re.compile(r"[A-Z_][A-Z0-9_@]*|[0-9]+[A-Z_@][A-Z0-9_@]*")
+_CONSTANTS = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|\b(NULL|TRUE|FALSE)\b")
 _EXPONENT_FORM = re.compile(r"[0-9]+E[0-9]+")
 
 
@@ -86,6 +87,16 @@ def text_of(expression: Expression) -> str:
     '(((A + 1) > 2) AND (NOT (ABS(B) = `c d`->E[1])))'
     """
     return _WRITERS[type(expression)](expression)
+
+
+def message_text(expression: Expression) -> str:
+    """Returns an expression as ksqlDB's messages have it: with ``null``, ``true`` and ``false`` in lower case.
+
+    >>> from millstream.sql.syntax.parser import parse_expression
+    >>> message_text(parse_expression("x + NULL = 'NULL'"))
+    "((X + null) = 'NULL')"
+    """
+    return _CONSTANTS.sub(lambda found: found[1].lower() if found[1] else found[0], text_of(expression))
 
 
 def _literal(node: Literal) -> str:
