@@ -7,6 +7,8 @@ import re
 import sys
 from pathlib import Path
 
+from millstream.cli.loading import load
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # so that the examples are found from anywhere
 
@@ -14,7 +16,9 @@ sys.path.insert(0, str(ROOT))  # so that the examples are found from anywhere
 def main() -> None:
     """Writes the pages anew."""
     for page in sorted((ROOT / "examples").glob("*/README.md")):
-        picture = importlib.import_module(f"examples.{page.parent.name}.app").app.describe("mermaid").strip()
+        script = next(page.parent.glob("*.sql"), None)
+        app = importlib.import_module(f"examples.{page.parent.name}.app").app if script is None else load(str(script))
+        picture = app.describe("mermaid").strip()
         text = page.read_text(encoding="utf-8")
         drawn = re.sub(
             r"^```mermaid\n.*?^```",

@@ -10,6 +10,7 @@ from pathlib import Path
 from examples.generator import START, create_topics, write
 
 from millstream import App, TestDriver
+from millstream.cli.loading import load
 from millstream.core.records import Headers
 from millstream.log import Log
 from millstream.log.blocks import decode_headers
@@ -21,7 +22,15 @@ Rows = Mapping[bytes | None, list[tuple[bytes | None, int]]]
 """Values and timestamps by key, in their order."""
 
 
+def file_of(example: str) -> Path:
+    """The file of an application: a script in SQL, or ``app.py``."""
+    folder = ROOT / "examples" / example
+    return next(folder.glob("*.sql"), folder / "app.py")
+
+
 def app_of(example: str) -> App:
+    if file_of(example).suffix == ".sql":
+        return load(str(file_of(example)))
     app: App = importlib.import_module(f"examples.{example}.app").app
     return app
 

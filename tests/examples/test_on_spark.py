@@ -26,6 +26,8 @@ STORES = {
     "log_routing": [],
     "maintenance": ["runs"],
     "orders": ["customers", "deliveries", "orders", "visits"],
+    "sensors_sql": [],
+    "shop_sql": [],
     "stock_statistics": ["days", "statistics", "top-ten", "volumes"],
     "word_count": ["counts"],
 }

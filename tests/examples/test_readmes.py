@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.examples.loading import EXAMPLES, ROOT, app_of
+from tests.examples.loading import EXAMPLES, ROOT, app_of, file_of
 
 from millstream.runtime.in_process.batches import InProcessRun
 
@@ -26,9 +26,9 @@ def run(command: str) -> str:
     """Runs a command of a page, with this Python; an application runs without Spark, until it has caught up."""
     program, *arguments = shlex.split(command)
     assert Path(program).parent == Path(".venv/bin")
-    if arguments[0].endswith("/app.py"):
-        assert len(arguments) == 1
-        with InProcessRun(app_of(Path(arguments[0]).parent.name)) as local:
+    if arguments[0].endswith("/app.py") or arguments[:1] == ["run"]:
+        assert len(arguments) == (2 if arguments[0] == "run" else 1)
+        with InProcessRun(app_of(Path(arguments[-1]).parent.name)) as local:
             local.run()
         return ""
     here = Path(sys.executable).with_name(Path(program).name)
@@ -45,7 +45,8 @@ def test_the_commands_of_a_page_print_the_shown_output(
     monkeypatch.setenv("MILLSTREAM_DATA", str(tmp_path))
     commands = [command for block in blocks(example, "sh") for command in block.splitlines()]
     generate, process, *consume = commands
-    assert [Path(shlex.split(command)[1]).name for command in (generate, process)] == ["generate.py", "app.py"]
+    assert Path(shlex.split(generate)[1]).name == "generate.py"
+    assert ROOT / shlex.split(process)[-1] == file_of(example)
     assert {shlex.split(command)[1] for command in consume} == {"consume"}
     run(generate)
     run(process)

@@ -546,7 +546,7 @@ def _(of: Sources) -> Any:
 # ----- records and comparison ----------------------------------------------------------------------------------------
 
 
-def inputs(seed: int) -> Iterator[Input]:
+def inputs(seed: int, count: int = 250) -> Iterator[Input]:
     """Random records of all sources: nulls, changed and deleted rows, times out of order, keys without a match."""
     rng = random.Random(seed)
 
@@ -554,7 +554,7 @@ def inputs(seed: int) -> Iterator[Input]:
         return None if rng.random() < 0.1 else of
 
     now = 0
-    for _ in range(250):
+    for _ in range(count):
         now += rng.randrange(200)
         time = max(0, now - (rng.randrange(4000) if rng.random() < 0.2 else 0))
         person, order = f"p{rng.randrange(5)}", f"o{rng.randrange(8)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 from millstream.dsl.app import App
@@ -54,10 +55,25 @@ class SqlTopology:
             SqlError: A statement is invalid, or is no definition; with the line and the place.
         """
         try:
-            for statement in parse_script(text):
+            statements = list(parse_script(text))
+            self._connect(statements)
+            for statement in statements:
                 self._add(statement)
         except SqlError as error:
             raise error.mark(text) from None
+
+    def _connect(self, statements: Sequence[tree.Statement]) -> None:
+        """Lets queries take the results of those queries of the script that are the only ones to write them."""
+        for statement in statements:
+            if isinstance(statement, tree.InsertInto) and statement.target in self.lowering.connected:
+                raise SqlStatementError(
+                    f"{statement.target} was created in an earlier script, whose queries may read it directly",
+                    hint="put the INSERT INTO into the script that creates the stream",
+                    at=statement.at,
+                )
+        inserted = {statement.target for statement in statements if isinstance(statement, tree.InsertInto)}
+        created = {statement.name for statement in statements if isinstance(statement, tree.CreateAs)}
+        self.lowering.connected |= created - inserted
 
     def _add(self, statement: tree.Statement) -> None:
         if not isinstance(statement, DEFINITIONS):

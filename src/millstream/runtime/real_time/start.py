@@ -140,6 +140,7 @@ class PreparedRealTime(PreparedApplication):
         """Creates internal topics, changelogs and outputs, and finds out how many tasks each sub-topology has."""
         program, log = self.program, self.log
         topology = program.topology
+        create_outputs(program, log)  # first, because the application may read them
         matching = Subscription(program, log, self._clock)
         internal = {topology.topic_of(node): node for node in topology.plan.of_type(Repartition)}
         for topic in matching.topics:
@@ -154,7 +155,6 @@ class PreparedRealTime(PreparedApplication):
             for spec in specs_of(part):
                 topic = changelog_topic(self.id, spec)
                 create_internal(program, log, topic, tasks[part.parts[0].index], changelog_config(spec))
-        create_outputs(program, log)
         ids = [TaskId(index, number) for index, count in sorted(tasks.items()) for number in range(count)]
         self.slots = [TaskSlot(task, slot) for slot, task in enumerate(ids)]
         self._create_record_topic()

@@ -8,6 +8,7 @@ from millstream.log.api import Log, Topic
 from millstream.plan.contracts import quarantine_topics
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition, Sink
+from millstream.plan.topics import topics_written
 from millstream.runtime.program.program import Program
 from millstream.stages import Topology
 from millstream.state.spec import StoreSpec
@@ -21,20 +22,28 @@ _DAY_MS = 24 * 60 * 60 * 1000
 def input_counts(topology: Topology, log: Log) -> dict[str, int]:
     """Returns the number of partitions of each input topic.
 
+    An application may read a topic that it writes itself. If that does not exist yet, the start creates it, with as
+    many partitions as the input topic that has most.
+
     Raises:
-        UnknownTopicError: An input topic does not exist.
+        UnknownTopicError: An input topic does not exist, and the application does not write it.
     """
-    counts = {}
+    counts: dict[str, int] = {}
+    own = set(topics_written(topology.plan))
+    created = []
     named = [(topic, source.at) for source in topology.plan.of_type(Source) for topic in source.topics]
     named += [(table.topic, table.at) for table in topology.global_tables]
     for topic, at in named:
         try:
             counts[topic] = log.topic(topic).partitions
         except UnknownTopicError as error:
+            if topic in own:
+                created.append(topic)
+                continue
             suggested = error.hint is not None and "did you mean" in error.hint
             hint = error.hint if suggested else f"create it: log.create_topic({topic!r})"
             raise UnknownTopicError(f"{at}: there is no topic {topic!r}", hint=hint) from None
-    return counts
+    return counts | dict.fromkeys(created, max(counts.values(), default=1))
 
 
 def create_topics(program: Program, log: Log) -> None:
@@ -66,7 +75,7 @@ def create_outputs(program: Program, log: Log) -> None:
     """Creates the topics of sinks, and those of dead letters, unless they exist."""
     for node in program.topology.plan.of_type(Sink):
         if isinstance(node.topic, str):
-            _create(program, log, node.topic, program.tasks)
+            _create(program, log, node.topic, program.counts.get(node.topic, program.tasks))
     dead_letters = program.config["errors.dead.letter.queue.topic.name"]
     letters = quarantine_topics(program.topology.plan, program.config) | ({dead_letters} - {None})
     for topic in sorted(letters):

@@ -18,7 +18,7 @@ from millstream.expr import value as whole_value
 from millstream.serde import Serde
 from millstream.sql.binder.rewrite import column_refs
 from millstream.sql.catalog.catalog import PersistentQuery
-from millstream.sql.catalog.sources import DataSource, WindowInfo
+from millstream.sql.catalog.sources import ROWOFFSET, ROWPARTITION, DataSource, WindowInfo
 from millstream.sql.lowering.aggregates import (
     AggregateArguments,
     Aggregator,
@@ -58,6 +58,9 @@ class QueryLowering:
         app: The application.
         environment: Functions and types.
         serdes: The serdes of sources, sinks and stores.
+        connected: The names of streams and tables that no other query writes: later queries take the result of the
+            query itself instead of reading its topic, so that its records come in the order of time with those of
+            other sources.
     """
 
     def __init__(self, app: App, environment: Environment, serdes: SourceSerdes) -> None:
@@ -65,6 +68,8 @@ class QueryLowering:
         self.environment = environment
         self.serdes = serdes
         self.query_name = ""
+        self.connected: frozenset[str] = frozenset()
+        self._results: dict[str, Stream[Any, Any]] = {}
         self._streams: dict[tuple[str, WindowInfo | None], Stream[Any, Any]] = {}
 
     @property
@@ -82,6 +87,8 @@ class QueryLowering:
             reader = TimestampReader(sink, fails=self._throws)
             stream = stream.process_values(partial(SinkTimestamps, reader), value=self.serdes.value(sink))
         stream.to(sink.topic, key=self.serdes.key(sink), value=self.serdes.value(sink))
+        if query.id == sink.query and _is_exact(sink) and sink.name in self.connected:
+            self._results[sink.name] = stream
         return stream
 
     def _stream_of_results(self, step: Step) -> Stream[Any, Any]:
@@ -154,8 +161,11 @@ class QueryLowering:
         return stream.map_values(whole_value() if builder.plain else builder, value=row)
 
     def _source(self, step: Read) -> Stream[Any, Any]:
-        """Returns the stream of a source's topic, which all queries of the application share."""
+        """Returns the stream of a topic or of a query that writes it; all queries of the application share it."""
         place = (step.source.name, step.window)
+        read_records = any(name in {ROWPARTITION, ROWOFFSET} for _role, name, _internal in step.renamed)
+        if step.source.name in self._results and step.window is None and not read_records:
+            return self._results[step.source.name]
         if place not in self._streams:
             key = self.serdes.key(replace(step.source, window=step.window))
             self._streams[place] = self._timed_stream(step.source, key, self.serdes.value(step.source))
@@ -308,6 +318,14 @@ def _with_window_of(left: Step, right: Step) -> Step:
 
 def _key_itself(key: Any, _value: Any) -> Any:
     return key
+
+
+def _is_exact(sink: DataSource) -> bool:
+    """Whether a record that is read from the topic of a sink is the one that was written."""
+    exact = sink.value_format.name in {"JSON", "JSON_SR", "AVRO"} and sink.value_format.wrap is not False
+    return (
+        exact and sink.key_format.name in {"KAFKA", "JSON", "NONE"} and sink.timestamp is None and sink.window is None
+    )
 
 
 class _Joiner:
