@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -218,6 +219,30 @@ def test_printed_topic_must_exist() -> None:
         new_handler().print_topic("PRINT 'order';")
     assert caught.value.hint is not None
     assert "orders" in caught.value.hint
+
+
+def test_requests_of_several_threads_take_turns() -> None:
+    handler = new_handler(rows=())
+    names = [[f"S{thread}X{number}" for number in range(10)] for thread in range(4)]
+
+    def create(own: list[str]) -> None:
+        for name in own:
+            handler.statements(f"CREATE STREAM {name} AS SELECT * FROM orders; SHOW STREAMS EXTENDED;")
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(create, names))
+    (streams, queries) = handler.statements("SHOW STREAMS; SHOW QUERIES;")
+    assert {stream["name"] for stream in streams["streams"]} == {"ORDERS", *(name for own in names for name in own)}
+    assert len({query["id"] for query in queries["queries"]}) == 40
+
+
+def test_assertion_that_waits_keeps_no_other_request_from_what_it_waits_for() -> None:
+    handler = new_handler(rows=())
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(handler.statements, "ASSERT TOPIC later TIMEOUT 30 SECONDS;")
+        handler.statements("CREATE STREAM later (a INT) WITH (kafka_topic='later', value_format='JSON', partitions=1);")
+        (entity,) = waiting.result()
+    assert entity["exists"]
 
 
 def test_every_statement_has_an_effect() -> None:

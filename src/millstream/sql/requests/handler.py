@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
@@ -25,7 +26,7 @@ from millstream.sql.syntax import parse_script, tree
 
 
 class RequestHandler:
-    """Answers requests.
+    """Answers requests. Several threads may call it: statements take turns, except those that wait for something.
 
     Attributes:
         session: The catalog, and the properties that hold unless a request sets others.
@@ -42,6 +43,7 @@ class RequestHandler:
         journal: StatementJournal | None = None,
     ) -> None:
         self.journal = journal
+        self._turn = threading.RLock()
         self.session = session
         self.deployment = deployment
         self.registry = registry
@@ -72,7 +74,8 @@ class RequestHandler:
         if not isinstance(statement, tree.Select):
             raise RequestError("A request to /query has one SELECT statement", hint="send other statements to /ksql")
         try:
-            return Queries(self.session_of(request), self.deployment).select(statement)
+            with self._turn:
+                return Queries(self.session_of(request), self.deployment).select(statement)
         except MillstreamError as error:
             raise refused(error, statement.text) from error
 
@@ -90,7 +93,8 @@ class RequestHandler:
         session = self.session_of(request)
         serdes = SourceSerdes(session.properties)
         try:
-            return PrintedTopic(statement, session.catalog.sources.values(), self.deployment, serdes, self.registry)
+            with self._turn:
+                return PrintedTopic(statement, session.catalog.sources.values(), self.deployment, serdes, self.registry)
         except MillstreamError as error:
             raise refused(error, statement.text) from error
 
@@ -111,12 +115,14 @@ class RequestHandler:
 
     def _run(self, statements: list[tree.Statement], request: RequestSession, *, check_only: bool) -> list[Entity]:
         entities: list[Entity] = []
-        catalog = self.session.catalog.copy() if check_only else self.session.catalog
+        with self._turn:
+            catalog = self.session.catalog.copy() if check_only else self.session.catalog
         for statement in statements:
             session = self.session.with_properties({**self.session.properties, **request.properties}, catalog)
             changes = Changes(session, self.deployment, self.registry, check_only=check_only)
             try:
-                with self._recording(statement, request, check_only=check_only):
+                waits = isinstance(statement, tree.AssertTopic | tree.AssertSchema)
+                with nullcontext() if waits else self._turn, self._recording(statement, request, check_only=check_only):
                     result = self._statement(statement, changes, request)
             except MillstreamError as error:
                 raise refused(error, statement.text, entities) from error
