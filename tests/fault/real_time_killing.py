@@ -98,8 +98,11 @@ class RealTimeInstance(Instance):
             self._lose_worker(dice, tally)
 
     def _lose_worker(self, dice: random.Random, tally: Tally) -> None:
-        self.wait_for(lambda: bool(self.workers()), "a worker")
-        before, lost = self.workers(), self.losses()
+        before: list[int] = []
+        while not before:  # a worker may end by itself, at a failpoint
+            self.wait_for(lambda: bool(self.workers()), "a worker")
+            before = self.workers()
+        lost = self.losses()
         pid = dice.choice(sorted(before))
         send([pid], signal.SIGSTOP)  # so that the offsets show its state at that moment
         in_the_middle, since = self.in_batch, time.monotonic()
