@@ -206,6 +206,7 @@ def main() -> int:
     print(f"scale {given.scale:g}; {show(about)}", flush=True)
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as directory:
         bench = Bench(Path(directory), given.scale, 2)
+        bench.session()  # its temporary files must outlive the directory of a case
         for name in given.only.split(","):
             for figure in CASES[name](bench):
                 print(figure, flush=True)
