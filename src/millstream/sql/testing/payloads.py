@@ -210,8 +210,7 @@ def payload(
     if format_.infers:
         return _with_schema(node, spec, columns, is_key=is_key, topic=topic, registry=registry)
     made = codec(spec, columns, is_key=is_key)
-    wrapped = made.wrapped or not isinstance(columns[0].type, StructType)
-    if not wrapped:
+    if not made.wrapped and (isinstance(columns[0].type, StructType) or not isinstance(node, dict)):
         return made.encode_values([_value(node, columns[0].type)])
     row = _matched(node, [(column.name, column.type) for column in columns])
     return made.encode_values([row[column.name] for column in columns])
