@@ -40,6 +40,9 @@ class _ListedColumns:
             at=at,
         )
 
+    def written(self, topic: str, format_: FormatInfo, *, is_key: bool, at: tree.Position) -> None:
+        """Leaves the schema to the start of the application, which asks the registry."""
+
 
 class SqlTopology:
     """The SQL part of an application: its catalog, and the queries that it has added."""

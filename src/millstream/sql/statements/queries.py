@@ -53,6 +53,7 @@ def create_as(
         statement=statement.text,
     )
     schemas.check(sink, statement.at)
+    schemas.check_written(sink, statement.at)
     return PersistentQuery(query_id, planned, sink, dict(environment.properties), statement.text)
 
 

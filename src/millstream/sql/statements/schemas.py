@@ -18,6 +18,7 @@ from millstream.sql.formats.declarations import (
     key_schema_name,
 )
 from millstream.sql.syntax import tree
+from millstream.sql.types import StructType
 
 Columns = tuple[Column, ...]
 _PROPERTIES = {
@@ -33,6 +34,10 @@ class Inference(Protocol):
 
     def columns(self, topic: str, format_: FormatInfo, *, is_key: bool, at: tree.Position) -> Columns | None:
         """Returns the columns of the latest schema of a topic, or of the schema that the format names."""
+        ...
+
+    def written(self, topic: str, format_: FormatInfo, *, is_key: bool, at: tree.Position) -> Columns | None:
+        """Returns the columns of the schema that a format names; None if the registry is not asked now."""
         ...
 
 
@@ -113,6 +118,36 @@ class SchemaRules:
         """Refuses columns that the formats of a source cannot carry."""
         check_columns(source.key_format, source.key, is_key=True, at=at)
         check_columns(source.value_format, source.value, is_key=False, at=at)
+
+    def check_written(self, sink: DataSource, at: tree.Position) -> None:
+        """Refuses a sink whose columns are not those of the schemas that it is to be written with."""
+        sides = ((sink.key_format, sink.key, True), (sink.value_format, sink.value, False))
+        for format_, columns, is_key in sides:
+            if format_.schema_id is None:
+                continue
+            known = self.inference.written(sink.topic, format_, is_key=is_key, at=at)
+            if known is None:
+                continue
+            if not format_of(format_.name).wraps(columns, format_.wrap, is_key=is_key):
+                wrong = [column for column, other in zip(columns, known, strict=False) if column.type != other.type]
+            else:
+                types = {column.name: column.type for column in _members(known, is_key=is_key)}
+                wrong = [column for column in columns if types.get(column.name) != column.type]
+            if wrong:
+                raise SqlStatementError(
+                    f"The following {'key' if is_key else 'value'} columns are changed, missing or reordered: "
+                    f"[{', '.join(map(str, wrong))}]. Schema from schema registry is [{', '.join(map(str, known))}]",
+                    hint="the columns have the names and the types of the fields of the schema; quote names in small "
+                    "letters",
+                    at=at,
+                )
+
+
+def _members(columns: Columns, *, is_key: bool) -> Columns:
+    """Returns the fields of a key that is one record, else the columns."""
+    if is_key and len(columns) == 1 and isinstance(columns[0].type, StructType):
+        return tuple(Column(name, type_) for name, type_ in columns[0].type.fields)
+    return columns
 
 
 def default_wrapping(format_: FormatInfo, properties: Mapping[str, Any]) -> FormatInfo:

@@ -100,6 +100,8 @@ class _Inference:
         """Returns the columns of the schema of a topic."""
         return inferred_columns(format_, topic, self.registry, is_key=is_key, at=at)
 
+    written = columns
+
 
 def inference(registry: SchemaRegistry) -> _Inference:
     """Returns what finds columns in a registry."""
