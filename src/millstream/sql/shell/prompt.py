@@ -53,7 +53,7 @@ def is_complete(text: str) -> bool:
     try:
         *_, (last, _place) = split_statements(stripped)
     except SqlError as error:
-        return "not closed" not in error.message and "terminated" not in error.message
+        return "has no end" not in error.message
     except ValueError:
         return True  # only a comment
     return last.endswith(";")

@@ -59,7 +59,8 @@ class ShellSession:
         """
         try:
             for piece, at in list(split_statements(text)):
-                self._run(parse_statement(piece, self.request.variables, at=at), folder or Path())
+                statement = parse_statement(piece, self.request.variables, at=at, test_statements=True)
+                self._run(statement, folder or Path())
         except SqlError as error:
             self.renderer.error(error.mark(text))
             return False
