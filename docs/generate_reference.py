@@ -21,6 +21,7 @@ import inspect
 import re
 import sys
 import typing
+from collections import Counter
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -35,8 +36,13 @@ from millstream.config import KEYS, PREFIXES
 from millstream.core.frozen import Frozen
 from millstream.expr.catalog import CATALOG
 from millstream.serde import Serde
+from millstream.sql.application import DEFINITIONS
+from millstream.sql.catalog.properties import CREATE_AS_PROPERTIES, CREATE_PROPERTIES, INSERT_PROPERTIES
+from millstream.sql.formats.declarations import FORMATS, Format
 from millstream.sql.functions import builtin_catalogue
 from millstream.sql.requests.properties import ACCEPTED, ACCEPTED_TEXT, PROPERTIES, STREAMS_PROPERTIES
+from millstream.sql.syntax import tree
+from millstream.sql.types import PRIMITIVES
 
 PACKAGE = "millstream"
 NAMESPACES = (
@@ -606,6 +612,121 @@ def sql_properties() -> str:
     return _page("Properties of SQL", page.replace("``", "`"))
 
 
+SQL = """
+The statements, types and formats of [SQL](../concepts/sql.md), in the dialect of ksqlDB. Words in capitals may be in
+any case; `[…]` is optional, `|` separates alternatives. A statement ends with a semicolon.
+
+## Statements
+
+A script that an application runs has the statements that are marked. The [shell](../how-to/use-the-sql-shell.md) and
+[test files](../how-to/test-sql.md) have more of them.
+
+{statements}
+
+## Queries
+
+```text
+SELECT item, …
+FROM source [[AS] alias]
+[[INNER | LEFT [OUTER] | RIGHT [OUTER] | FULL [OUTER]] JOIN source [[AS] alias]
+    [WITHIN n unit | WITHIN (n unit, n unit) [GRACE PERIOD n unit]] ON expression = expression] …
+[WINDOW TUMBLING (SIZE n unit [, RETENTION n unit] [, GRACE PERIOD n unit])
+    | HOPPING (SIZE n unit, ADVANCE BY n unit [, RETENTION n unit] [, GRACE PERIOD n unit])
+    | SESSION (n unit [, RETENTION n unit] [, GRACE PERIOD n unit])]
+[WHERE condition]
+[GROUP BY expression, …]
+[PARTITION BY expression, …]
+[HAVING condition]
+[EMIT CHANGES | EMIT FINAL]
+[LIMIT n]
+```
+
+An item is an expression with an optional alias (`AS name`), `*`, `source.*` or `struct->*`. Units are DAYS, HOURS,
+MINUTES, SECONDS and MILLISECONDS.
+
+## Types
+
+{types}
+
+## Formats
+
+The names in `KEY_FORMAT`, `VALUE_FORMAT` and `FORMAT`.
+
+{formats}
+
+## Properties of WITH
+
+{properties}
+
+## Functions
+
+{functions}
+"""
+_SQL_TYPES = {
+    "BOOLEAN": "`TRUE`, `FALSE`",
+    "INTEGER": "32 bits; `12`. It wraps around.",
+    "BIGINT": "64 bits; `3000000000`. It wraps around.",
+    "DOUBLE": "64-bit floating point; `1.5E0`",
+    "STRING": "`'text'`, with `''` for a quote",
+    "BYTES": "Bytes; JSON has them in base64.",
+    "DATE": "A day; JSON has its number since 1970.",
+    "TIME": "A time of day; JSON has its milliseconds.",
+    "TIMESTAMP": "A time in UTC, in milliseconds; JSON has its milliseconds since 1970.",
+}
+
+
+def sql() -> str:
+    """The page of the dialect: statements, types, formats and properties."""
+    classes = (each for each in vars(tree).values() if inspect.isclass(each) and issubclass(each, tree.Statement))
+    statements = [
+        f"| {summary(inspect.getdoc(each) or '').replace('``', '`')} | {'yes' if each in DEFINITIONS else ''} |"
+        for each in classes
+        if each is not tree.Statement
+    ]
+    types = [f"| `{name}` | {_escaped(_SQL_TYPES[name])} |" for name, type_ in PRIMITIVES.items() if name == type_.name]
+    aliases = ", ".join(f"`{name}` is {type_}" for name, type_ in PRIMITIVES.items() if name != str(type_))
+    types += [
+        "| `DECIMAL(precision, scale)` | Exact; `1.50` is a DECIMAL(3, 2). |",
+        "| `ARRAY<type>` | `ARRAY[1, 2]`; `a[1]` is the first element, `a[-1]` the last. |",
+        "| `MAP<type, type>` | `MAP('a' := 1)`; `m['a']` |",
+        "| `STRUCT<name type, …>` | `STRUCT(a := 1)`; `s->a` |",
+    ]
+    formats = [
+        f"| `{each.name}` | {_carries(each)} | {_wrapping(each)} | {each.schema_type or ''} |"
+        for each in FORMATS.values()
+    ]
+    of = {"CREATE": CREATE_PROPERTIES, "CREATE … AS": CREATE_AS_PROPERTIES, "INSERT INTO": INSERT_PROPERTIES}
+    names = dict.fromkeys(name for known in of.values() for name in known)
+    properties = [
+        f"| `{name}` | {', '.join(where for where, known in of.items() if name in known)} |" for name in names
+    ]
+    kinds = Counter(type(function).__name__.removesuffix("Function").lower() for function in builtin_catalogue())
+    counted = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    return _page(
+        "SQL",
+        SQL.strip().format(
+            statements=_table("| Statement | In an application |", statements),
+            types=_table("| Type | |", types) + f"\n\nOther names: {aliases}.",
+            formats=_table("| Format | Columns | A single value column | Schemas in the registry |", formats),
+            properties=_table("| Property | Statements |", properties),
+            functions=f"[All functions](sql-functions.md): {counted}.",
+        ),
+    )
+
+
+def _carries(format_: Format) -> str:
+    count = "one" if format_.single else "none" if format_.types == () else "any number"
+    if format_.types:
+        return f"{count}: {', '.join(map(str, format_.types))}"
+    return count if format_.nested else f"{count}, without ARRAY, MAP and STRUCT"
+
+
+def _wrapping(format_: Format) -> str:
+    if not format_.can_wrap:
+        return "bare" if format_.can_unwrap else ""
+    return "in an object; bare with WRAP_SINGLE_VALUE=FALSE" if format_.can_unwrap else "in a message"
+
+
 COMMANDS = """
 The program `millstream`, which is also `python -m millstream`. `millstream COMMAND --help` shows the same. How the
 commands work together is in [use the command line](../how-to/use-the-command-line.md).
@@ -698,6 +819,7 @@ def pages() -> dict[str, str]:
         "errors.md": error_classes(),
         "dropped-records.md": dropped_records(),
         "cli.md": command_line(),
+        "sql.md": sql(),
         "sql-functions.md": sql_functions(),
         "sql-properties.md": sql_properties(),
         "api/index.md": _index(by_module),

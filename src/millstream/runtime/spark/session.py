@@ -107,7 +107,8 @@ def check_startable(config: Mapping[str, Any]) -> None:
     if active is None:
         check_java()
         check_interpreter(config)
-    elif _started is None or _started[0] is not active:
+    elif (_started is None or _started[0] is not active) and hasattr(active, "pythonExec"):
+        # Without this attribute, another thread is making the context here, and has checked the interpreter.
         check_interpreter_of(active)
 
 

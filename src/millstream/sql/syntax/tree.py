@@ -411,7 +411,7 @@ class AlterSystem(Statement, kw_only=True):
 
 
 class Terminate(Statement, kw_only=True):
-    """``TERMINATE [CLUSTER|ALL|query]``, PAUSE or RESUME; ``query`` is None for ALL."""
+    """``TERMINATE|PAUSE|RESUME ALL|query`` or ``TERMINATE CLUSTER``; ``query`` is None for ALL."""
 
     action: str
     query: str | None
