@@ -34,6 +34,8 @@ class _Registered:
         """Returns the columns of the schema of a topic."""
         return inferred_columns(format_, topic, self._registry.open(), is_key=is_key, at=at)
 
+    written = columns
+
 
 class SqlServer:
     """Runs the persistent queries of a data directory or a cluster, and answers requests.
