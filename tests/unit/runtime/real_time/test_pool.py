@@ -84,6 +84,8 @@ def test_a_worker_that_stands_still_is_ended_and_starts_again(start: Start, beha
     running.poll_until(lambda: running.pid(0))
     if behaviour == "run":
         os.kill(running.pid(0) or 0, signal.SIGSTOP)
+    else:
+        running.coordinator.pause()
     running.poll_until(lambda: running.pid(0, start=2))
     assert running.jobs.processes[0][1].exitcode == -signal.SIGKILL
     assert running.messages[0].endswith("it sent no heartbeat for 3 s (session.timeout.ms), and was ended")

@@ -79,8 +79,9 @@ def _run(link: ChannelLink, behaviour: str) -> MillstreamError | None:
     number, start = link.assignment.worker, link.assignment.start
     link.begin({("topic", 0): 7})
     link.send(Report(number, start, progress=f"pid {os.getpid()}"))
-    if behaviour == "hold the lock":
-        time.sleep(0.1)  # the report is sent
+    if behaviour == "hold the lock" and start == 1:
+        while not (link.orders().is_paused or link.orders().is_stopping):  # a pause: the test has its report
+            time.sleep(0.005)
         ctypes.PyDLL(None).sleep(1000)  # a call in C that keeps the interpreter lock
     if behaviour == "progress and end":
         link.send(Report(number, start, result=TaskResult((1, "", number))))
