@@ -297,11 +297,12 @@ class SchemaSerde(Serde[T], Generic[T]):
 
     def _read(self, read: Decode, data: bytes) -> T:
         try:
-            return cast("T", read(data))
+            value: T = read(data)
         except SerdeError:
             raise
         except Exception as error:  # as in `serialize`
             raise cannot_read(self.name, data, _reason(error)) from error
+        return value
 
     def _reader(self, prefix: bytes, data: bytes) -> Decode:
         """Returns the function that reads values with the schema of a prefix."""
