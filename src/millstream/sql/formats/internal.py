@@ -15,7 +15,7 @@ import msgspec
 from millstream.serde.api import Serde
 from millstream.serde.error_messages import cannot_read, cannot_write
 from millstream.sql.catalog.sources import Column
-from millstream.sql.formats.rows import Convert, joiner, splitter
+from millstream.sql.formats.rows import Convert, Join, Split, joiner, splitter
 from millstream.sql.types import DOUBLE, ArrayType, DecimalType, MapType, SqlType, StructType
 
 
@@ -35,8 +35,8 @@ class RowSerde(Serde[Any]):
         plain = all(not c.type.parts and c.type != DOUBLE and not isinstance(c.type, DecimalType) for c in columns)
         self.exact = True
         self.immutable = self.hashable = is_key and plain
-        self._write = _encoder(self.columns, is_key)
-        self._read = _decoder(self.columns, is_key)
+        self._write = _encoder(self.columns, splitter(columns, is_key=is_key))
+        self._read = _decoder(self.columns, joiner(columns, is_key=is_key))
 
     def serialize(self, value: Any) -> bytes | None:
         """Returns the bytes of a row or key."""
@@ -57,7 +57,7 @@ class RowSerde(Serde[Any]):
             raise cannot_read(self.name, data, _reason(error)) from error
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is RowSerde and (self.columns, self.is_key) == (other.columns, other.is_key)
+        return type(other) is type(self) and (self.columns, self.is_key) == (other.columns, other.is_key)
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -70,12 +70,38 @@ def _row_serde(columns: tuple[Column, ...], is_key: bool) -> RowSerde:
     return RowSerde(columns, is_key=is_key)
 
 
+class StateSerde(RowSerde):
+    """Writes the states of aggregate functions: a tuple of the values of columns.
+
+    A store keeps a state without arrays, maps and structs as it is, and writes it when it is committed.
+
+    >>> from millstream.sql.types import INTEGER
+    >>> serde = StateSerde((Column("N", INTEGER),))
+    >>> serde.immutable, serde.deserialize(serde.serialize((1,)))
+    (True, (1,))
+    """
+
+    python_type = tuple
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        super().__init__(columns, is_key=False)
+        self.name = f"sql-state<{', '.join(map(str, columns))}>"
+        self.immutable = all(not column.type.parts for column in columns)
+        self._write = _encoder(self.columns, tuple)
+        self._read = _decoder(self.columns, tuple)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return StateSerde, (self.columns,)
+
+
 def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _encoder(columns: Sequence[Column], is_key: bool) -> Callable[[Any], bytes]:
-    split = splitter(columns, is_key=is_key)
+def _encoder(columns: Sequence[Column], split: Split) -> Callable[[Any], bytes]:
     converts = [_plain(column.type) for column in columns]
     write = msgspec.msgpack.encode
     if not any(converts):
@@ -88,8 +114,7 @@ def _encoder(columns: Sequence[Column], is_key: bool) -> Callable[[Any], bytes]:
     )
 
 
-def _decoder(columns: Sequence[Column], is_key: bool) -> Callable[[bytes], Any]:
-    join = joiner(columns, is_key=is_key)
+def _decoder(columns: Sequence[Column], join: Join) -> Callable[[bytes], Any]:
     converts = [_restored(column.type) for column in columns]
     read, some = msgspec.msgpack.decode, any(converts)
     count = len(columns)

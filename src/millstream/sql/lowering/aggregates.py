@@ -14,6 +14,8 @@ from millstream.sql.planner.steps import AggregateItem
 from millstream.sql.syntax import tree
 from millstream.sql.types import SqlType
 
+State = tuple[Any, ...]
+
 
 class AggregateArguments(RowExpressions):
     """Evaluates the arguments of all aggregate functions of a query: a row with a column for each."""
@@ -43,7 +45,7 @@ class AggregateArguments(RowExpressions):
 
 
 class Aggregator:
-    """The aggregate functions of a query, over rows of `AggregateArguments`; the state has a column for each."""
+    """The aggregate functions of a query, over rows of `AggregateArguments`; the state is a tuple with theirs."""
 
     def __init__(
         self, items: Sequence[AggregateItem], columns: Mapping[str, SqlType], environment: Environment
@@ -71,31 +73,37 @@ class Aggregator:
         """The columns of the state, with their types."""
         return {column: call.state for column, call, _names in self.calls()}
 
-    def initial(self) -> Row:
+    def initial(self) -> State:
         """Returns the state of an empty group."""
-        return {column: call.accumulator.initial() for column, call, _names in self.calls()}
+        return tuple(call.accumulator.initial() for _column, call, _names in self.calls())
 
-    def add(self, row: Row, state: Row) -> Row:
+    def add(self, row: Row, state: State) -> State:
         """Returns the state with a row added."""
-        return {
-            column: call.accumulator.add(state[column], *_converted(call, [row[name] for name in names]))
-            for column, call, names in self.calls()
-        }
+        return tuple(
+            [
+                call.accumulator.add(before, *_arguments(call, names, row))
+                for before, (_column, call, names) in zip(state, self._calls or self.calls(), strict=True)
+            ]
+        )
 
-    def undo(self, row: Row, state: Row) -> Row:
+    def undo(self, row: Row, state: State) -> State:
         """Returns the state with a row taken out."""
-        return {
-            column: call.accumulator.undo(state[column], *_converted(call, [row[name] for name in names]))
-            for column, call, names in self.calls()
-        }
+        return tuple(
+            call.accumulator.undo(before, *_arguments(call, names, row))
+            for before, (_column, call, names) in zip(state, self.calls(), strict=True)
+        )
 
-    def merge(self, _key: Any, left: Row, right: Row) -> Row:
+    def merge(self, _key: Any, left: State, right: State) -> State:
         """Returns the state of two sessions together."""
-        return {column: call.accumulator.merge(left[column], right[column]) for column, call, _names in self.calls()}
+        pairs = zip(left, right, self.calls(), strict=True)
+        return tuple(call.accumulator.merge(one, other) for one, other, (_column, call, _names) in pairs)
 
-    def finish(self, state: Row) -> Row:
+    def finish(self, state: State) -> Row:
         """Returns the results, by column."""
-        return {column: call.accumulator.finish(state[column]) for column, call, _names in self.calls()}
+        calls = self._calls or self.calls()
+        return {
+            column: call.accumulator.finish(result) for result, (column, call, _names) in zip(state, calls, strict=True)
+        }
 
 
 def counts_rows(item: AggregateItem) -> bool:
@@ -111,10 +119,12 @@ class Counter(Aggregator):
         return {item.column: state for item in self.items}
 
 
-def _converted(call: AggregateCall, values: list[Any]) -> list[Any]:
+def _arguments(call: AggregateCall, names: Sequence[str], row: Row) -> Sequence[Any]:
+    if not any(call.converters):
+        return [row[name] for name in names]
     return [
         value if convert is None or value is None else convert(value)
-        for value, convert in zip(values, call.converters, strict=False)
+        for value, convert in zip([row[name] for name in names], call.converters, strict=False)
     ]
 
 

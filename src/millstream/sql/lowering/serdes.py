@@ -9,6 +9,7 @@ from millstream.core.frozen import replace
 from millstream.serde import Serde, session_windowed, time_windowed
 from millstream.sql.catalog.sources import Column, DataSource, FormatInfo
 from millstream.sql.formats import FULL_NAME, FormatSerde, RowSerde, format_of
+from millstream.sql.formats.internal import StateSerde
 from millstream.sql.statements.schemas import default_wrapping
 from millstream.sql.types import SqlType, StructType
 
@@ -57,6 +58,10 @@ class SourceSerdes:
     def row(self, columns: Mapping[str, SqlType]) -> Serde[Any]:
         """The serde of rows in stores and repartition topics."""
         return RowSerde([Column(name, type_) for name, type_ in columns.items()], is_key=False)
+
+    def state(self, columns: Mapping[str, SqlType]) -> Serde[Any]:
+        """The serde of the states of aggregate functions."""
+        return StateSerde([Column(name, type_) for name, type_ in columns.items()])
 
 
 def _format_of_key(source: DataSource) -> FormatInfo:

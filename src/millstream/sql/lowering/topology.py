@@ -255,7 +255,7 @@ class QueryLowering:
             functions.append(aggregator.undo)
         elif step.by_window is not None and step.by_window.kind == "SESSION":
             functions.append(aggregator.merge)
-        return grouped.aggregate(*functions, value=self.serdes.row(aggregator.state), **options), result
+        return grouped.aggregate(*functions, value=self.serdes.state(aggregator.state), **options), result
 
     # ----- joins -----------------------------------------------------------------------------------------------------
 
