@@ -148,6 +148,7 @@ def test_variable_of_the_request_is_replaced() -> None:
         ("SET 'auto.offset.reset'='middle';", 40001, "earliest or latest"),
         ("ASSERT TOPIC absent TIMEOUT 0 SECONDS;", 41700, "Topic absent does not exist"),
         ("ASSERT TOPIC orders WITH (partitions=7) TIMEOUT 0 SECONDS;", 41700, "expected 7 got 1"),
+        ("ASSERT TOPIC absent TIMEOUT 2 HOURS;", 40001, "TIMEOUT is at most 1 HOUR"),
         ("ASSERT SCHEMA SUBJECT 'orders-value' TIMEOUT 0 SECONDS;", 41700, "does not exist"),
         ("INSERT INTO spending VALUES ('a', 'b', 1);", 40001, "Expected type INTEGER for field `TOTAL`"),
     ],

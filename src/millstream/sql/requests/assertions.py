@@ -13,6 +13,7 @@ from millstream.sql.requests.errors import ASSERTION_FAILED, RequestError
 from millstream.sql.syntax import tree
 
 _DEFAULT_TIMEOUT = 1000
+_LONGEST = 60 * 60 * 1000
 _STEP = 0.05
 
 
@@ -43,7 +44,7 @@ def assert_topic(statement: tree.AssertTopic, deployment: Deployment) -> Entity:
         ]
         return "\n".join(differences) or None
 
-    _wait(problem, statement.timeout)
+    _wait(problem, statement)
     return entity("assert_topic", statement.text, topicName=statement.topic, exists=statement.exists)
 
 
@@ -65,7 +66,7 @@ def assert_schema(statement: tree.AssertSchema, registry: ApplicationRegistry | 
             return None
         return f"Schema with {shown} {'exists' if found else 'does not exist'}"
 
-    _wait(problem, statement.timeout)
+    _wait(problem, statement)
     return entity("assert_schema", statement.text, subject=statement.subject, id=statement.id, exists=statement.exists)
 
 
@@ -82,7 +83,10 @@ def _registered(registry: ApplicationRegistry, subject: str | None, id_: int | N
     return subject is None or any(opened.version(subject, number).id == id_ for number in opened.versions(subject))
 
 
-def _wait(problem: Callable[[], str | None], timeout: int | None) -> None:
+def _wait(problem: Callable[[], str | None], statement: tree.AssertTopic | tree.AssertSchema) -> None:
+    timeout = statement.timeout
+    if timeout is not None and timeout > _LONGEST:
+        raise SqlStatementError("TIMEOUT is at most 1 HOUR", hint="a request waits that long", at=statement.at)
     deadline = time.monotonic() + (_DEFAULT_TIMEOUT if timeout is None else timeout) / 1000
     while (message := problem()) is not None:
         if time.monotonic() >= deadline:
