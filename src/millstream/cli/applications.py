@@ -13,6 +13,7 @@ from millstream.cli.log_access import check_application, open_data
 from millstream.cli.options import (
     Data,
     Execute,
+    Functions,
     Output,
     Settings,
     Target,
@@ -31,6 +32,7 @@ EXAMPLES = {
         "millstream run word_count.py",
         "millstream run word_count.py --local --until-caught-up",
         "millstream run shop.streams:app --real-time --config num.workers=8",
+        "millstream run shop.sql --functions functions.py --local",
     ),
     "describe": (
         "millstream describe word_count.py",
@@ -91,6 +93,7 @@ def run(
         ),
     ] = None,
     data: Data = None,
+    functions: Functions = None,
 ) -> None:
     """Runs an application until it is stopped or fails: on Spark, unless --local is given.
 
@@ -109,7 +112,7 @@ def run(
     if status is not None:
         settings["status"] = status
     mode: Mode | None = "real_time" if real_time else "local" if local else None
-    app = load(target, settings)
+    app = load(target, settings, functions or ())
     try:
         with user_lines():
             app.run(mode=mode, until_caught_up=until_caught_up)
@@ -125,17 +128,23 @@ def describe(
         typer.Option("--format", "--output", help="text is the format of Kafka Streams."),
     ] = "text",
     config: Settings = None,
+    functions: Functions = None,
 ) -> None:
     """Describes the topology of an application, after optimization. It is not started."""
     from millstream.cli.loading import load, user_lines
 
-    app = load(target, to_pairs(config))
+    app = load(target, to_pairs(config), functions or ())
     with user_lines():
         print_text(app.describe(format).rstrip("\n"))
 
 
 def plan_diff(
-    context: typer.Context, target: Target, config: Settings = None, data: Data = None, output: Output = "table"
+    context: typer.Context,
+    target: Target,
+    config: Settings = None,
+    data: Data = None,
+    output: Output = "table",
+    functions: Functions = None,
 ) -> None:
     """Compares the topology of an application with the one that last ran.
 
@@ -152,7 +161,7 @@ def plan_diff(
     from millstream.runtime.start.schemas import with_recorded_schemas
     from millstream.stages.placement import place
 
-    app = load(target, _configuration(context, config, data))
+    app = load(target, _configuration(context, config, data), functions or ())
     comparison = None
     with open_data(app.config["state.dir"], config=app.config) as log, user_lines():
         state = read_state(log, app.id)

@@ -8,7 +8,7 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,14 +23,21 @@ from millstream.text.escaping import error_text
 _BUILT_IN = frozenset({"default.key.serde", "default.value.serde", "ensure.explicit.internal.resource.naming"})
 
 
-def load(target: str, config: Mapping[str, Any] | None = None) -> App:
+def load(target: str, config: Mapping[str, Any] | None = None, functions: Iterable[Path] = ()) -> App:
     """Loads an application, and overrides some of its configuration.
+
+    Args:
+        target: The application, or a SQL script.
+        config: Configuration that overrides the application's own.
+        functions: Python files that define functions of SQL.
 
     Raises:
         CommandError: There is no such file, module or application, or loading it fails. The message contains the line
             of user code.
         ConfigError: A key or a value of the configuration is invalid.
     """
+    for file in functions:
+        _load_file(file)
     if target.endswith(".sql"):
         return _load_sql(Path(target), config)
     place, name = _split(target)
@@ -54,7 +61,7 @@ def _load_sql(path: Path, config: Mapping[str, Any] | None) -> App:
         raise CommandError(f"{path} cannot be read: {error}", hint="give the path of a SQL script") from error
     app = App(path.stem, config={"deserialization.exception.handler": "continue", **(config or {})})
     try:
-        app.sql(script)
+        app.sql(script, source=path.name)
     except SqlError as error:
         raise CommandError(f"{path}: {error}") from error
     return app

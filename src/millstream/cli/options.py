@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -42,11 +43,17 @@ Output = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Execute = Annotated[bool, typer.Option("--execute", help="Execute the steps. Without this option, only print them.")]
 Target = Annotated[
-    str, typer.Argument(metavar="APP", help="The application: module:name, file.py:name, or file.py with one in it.")
+    str,
+    typer.Argument(metavar="APP", help="module:name, file.py:name, file.py with one application in it, or script.sql."),
 ]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--config", "-c", metavar="KEY=VALUE", help="A configuration key of the application; repeatable."),
+]
+
+Functions = Annotated[
+    list[Path] | None,
+    typer.Option("--functions", metavar="FILE", help="A Python file with functions for SQL (@udf); repeatable."),
 ]
 
 C = TypeVar("C", bound=Callable[..., Any])

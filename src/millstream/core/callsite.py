@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 
+_place: ContextVar[str | None] = ContextVar("place", default=None)
+"""The place in a text that the user wrote, such as a SQL script, while Millstream adds what it says."""
 _PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 def caller() -> str:
     """Returns file and line of the user code that called Millstream, as ``app.py:12``."""
+    place = _place.get()
+    if place is not None:
+        return place
     frame = _user_frame()
     return "?" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+@contextmanager
+def called_from(place: str) -> Iterator[None]:
+    """Names a place that stands for the user code, as ``shop.sql:3``."""
+    token = _place.set(place)
+    try:
+        yield
+    finally:
+        _place.reset(token)
 
 
 def warn_user(message: str, category: type[Warning]) -> None:

@@ -250,12 +250,16 @@ class App(DslObject[Inputs]):
         plan = optimize(self.plan(), self.config["topology.optimization"])
         return cut(bind_serdes(plan, registry_of(self.id, self.config)))
 
-    def sql(self, script: str) -> None:
+    def sql(self, script: str, *, source: str | None = None) -> None:
         """Adds the statements of a SQL script, in ksqlDB's dialect, to the topology.
 
         A script has definitions: CREATE STREAM and TABLE, CREATE … AS SELECT, INSERT INTO … SELECT, CREATE TYPE, SET
         and DEFINE. Every query writes the topic of its stream or table. Later scripts of the application see the
-        streams and tables of earlier ones.
+        streams and tables of earlier ones. A topic that Python operators write is a stream of SQL like any other.
+
+        Args:
+            script: The statements.
+            source: The name of the file with the script, for messages.
 
         Raises:
             SqlError: A statement is invalid; with its line, and a mark under the place.
@@ -275,7 +279,65 @@ class App(DslObject[Inputs]):
         """
         from millstream.sql.application import add_sql  # noqa: PLC0415  (loaded on first use)
 
-        add_sql(self, script)
+        add_sql(self, script, source)
+
+    def stream_from_sql(self, query: str) -> Stream[Any, dict[str, Any]]:
+        """Returns the rows of a SQL query as a stream, for operators in Python.
+
+        A row is a dict with all columns of the query, by name. A key of several columns is a tuple. Nothing is written:
+        the query is a part of the topology. Its sources are the streams and tables that `sql` has defined.
+
+        Args:
+            query: A SELECT without LIMIT; EMIT CHANGES may be left out.
+
+        Raises:
+            SqlError: The query is invalid, or makes a table.
+
+        >>> from millstream import App, TestDriver
+        >>> app = App("slow", deserialization_exception_handler="continue")
+        >>> app.sql('''
+        ...     CREATE STREAM pageviews (userid STRING KEY, ms BIGINT)
+        ...         WITH (kafka_topic='pageviews', value_format='JSON');
+        ... ''')
+        >>> slow = app.stream_from_sql("SELECT userid, ms / 1000 AS secs FROM pageviews WHERE ms > 1000")
+        >>> slow.map_values(lambda row: f"{row['USERID']}: {row['SECS']} s", value=str).to("slow", key=str)
+        >>> with TestDriver(app) as driver:
+        ...     driver.input("pageviews", key=str, value=bytes).pipe("ann", b'{"ms": 3500}')
+        ...     driver.output("slow").read_values()
+        ['ann: 3 s']
+        """
+        from millstream.sql.application import rows_of  # noqa: PLC0415  (as above)
+
+        stream: Stream[Any, dict[str, Any]] = rows_of(self, query, "STREAM")
+        return stream
+
+    def table_from_sql(self, query: str) -> Table[Any, dict[str, Any]]:
+        """Returns the rows of a SQL query as a table, for operators in Python; see `stream_from_sql`.
+
+        Raises:
+            SqlError: The query is invalid, or makes a stream.
+
+        >>> from millstream import App, TestDriver
+        >>> app = App("vips", deserialization_exception_handler="continue")
+        >>> app.sql('''
+        ...     CREATE STREAM orders (customer STRING KEY, amount INT)
+        ...         WITH (kafka_topic='orders', value_format='JSON');
+        ... ''')
+        >>> vips = app.table_from_sql(
+        ...     "SELECT customer, SUM(amount) AS total FROM orders GROUP BY customer HAVING SUM(amount) > 100"
+        ... )
+        >>> vips.to_stream().map_values(lambda row: row and row["TOTAL"], value=int).to("vips", key=str)
+        >>> with TestDriver(app) as driver:
+        ...     orders = driver.input("orders", key=str, value=bytes)
+        ...     orders.pipe("ann", b'{"amount": 70}')
+        ...     orders.pipe("ann", b'{"amount": 50}')
+        ...     driver.output("vips").read_values()
+        [120]
+        """
+        from millstream.sql.application import rows_of  # noqa: PLC0415  (as above)
+
+        table: Table[Any, dict[str, Any]] = rows_of(self, query, "TABLE")
+        return table
 
     def describe(self, format: Format = "text") -> str:
         """Describes the topology as it runs.

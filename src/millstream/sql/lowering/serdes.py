@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from millstream.core.frozen import replace
@@ -11,6 +11,8 @@ from millstream.sql.catalog.sources import Column, DataSource, FormatInfo
 from millstream.sql.formats import FULL_NAME, FormatSerde, RowSerde, format_of
 from millstream.sql.formats.internal import StateSerde
 from millstream.sql.statements.schemas import default_wrapping
+from millstream.sql.syntax import tree
+from millstream.sql.syntax.text import text_of
 from millstream.sql.types import SqlType, StructType
 
 
@@ -44,13 +46,15 @@ class SourceSerdes:
         """The serde of a source's values."""
         return FormatSerde(default_wrapping(source.value_format, self.properties), source.value, is_key=False)
 
-    def inner_key(self, columns: tuple[Column, ...]) -> Serde[Any]:
+    def inner_key(self, columns: tuple[Column, ...], groups: Sequence[tree.Expression] = ()) -> Serde[Any]:
         """The serde of keys in stores and repartition topics.
 
         A single column has the bytes of Kafka's serializers, where they exist: windows that close at the same time
-        are emitted in the order of these bytes.
+        are emitted in the order of these bytes. Keys of groups have their expressions as names, so that the store of an
+        aggregation is another one if its groups change.
         """
-        named = [Column(f"KEY_{index}", column.type) for index, column in enumerate(columns)]
+        names = [text_of(group) for group in groups] or [f"KEY_{index}" for index in range(len(columns))]
+        named = [Column(name, column.type) for name, column in zip(names, columns, strict=True)]
         if len(named) == 1 and named[0].type in (format_of("KAFKA").types or ()):
             return FormatSerde(FormatInfo("KAFKA"), named, is_key=True)
         return RowSerde(named, is_key=True)

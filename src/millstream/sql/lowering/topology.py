@@ -39,6 +39,7 @@ from millstream.sql.planner.steps import (
     Explode,
     Filter,
     JoinStep,
+    PlannedQuery,
     Project,
     Read,
     Rekey,
@@ -70,6 +71,7 @@ class QueryLowering:
         self.query_name = ""
         self.connected: frozenset[str] = frozenset()
         self._results: dict[str, Stream[Any, Any]] = {}
+        self._names: dict[str, int] = {}
         self._streams: dict[tuple[str, WindowInfo | None], Stream[Any, Any]] = {}
 
     @property
@@ -81,7 +83,7 @@ class QueryLowering:
         """Adds a query that writes its result to the topic of its sink; returns the stream of what it writes."""
         sink = query.sink
         # Names of stores do not contain the running number of the query, which other statements can change.
-        self.query_name = sink.name if query.id == sink.query else query.id
+        self._begin(sink.name if query.id == sink.query else query.id)
         stream = self._stream_of_results(query.planned.root)
         if sink.timestamp is not None:
             reader = TimestampReader(sink, fails=self._throws)
@@ -90,6 +92,20 @@ class QueryLowering:
         if query.id == sink.query and _is_exact(sink) and sink.name in self.connected:
             self._results[sink.name] = stream
         return stream
+
+    def add_rows(self, planned: PlannedQuery, name: str) -> Node:
+        """Adds a query whose result is not written; returns its rows."""
+        self._begin(name)
+        return self.node(planned.root)
+
+    def _begin(self, name: str) -> None:
+        """Begins a query; its operators with state have names that queries before it do not change."""
+        self.query_name = name
+        self._names.clear()
+
+    def _name(self, kind: str) -> str:
+        number = self._names[kind] = self._names.get(kind, 0) + 1
+        return f"{self.query_name}-{kind}" if number == 1 else f"{self.query_name}-{kind}-{number}"
 
     def _stream_of_results(self, step: Step) -> Stream[Any, Any]:
         """Returns the results of a query as a stream: it projects the rows of a table like those of a stream."""
@@ -145,7 +161,8 @@ class QueryLowering:
         if not source.is_table:
             return stream
         store = f"{self.query_name}-{source.name}" if materialized else None
-        return stream.to_table(store=store, key=self.serdes.key(replace(source, window=step.window)), value=row)
+        key = self.serdes.key(replace(source, window=step.window))
+        return stream.to_table(store=store, key=key, value=row, name=self._name(source.name))
 
     def _rows(self, step: Read, columns: Sequence[tuple[str, str, str]]) -> Stream[Any, Any]:
         """Returns the rows of a source, with some of the columns of the step."""
@@ -232,7 +249,7 @@ class QueryLowering:
         aggregator = (Counter if counts else Aggregator)(step.aggregates, columns, self.environment)
         result = GroupResult(aggregator, [column.name for column in step.key], windowed=step.by_window is not None)
         key = KeyExpressions(step.groups, columns, self.environment, complete=True)
-        inner, row = self.serdes.inner_key(step.key), self.serdes.row(arguments.types)
+        inner, row = self.serdes.inner_key(step.key, step.groups), self.serdes.row(arguments.types)
         grouped: Any
         if isinstance(parent, Table):
             grouped = parent.group_by(_GroupPair(key, arguments), key=inner, value=row)
@@ -245,7 +262,7 @@ class QueryLowering:
             grouped = rows.group_by_key()
             if step.by_window is not None:
                 grouped = grouped.windowed_by(_window(step.by_window), emit="close" if step.final else "update")
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"name": self._name("aggregate")}
         if step.by_window is not None and step.by_window.retention is not None:
             options["store"] = Materialized(retention=step.by_window.retention)
         if counts:
@@ -269,7 +286,7 @@ class QueryLowering:
             swapped=step.how == "RIGHT",
         )
         value = self.serdes.row(step.types)
-        options: dict[str, Any] = {"value": value}
+        options: dict[str, Any] = {"value": value, "name": self._name("join")}
         if step.foreign_key is not None:
             foreign = KeyExpressions((step.foreign_key,), step.left.types, self.environment)
             join = left.join if step.how == "INNER" else left.left_join

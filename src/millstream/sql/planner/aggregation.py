@@ -112,7 +112,7 @@ def _check_states(items: list[AggregateItem], step: Step, environment: Environme
     for item in items:
         state = resolve_aggregate(item, step.types, environment).state
         try:
-            check_columns(source.value_format, (Column(item.column, state),), is_key=False)
+            check_columns(source.value_format, (Column("STATE", state),), is_key=False)
         except SqlStatementError as error:
             raise SqlStatementError(
                 "One of the functions used in the statement has an intermediate type that the value format can "
@@ -173,7 +173,10 @@ class _Rewriter:
                     )
         known = self._known.get(expression_key(part))
         if known is None:
-            known = f"KSQL_AGG_VARIABLE_{len(self.aggregates)}"
+            # The name is that of the column in the state: with another function, the state is another one.
+            known = expression_text(part)
+            while known in self.groups.values():
+                known = f"_{known}"
             self._known[expression_key(part)] = known
             self.aggregates.append(AggregateItem(known, part.name, part.arguments))
         return tree.ColumnRef(at=part.at, name=known)
