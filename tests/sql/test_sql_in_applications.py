@@ -11,6 +11,7 @@ from millstream.errors import SqlError
 from millstream.plan.compare import compare
 from millstream.registry.api import Schema, open_registry
 from millstream.sql import udaf, udf, udtf
+from millstream.sql.catalog.sources import Column
 from millstream.sql.functions.user import unregister
 
 ORDERS = "CREATE STREAM orders (customer STRING KEY, amount INT) WITH (kafka_topic='orders', value_format='JSON');"
@@ -222,7 +223,7 @@ def test_columns_come_from_the_schema_registry(tmp_path: Path) -> None:
     assert [column.name for column in app_columns(app)] == ["CUSTOMER", "AMOUNT"]
 
 
-def app_columns(app: App) -> list[object]:
+def app_columns(app: App) -> list[Column]:
     from millstream.sql.application import _sql_of
 
     source = _sql_of(app).session.catalog.sources["LARGE"]

@@ -22,10 +22,10 @@ from millstream.sql.planner.steps import Kind
 from millstream.sql.statements.schemas import SchemaRules
 from millstream.sql.statements.session import Session
 from millstream.sql.syntax import parse_script, parse_statement, tree
-from millstream.sql.types import BIGINT, DOUBLE, INTEGER, STRING
+from millstream.sql.types import BIGINT, DOUBLE, INTEGER, STRING, SqlType
 
 T = TypeVar("T")
-_PYTHON_KEYS = {STRING: "string", BIGINT: "long", INTEGER: "integer", DOUBLE: "double"}
+_PYTHON_KEYS: dict[SqlType, str] = {STRING: "string", BIGINT: "long", INTEGER: "integer", DOUBLE: "double"}
 """The names of the serdes of Python with the bytes of the format KAFKA, by type."""
 
 DEFINITIONS = (
