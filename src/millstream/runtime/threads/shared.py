@@ -27,6 +27,9 @@ _EMBEDDED_WAIT = 0.5
 
 _FOR_EVER = 3600.0
 
+_END_SECONDS = 5.0
+"""Seconds to wait for the end of a thread: a step may be in progress."""
+
 
 class SharedThreads:
     """Runs all parts of many applications in a few threads. Implements `Threads`.
@@ -226,13 +229,15 @@ class _WorkerThread:
         """Ends the thread after the present step."""
         self._is_closed = True
         self.notify()
-        self._thread.join(1.0)
+        self._thread.join(_END_SECONDS)
 
     def _run(self) -> None:
         seen: object = None
-        while not self._is_closed:
+        while True:
+            self._notified.clear()  # before everything that `notify` announces is looked at
+            if self._is_closed:
+                return
             version = None if self._changes is None else self._changes.version()
-            self._notified.clear()
             has_changed, seen = version != seen, version
             following = time.monotonic() + _FOR_EVER
             for worker in list(self._workers):
@@ -290,7 +295,7 @@ class _Turns:
         """Ends the thread after the present step."""
         self._is_closed = True
         self._changed.set()
-        self._thread.join(1.0)
+        self._thread.join(_END_SECONDS)
 
     def _run(self) -> None:
         while not self._is_closed:
