@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from millstream import App, TestDriver
+from millstream.cli.loading import load
 from millstream.errors import SqlError
 from millstream.plan.compare import compare
 from millstream.registry.api import Schema, open_registry
@@ -238,3 +239,20 @@ def test_columns_without_a_registered_schema_are_refused_with_a_remedy(tmp_path:
 
     assert "does not exist in the Schema Registry" in caught.value.message
     assert "name the columns" in str(caught.value.hint)
+
+
+def test_a_script_calls_the_functions_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "functions.py").write_text(
+        "from millstream.sql import udf\n\n\n@udf\ndef doubled(number: int) -> int:\n    return 2 * number\n"
+    )
+    script = tmp_path / "shop.sql"
+    script.write_text(f"{ORDERS}\nCREATE STREAM twice AS SELECT customer, DOUBLED(amount) AS amount FROM orders;\n")
+    try:
+        app = load(str(script), functions=[tmp_path / "functions.py"])
+    finally:
+        unregister("doubled")
+
+    with TestDriver(app) as driver:
+        pipe(driver, "orders", ("ann", '{"amount": 4}'))
+
+        assert values(driver, "TWICE") == ['{"AMOUNT":8}']
