@@ -1,4 +1,4 @@
-"""A server on this machine, for development and tests: a process, and a directory with its facts and its log."""
+"""A server on this machine, for development and tests: a process, and the directory of its properties and its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the values of a key or a value: their types, and names, texts and tags for people."""
+"""Descriptions of keys and values: their types, with names, documentation and tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the keys and values on an edge of the plan, from their serdes."""
+"""Describes the keys and values on an edge of the plan, from their serdes."""
 
 from __future__ import annotations
 

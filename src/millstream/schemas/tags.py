@@ -1,4 +1,4 @@
-"""Tags of fields: found in types, in schemas and in contracts; and the values of tagged fields, replaced."""
+"""Finds the tags of fields in types, schemas and contracts, and replaces the values of tagged fields."""
 
 from __future__ import annotations
 

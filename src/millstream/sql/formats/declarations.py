@@ -1,4 +1,4 @@
-"""What each format can carry, and the rules for columns that follow."""
+"""The types that each format can carry, and the rules for columns that follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query is planned against: sources, types, functions and properties of the session."""
+"""The environment of a query: sources, types, functions and properties of the session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What formats ask of columns: which they can carry, how a single column is written, and what a registry knows."""
+"""Checks columns against their formats: types, the form of a single column, and the schemas of a registry."""
 
 from __future__ import annotations
 

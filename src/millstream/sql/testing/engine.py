@@ -1,4 +1,4 @@
-"""What the runner of test files needs of an engine."""
+"""The engine of test files, as their runner uses it."""
 
 from __future__ import annotations
 
