@@ -30,6 +30,7 @@ from millstream.sql.functions import (
     widens,
 )
 from millstream.sql.syntax import tree
+from millstream.sql.syntax.preparation import PreparationError
 from millstream.sql.syntax.text import message_text, text_of as expression_text
 from millstream.sql.types import BIGINT, BOOLEAN, INTEGER, STRING, ArrayType, MapType, SqlType, StructType
 
@@ -327,7 +328,7 @@ class ExpressionBinder:
         outer = self._parameters
         for name in expression.parameters:
             if name in outer:
-                raise SqlStatementError(f"Reusing lambda arguments in nested lambda is not allowed: {name}")
+                raise PreparationError(f"Reusing lambda arguments in nested lambda is not allowed: {name}")
             self._refuse_column(name, expression)
         self._parameters = {**outer, **dict(zip(expression.parameters, types, strict=True))}
         try:
@@ -369,7 +370,7 @@ class ExpressionBinder:
             raise SqlStatementError("Cannot construct a map with all NULL values")
         texts = [expression_text(key) for key, _value in expression.entries]
         if len(set(texts)) < len(texts):
-            raise SqlStatementError("Map values must be unique: a key occurs twice")
+            raise PreparationError("Map values must be unique: a key occurs twice")
         keys = _common([key for key, _value in entries])
         values = _common([value for _key, value in entries])
         return bound.MakeMap(
@@ -382,7 +383,7 @@ class ExpressionBinder:
         fields = [(name, self.bind(value)) for name, value in expression.fields]
         names = [name for name, _value in fields]
         if len(set(names)) < len(names):
-            raise SqlStatementError("Duplicate field names found in STRUCT: each field has a name of its own")
+            raise PreparationError("Duplicate field names found in STRUCT: each field has a name of its own")
         for name, value in fields:
             if value.type is None:
                 raise SqlStatementError(f"the field {name} has no type: it is NULL", hint="write CAST(NULL AS …)")
@@ -463,7 +464,7 @@ def resolve_type(ref: tree.TypeRef, types: Mapping[str, SqlType]) -> SqlType:
         return ref.type
     if isinstance(ref, tree.NamedType):
         if ref.name not in types:
-            raise SqlStatementError(
+            raise PreparationError(
                 f"Cannot resolve unknown type: {ref.name}", hint=suggestion(ref.name, types), at=ref.at
             )
         return types[ref.name]

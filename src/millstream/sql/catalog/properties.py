@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from millstream.core.frozen import Frozen
-from millstream.errors import SqlStatementError, suggestion
+from millstream.errors import suggestion
 from millstream.sql.catalog.sources import WindowInfo
 from millstream.sql.syntax import tree
+from millstream.sql.syntax.preparation import PreparationError
 
 _UNITS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 
@@ -136,9 +137,9 @@ class SourceProperties(Frozen):
     def __contains__(self, name: str) -> bool:
         return name in self.values
 
-    def error(self, name: str, message: str, hint: str | None = None) -> SqlStatementError:
+    def error(self, name: str, message: str, hint: str | None = None) -> PreparationError:
         """Returns an error at a property."""
-        return SqlStatementError(message, hint=hint, at=self.places.get(name))
+        return PreparationError(message, hint=hint, at=self.places.get(name))
 
     @property
     def window(self) -> WindowInfo | None:
@@ -173,19 +174,19 @@ def check_properties(properties: tree.Properties, known: Mapping[str, Callable[[
     places: dict[str, tree.Position] = {}
     for name, literal in properties.items:
         if name not in known:
-            raise SqlStatementError(
+            raise PreparationError(
                 f"Invalid config variable(s) in the WITH clause: {name}", hint=suggestion(name, known), at=literal.at
             )
         if name in values:
-            raise SqlStatementError(f"Duplicate property in the WITH clause: {name}", at=literal.at)
+            raise PreparationError(f"Duplicate property in the WITH clause: {name}", at=literal.at)
         try:
             values[name] = known[name](literal.value)
         except ValueError as error:
-            raise SqlStatementError(
+            raise PreparationError(
                 f"Invalid value {literal.value!r} for property {name}: it must be {error}.", at=literal.at
             ) from None
         places[name] = literal.at
     for one in ("KEY_FORMAT", "VALUE_FORMAT"):
         if "FORMAT" in values and one in values:
-            raise SqlStatementError(f"Cannot supply both '{one}' and 'FORMAT' properties.", at=places["FORMAT"])
+            raise PreparationError(f"Cannot supply both '{one}' and 'FORMAT' properties.", at=places["FORMAT"])
     return SourceProperties(values, places)

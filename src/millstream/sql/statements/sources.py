@@ -19,6 +19,7 @@ from millstream.sql.catalog.sources import (
 from millstream.sql.functions.java.time_patterns import parse_pattern
 from millstream.sql.statements.schemas import SchemaRules
 from millstream.sql.syntax import tree
+from millstream.sql.syntax.preparation import PreparationError
 from millstream.sql.types import BIGINT, BYTES, HEADERS, STRING, TIMESTAMP, SqlType
 
 
@@ -77,9 +78,9 @@ def source_columns(
     seen: set[str] = set()
     for element in statement.elements:
         if element.name in SYSTEM_COLUMNS:
-            raise SqlStatementError(f"'{element.name}' is a reserved column name.", at=element.at)
+            raise PreparationError(f"'{element.name}' is a reserved column name.", at=element.at)
         if element.name in seen:
-            raise SqlStatementError(f"Duplicate column names: {element.name}", at=element.at)
+            raise PreparationError(f"Duplicate column names: {element.name}", at=element.at)
         seen.add(element.name)
         type_ = resolve_type(element.type, types)
         if element.role == "VALUE":
@@ -94,13 +95,13 @@ def source_columns(
 
 def _check_key_role(statement: tree.CreateSource | tree.AssertSource, element: tree.Element) -> None:
     if statement.kind == "TABLE" and element.role == "KEY":
-        raise SqlStatementError(
+        raise PreparationError(
             f"Column `{element.name}` is a 'KEY' column: please use 'PRIMARY KEY' for tables. Tables have PRIMARY "
             "KEYs, which are unique and NON NULL. Streams have KEYs, which have no uniqueness or NON NULL constraints.",
             at=element.at,
         )
     if statement.kind == "STREAM" and element.role == "PRIMARY KEY":
-        raise SqlStatementError(
+        raise PreparationError(
             f"Column `{element.name}` is a 'PRIMARY KEY' column: please use 'KEY' for streams. Tables have PRIMARY "
             "KEYs, which are unique and NON NULL. Streams have KEYs, which have no uniqueness or NON NULL constraints.",
             at=element.at,
@@ -110,17 +111,17 @@ def _check_key_role(statement: tree.CreateSource | tree.AssertSource, element: t
 def _header(element: tree.Element, type_: SqlType, others: list[HeaderColumn]) -> HeaderColumn:
     if element.role == "HEADERS":
         if type_ != HEADERS:
-            raise SqlStatementError(f"Invalid type for HEADERS column: expected {HEADERS}, got {type_}", at=element.at)
+            raise PreparationError(f"Invalid type for HEADERS column: expected {HEADERS}, got {type_}", at=element.at)
         if others:
-            raise SqlStatementError("Only one of HEADERS or HEADER('key') columns is allowed.", at=element.at)
+            raise PreparationError("Only one of HEADERS or HEADER('key') columns is allowed.", at=element.at)
         return HeaderColumn(element.name, type_)
     if type_ != BYTES:
-        raise SqlStatementError(
+        raise PreparationError(
             f"Invalid type for HEADER('{element.header}') column: expected BYTES, got {type_}", at=element.at
         )
     for other in others:
         if other.header is None or other.header == element.header:
-            raise SqlStatementError(
+            raise PreparationError(
                 f"Cannot declare multiple HEADER('{element.header}') columns, or HEADERS beside them.", at=element.at
             )
     return HeaderColumn(element.name, type_, element.header)

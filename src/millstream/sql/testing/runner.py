@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from millstream.errors import MillstreamError, SqlError, SqlSyntaxError
+from millstream.errors import MillstreamError, SqlError, SqlStatementError, SqlSyntaxError
 from millstream.sql.syntax import parse_script
+from millstream.sql.syntax.preparation import PreparationError
 from millstream.sql.testing.cases import AnyCase, Case, ExpectedError
 from millstream.sql.testing.checks import CheckError, check_outputs, check_post
 from millstream.sql.testing.engine import Engine, EngineFactory, UnsupportedError
@@ -102,7 +103,9 @@ def _expect(expected: ExpectedError | None, error: SqlError, *, last: bool) -> b
     """Checks that an error is the expected one; returns whether its message is."""
     if expected is None or not last:
         raise error
-    if expected.is_syntax != isinstance(error, SqlSyntaxError):
+    # ksqlDB's ParseFailedException is a KsqlStatementException, too, where it fails to prepare what it has parsed.
+    fits = SqlSyntaxError | PreparationError if expected.is_syntax else SqlStatementError
+    if not isinstance(error, fits):
         kind = "a syntax error" if isinstance(error, SqlSyntaxError) else "not a syntax error"
         raise CheckError(f"the error is {kind}, expected {expected.type}: {error}")
     return message_matches(expected.message, error)

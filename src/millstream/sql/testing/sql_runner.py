@@ -10,6 +10,7 @@ from millstream.errors import MillstreamError, SqlError, SqlSyntaxError
 from millstream.sql.binder.expressions import resolve_type
 from millstream.sql.catalog.sources import DataSource
 from millstream.sql.syntax import parse_statement, split_statements
+from millstream.sql.syntax.preparation import PreparationError
 from millstream.sql.syntax.tree import (
     AssertSource,
     AssertValues,
@@ -39,7 +40,7 @@ def run_sql(case: SqlCase, engine: Engine) -> bool | None:
     except (CheckError, MillstreamError) as error:
         if not case.negative:
             raise
-        syntax = isinstance(error, SqlSyntaxError)
+        syntax = isinstance(error, SqlSyntaxError | PreparationError)
         if case.expected_error == "ParseFailedException" and not syntax and isinstance(error, SqlError):
             raise CheckError(f"the error is not a syntax error: {error}") from error
         return message_matches(case.expected_message, error)
