@@ -789,3 +789,23 @@ CREATE STREAM x (id INT KEY, v INT) WITH (kafka_topic='x', value_format='JSON', 
 
 -- refused: Invalid value 'FOO' for property
 CREATE STREAM x (id INT KEY, v INT) WITH (kafka_topic='x', value_format='PROTOBUF', VALUE_PROTOBUF_NULLABLE_REPRESENTATION='FOO');
+
+-- INSERT INTO … VALUES
+
+-- refused: Column `ID` is listed twice.
+INSERT INTO s (id, id) VALUES (1, 2);
+
+-- refused: Column name `NOPE` does not exist.
+INSERT INTO s (id, nope) VALUES (1, 2);
+
+-- refused: Expected type INTEGER for field `V` but got STRING
+INSERT INTO s (id, v) VALUES (1, 'x');
+
+-- refused: is required for tables
+INSERT INTO mt (k1, v) VALUES (1, 2);
+
+-- refused: Cannot insert values into windowed stream/table!
+INSERT INTO ws (id, v) VALUES (1, 2);
+
+-- refused: Inserting into column `ROWPARTITION` is not allowed.
+INSERT INTO s (ROWPARTITION, id, v) VALUES (1234, 1, 2);

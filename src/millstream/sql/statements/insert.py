@@ -30,8 +30,10 @@ def evaluated(
         types.update(WINDOW_BOUNDS)
     if len(columns) != len(expressions):
         raise SqlStatementError(f"Expected {len(columns)} values, got {len(expressions)}")
-    row = {}
+    row: dict[str, Any] = {}
     for name, expression in zip(columns, expressions, strict=True):
+        if name in row:
+            raise SqlStatementError(f"Column `{name}` is listed twice.", at=expression.at)
         if name not in types:
             raise SqlStatementError(
                 f"Column name `{name}` does not exist.", hint=suggestion(name, types), at=expression.at
