@@ -86,6 +86,11 @@ class Clients:
         return str(self._settings["bootstrap.servers"])
 
     @property
+    def losses(self) -> int:
+        """The number of times that a client has reported the loss of a connection."""
+        return self._errors.losses
+
+    @property
     def admin(self) -> AdminClient:
         """The client for topics and groups. The first use connects to the cluster.
 

@@ -13,6 +13,7 @@ from millstream.errors import AuthenticationError, BrokerError
 from millstream.log.kafka.settings import one_line, without_secrets
 
 _CAUSES = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._TRANSPORT, KafkaError._RESOLVE}
+_LOSSES = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
 _REFUSING = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 _ALERT = "SSL alert"
 """Sent by a broker that rejects the client certificate, possibly after the handshake."""
@@ -27,6 +28,9 @@ class ConnectionErrors:
 
     Args:
         settings: The settings of the clients. Secrets among them are hidden in messages.
+
+    Attributes:
+        losses: The number of reports that a connection was lost or could not be made.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -34,9 +38,12 @@ class ConnectionErrors:
         self._last: KafkaError | None = None
         self._when = 0.0
         self._down: float | None = None
+        self.losses = 0
 
     def note(self, error: KafkaError) -> None:
         """Records an error of a client. Called by any thread that polls the client."""
+        if error.code() in _LOSSES:
+            self.losses += 1
         if error.code() in _CAUSES:
             self._last, self._when = error, time.monotonic()
         elif error.code() == KafkaError._ALL_BROKERS_DOWN and self._down is None:

@@ -38,15 +38,20 @@ _SETTLED_SECONDS = 5.0
 """Time for which a cluster answers again before a call from before its outage is given up."""
 
 
-class _Outage:
+class Outage:
     """Notices that the cluster did not answer for a while, and answers again: some calls then never return.
+
+    Also a call that begins long after the outage: the next request to the coordinator of the consumer group does not
+    return to a producer that has lost its connection.
 
     Args:
         clients: Requests an answer.
+        losses: The number of lost connections before the first call of the producer.
     """
 
-    def __init__(self, clients: Clients) -> None:
+    def __init__(self, clients: Clients, losses: int) -> None:
         self._clients = clients
+        self._losses = losses
         self._is_noticed = False
         self._answers_since: float | None = None
 
@@ -57,6 +62,7 @@ class _Outage:
             return False
         now = time.monotonic()
         self._answers_since = self._answers_since or now
+        self._is_noticed = self._is_noticed or self._clients.losses > self._losses
         return self._is_noticed and now - self._answers_since >= _SETTLED_SECONDS
 
 
@@ -116,9 +122,12 @@ class Transactions:
         try:
             for _ in range(_REQUESTS if known is not None else 0):
                 self._producer.list_topics(known, clients.timeout)
+            self._losses = clients.losses
             self._within(self._producer.init_transactions)
         except KafkaException as error:
             raise clients.failure(error, f"transactions of {name!r} cannot be initialized") from error
+        self._producer.poll(0)  # reports earlier losses
+        self._losses = clients.losses
 
     def write(
         self,
@@ -211,7 +220,7 @@ class Transactions:
 
     def _result(self, answer: Any, seconds: float) -> Any:
         try:
-            return self._calls.result(answer, seconds, _Outage(self._clients).is_over)
+            return self._calls.result(answer, seconds, Outage(self._clients, self._losses).is_over)
         except TimeoutError:
             raise UnknownResultError(f"a transaction of {self._name!r} gets no response") from None
 
