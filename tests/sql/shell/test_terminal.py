@@ -36,7 +36,7 @@ class Terminal:
             start_new_session=True,
         )
         os.close(slave)
-        self.seen = ""
+        self._rest = ""
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -47,7 +47,7 @@ class Terminal:
     def expect(self, text: str, seconds: float = 45) -> str:
         """Reads until a text appears after everything that was read before; returns what came up to it."""
         deadline = time.monotonic() + seconds
-        came = ""
+        came, self._rest = self._rest, ""
         while text not in came:
             assert time.monotonic() < deadline, f"no {text!r} in {came!r}"
             if select.select([self._master], [], [], 0.1)[0]:
@@ -55,8 +55,9 @@ class Terminal:
                     came += _ESCAPE.sub(b"", os.read(self._master, 65536)).decode(errors="replace")
                 except OSError:  # the other end is closed
                     assert text in came, came
-        self.seen += came
-        return came
+        end = came.index(text) + len(text)
+        self._rest = came[end:]
+        return came[:end]
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -85,14 +86,14 @@ def test_statements_of_several_lines_live_results_and_interrupts(terminal: Termi
     terminal.interrupt()  # ends the query, not the shell
     terminal.expect("sql>")
     terminal.type("SELECT nope FROM pageviews;\r")
-    assert "line 1, column 8" in terminal.expect("^")
+    assert "line 1, column 8" in terminal.expect("   ^")
     terminal.expect("sql>")
     terminal.type("SHOW QUER\t")
     terminal.expect("QUERIES")
     terminal.type("\x03")  # clears the line
     terminal.expect("sql>")
     terminal.type("\x1b[A\r")  # the statement before
-    assert "cannot be resolved" in terminal.expect("^")
+    assert "cannot be resolved" in terminal.expect("   ^")
     terminal.expect("sql>")
     terminal.type("\x04")
     assert terminal.process.wait(30) == 0
