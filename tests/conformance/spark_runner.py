@@ -61,7 +61,6 @@ def run_vectors(
     cold: bool = False,
     seed: int | None = None,
     restart_every: int | None = None,
-    lose_state: bool = False,
 ) -> list[dict[str, Any]]:
     """Runs vectors on the runtime, all vectors of one configuration in one application.
 
@@ -76,7 +75,7 @@ def run_vectors(
         cold: Locally: load all tasks for each batch from their stored state.
         seed: Locally: of the random size of batches, a few records of each topic.
         restart_every: In real-time mode: the number of steps after which the application stops and starts again.
-        lose_state: Delete the local page stores whenever it is stopped.
+            Every second start is without the local page stores.
 
     Returns:
         For each vector, a result as that of `run_vector`.
@@ -85,7 +84,7 @@ def run_vectors(
 
     def start(app: App) -> Host:
         if mode == "real_time" or backend == "spark":
-            return _RunningHost(app, restart_every=restart_every, lose_state=lose_state)
+            return _RunningHost(app, restart_every=restart_every)
         return _LocalHost(app, cold=cold, seed=seed)
 
     for numbers in _groups(vectors, _SIZES[backend]):
@@ -378,7 +377,7 @@ class _LocalHost:
 class _RunningHost:
     """Starts an application: on Spark, or in workers of this process."""
 
-    def __init__(self, app: App, *, restart_every: int | None, lose_state: bool) -> None:
+    def __init__(self, app: App, *, restart_every: int | None) -> None:
         if app.config["execution.mode"] != "local":
             from pyspark import cloudpickle
 
@@ -387,7 +386,7 @@ class _RunningHost:
         self._app = app
         self._restart_every = restart_every
         self._settled = 0
-        self._lose_state = lose_state
+        self._restarts = 0
         self.dropped: Counter[tuple[str, str]] = Counter()
         self._handle = app.start()
         self._log = open_log(app.config["state.dir"])
@@ -414,9 +413,10 @@ class _RunningHost:
             time.sleep(_POLL / 10)
 
     def _restart(self) -> None:
-        """Stops the application, and starts it again, without its local page stores if they are to be lost."""
+        """Stops the application, and starts it again, every second time without its local page stores."""
         self._stop()
-        if self._lose_state:
+        self._restarts += 1
+        if self._restarts % 2 == 0:
             for stores in Path(self._app.config["state.dir"]).rglob("workers"):
                 shutil.rmtree(stores)
         self._handle = self._app.start()
