@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -256,3 +258,12 @@ def test_a_script_calls_the_functions_of_a_file(tmp_path: Path) -> None:
         pipe(driver, "orders", ("ann", '{"amount": 4}'))
 
         assert values(driver, "TWICE") == ['{"AMOUNT":8}']
+
+
+def test_an_application_with_sql_is_freed_when_nothing_refers_to_it() -> None:
+    app = App("freed")
+    app.sql("CREATE STREAM s (k STRING KEY, v INT) WITH (kafka_topic='s', value_format='JSON');")
+    reference = weakref.ref(app)
+    del app
+    gc.collect()
+    assert reference() is None

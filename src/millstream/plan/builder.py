@@ -75,12 +75,14 @@ class Builder:
         application_id: The application id, part of the names of internal topics.
         config: The configuration, which contains the default serdes.
         nodes: The nodes so far, in the order of the calls that added them.
+        front_ends: What front ends beside the DSL keep with the application, by name.
     """
 
     def __init__(self, application_id: str, config: Config) -> None:
         self.application_id = application_id
         self.config = config
         self.nodes: list[Node] = []
+        self.front_ends: dict[str, object] = {}
         self._names: dict[str, str] = {}
         self._stores: dict[str, str] = {}
         self._lineage: dict[Node, str] = {}

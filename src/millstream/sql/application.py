@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from millstream.core.callsite import called_from, caller
 from millstream.dsl.app import App
@@ -184,13 +183,13 @@ def _place(statement: tree.Statement, source: str | None) -> str:
     return f"{caller()}, line {line} of the SQL" if source is None else f"{source}:{line}"
 
 
-_TOPOLOGIES: WeakKeyDictionary[App, SqlTopology] = WeakKeyDictionary()
-
-
 def _sql_of(app: App) -> SqlTopology:
-    if app not in _TOPOLOGIES:
-        _TOPOLOGIES[app] = SqlTopology(app)
-    return _TOPOLOGIES[app]
+    parts = internals_of(app).builder.front_ends
+    if "sql" not in parts:
+        parts["sql"] = SqlTopology(app)
+    part = parts["sql"]
+    assert isinstance(part, SqlTopology)
+    return part
 
 
 def add_sql(app: App, text: str, source: str | None = None) -> None:

@@ -108,8 +108,9 @@ def test_the_catalog_is_shown(run: Run) -> None:
     run("-e", f"{VIEWS} CREATE STREAM big AS SELECT * FROM v WHERE ms > 10;")
     for statement, expected in (
         ("SHOW STREAMS;", "BIG"),
-        ("SHOW QUERIES;", "CSAS_BIG_1   RUNNING"),
+        ("SHOW QUERIES;", "CSAS_BIG_1  RUNNING"),
         ("DESCRIBE big;", "writes it"),
+        ("DESCRIBE big EXTENDED;", "Value format  JSON"),
         ("EXPLAIN CSAS_BIG_1;", "Sink: BIG-sink"),
         ("SHOW PROPERTIES;", "auto.offset.reset"),
         ("DESCRIBE FUNCTION ucase;", "STRING"),

@@ -83,7 +83,9 @@ class Renderer:
         if columns == ("text",):
             self.text("\n".join(row[0] for row in listed), title=title)
             return
-        table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left")
+        if title:
+            self._console.print(Text(printable_lines(title), style="bold"))
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
         for column in columns:
             table.add_column(Text(column))
         for row in listed:
@@ -264,28 +266,42 @@ def _source_sections(item: Entity) -> list[Section]:
         (field["name"], type_text(field["schema"]), (field.get("type") or "").lower()) for field in item["fields"]
     ]
     title = f"{item['name']}: {item['type'].lower()} of topic {item['topic']}"
-    found: list[Section] = [(title, ("Column", "Type", ""), fields)]
+    parts: list[Section] = [(title, ("Column", "Type", ""), fields)]
     queries = [
         (query["id"], query["state"], verb, query["queryString"])
         for verb, part in (("reads it", "readQueries"), ("writes it", "writeQueries"))
         for query in item[part]
     ]
     if queries:
-        found.append(("", ("Query", "State", "", "Statement"), queries))
-    if item.get("statement") and item["extended"]:
-        found.append(("Statement", ("text",), [(item["statement"],)]))
-    return found
+        parts.append(("", ("Query", "State", "", "Statement"), queries))
+    if item["extended"]:
+        facts = [(label, str(item[name])) for label, name in _FACTS if item.get(name)]
+        parts.append(("", ("Property", "Value"), facts))
+        if item.get("statement"):
+            parts.append(("Statement", ("text",), [(item["statement"],)]))
+    return parts
+
+
+_FACTS = (
+    ("Key format", "keyFormat"),
+    ("Value format", "valueFormat"),
+    ("Window", "windowType"),
+    ("Timestamp column", "timestamp"),
+    ("Partitions", "partitions"),
+    ("Replicas", "replication"),
+)
 
 
 def _query_sections(item: Entity) -> list[Section]:
     fields = [(field["name"], type_text(field["schema"])) for field in item.get("fields", [])]
-    found: list[Section] = [(f"{item['id']}: {item.get('state') or ''}", ("Column", "Type"), fields)]
-    found += [
-        (title, ("text",), [(item[name],)])
-        for title, name in (("Statement", "statementText"), ("Topology", "topology"), ("Plan", "executionPlan"))
-        if item.get(name)
-    ]
-    return found
+    title = f"{item['id']}: {item['state']}" if item["id"] else "Columns"
+    parts: list[Section] = [(title, ("Column", "Type"), fields)]
+    before, after = item.get("executionPlan", ""), item.get("topology", "")
+    texts = [("Statement", item.get("statementText")), ("Topology", after)]
+    if before != after:
+        texts.append(("Topology before optimisation" if after else "Plan", before))
+    parts += [(title, ("text",), [(text.rstrip(),)]) for title, text in texts if text]
+    return parts
 
 
 def type_text(schema: Entity) -> str:
