@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from decimal import Decimal
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from millstream.errors import DeserializationError, SerializationError, SqlStatementError
+from millstream.registry.api import Schema
 from millstream.schemas.registries import registry_for
 from millstream.sql.formats import (
     Column,
@@ -238,6 +240,50 @@ def test_columns_are_inferred_from_the_schema_that_was_derived(name: str) -> Non
     assert inferred_columns(FormatInfo(name), "t", memory, is_key=False) == COLUMNS
     with pytest.raises(SqlStatementError, match="does not exist"):
         inferred_columns(FormatInfo(name), "other", memory, is_key=False)
+
+
+def doubling(name: str, levels: int = 40) -> str:
+    """A schema in which every record contains two of the next one: 2^levels parts."""
+    if name == "AVRO":
+        inner: Any = {"type": "record", "name": "R0", "fields": [{"name": "x", "type": "int"}]}
+        for level in range(1, levels):
+            fields = [{"name": "a", "type": inner}, {"name": "b", "type": f"R{level - 1}"}]
+            inner = {"type": "record", "name": f"R{level}", "fields": fields}
+        return json.dumps(inner)
+    if name == "JSON_SR":
+        kinds = {
+            f"R{level}": {
+                "type": "object",
+                "properties": {part: {"$ref": f"#/definitions/R{level - 1}"} for part in "ab"},
+            }
+            for level in range(1, levels)
+        }
+        kinds["R0"] = {"type": "object", "properties": {"x": {"type": "integer"}}}
+        return json.dumps({**kinds[f"R{levels - 1}"], "definitions": kinds})
+    messages = [
+        f"message R{level} {{ R{level - 1} a = 1; R{level - 1} b = 2; }}" for level in range(levels - 1, 0, -1)
+    ]
+    return "\n".join(['syntax = "proto3";', *messages, "message R0 { int32 x = 1; }"])
+
+
+@pytest.mark.parametrize("name", WITH_SCHEMAS)
+def test_a_schema_whose_type_is_exponentially_large_is_refused(name: str) -> None:
+    memory = MemoryRegistry()
+    memory.register("t-value", Schema(doubling(name), format_of(name).schema_type))
+    with pytest.raises(SqlStatementError, match="more than 10,000 parts"):
+        inferred_columns(FormatInfo(name), "t", memory, is_key=False)
+
+
+def test_a_recursive_part_of_a_schema_is_no_column() -> None:
+    memory = MemoryRegistry()
+    node = {"type": "object", "properties": {"value": {"type": "string"}, "next": {"$ref": "#/definitions/node"}}}
+    text = json.dumps({**node, "definitions": {"node": node}})
+    memory.register("t-value", Schema(text, "JSON"))
+    columns = inferred_columns(FormatInfo("JSON_SR"), "t", memory, is_key=False)
+    assert [(column.name, str(column.type)) for column in columns] == [
+        ("VALUE", "STRING"),
+        ("NEXT", "STRUCT<`VALUE` STRING>"),
+    ]
 
 
 def test_a_source_reads_with_the_schema_of_the_writer() -> None:

@@ -49,11 +49,11 @@ class AvroRows(AvroSerde[Any]):
 
     def _decoder(self, schema: Schema, parts: Parts, own: Parts, skip: int) -> Decode:
         written = parsed(schema, parts)
-        read = super()._decoder(_plain(schema), _plain_parts(parts), (), skip)
-        normalise = _normaliser(written.root, written)
-        physical = physical_type(written.root, written)
+        physical = physical_type(written.root, written)  # first: it refuses types that are too large
         if physical is None:
             raise ValueError("columns cannot have the type of the schema")
+        read = super()._decoder(_plain(schema), _plain_parts(parts), (), skip)
+        normalise = _normaliser(written.root, written)
         convert = columns_conversion(physical, self.columns, wrapped=self.wrapped)
         if normalise is None:
             return lambda data: convert(read(data))

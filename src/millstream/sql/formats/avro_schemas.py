@@ -11,6 +11,7 @@ from millstream.errors import SqlStatementError
 from millstream.schemas.avro.parsing import ParsedSchema
 from millstream.sql.catalog.sources import Column
 from millstream.sql.formats.declarations import AVRO_NAMESPACE
+from millstream.sql.formats.expansion import Expansion
 from millstream.sql.formats.physical import FLOAT32
 from millstream.sql.types import (
     BIGINT,
@@ -122,29 +123,48 @@ def _type(type_: SqlType, full_name: str) -> Any:
     return _PRIMITIVES[type_]
 
 
-def physical_type(schema: Any, parsed: ParsedSchema, above: tuple[str, ...] = ()) -> SqlType | None:
-    """Returns the type of an Avro schema, None if columns cannot have it: a union, null, a recursive record."""
-    schema = resolved(schema, parsed)
-    if isinstance(schema, str):
-        return _primitive(schema, None)
-    if not isinstance(schema, dict):
-        return None
-    kind = schema["type"]
-    if kind in ("record", "error"):
+def physical_type(schema: Any, parsed: ParsedSchema) -> SqlType | None:
+    """Returns the type of an Avro schema, None if columns cannot have it: a union, null, a recursive record.
+
+    Raises:
+        InvalidSchemaError: The type is too large.
+    """
+    return _Physical(parsed).type_of(schema, (), 0)
+
+
+class _Physical:
+    def __init__(self, parsed: ParsedSchema) -> None:
+        self._parsed = parsed
+        self._expansion = Expansion()
+
+    def type_of(self, schema: Any, above: tuple[str, ...], depth: int) -> SqlType | None:
+        self._expansion.part(depth)
+        schema = resolved(schema, self._parsed)
+        if isinstance(schema, str):
+            return _primitive(schema, None)
+        if not isinstance(schema, dict):
+            return None
+        kind = schema["type"]
+        if kind in ("record", "error"):
+            return self._record(schema, above, depth)
+        if kind == "array":
+            element = self.type_of(schema["items"], above, depth + 1)
+            return None if element is None else ArrayType(element)
+        if kind == "map":
+            value = self.type_of(schema["values"], above, depth + 1)
+            return None if value is None else MapType(STRING, value)
+        if schema.get("logicalType") == "decimal":
+            return DecimalType(int(schema.get("precision", 64)), int(schema.get("scale", 0)))
+        if isinstance(kind, str):
+            return _primitive(kind, schema.get("logicalType"))
+        return self.type_of(kind, above, depth + 1)
+
+    def _record(self, schema: Any, above: tuple[str, ...], depth: int) -> SqlType | None:
         name = schema["name"]
         if name in above:
             return None
-        fields = [(f["name"], physical_type(f["type"], parsed, (*above, name))) for f in schema["fields"]]
+        fields = [(f["name"], self.type_of(f["type"], (*above, name), depth + 1)) for f in schema["fields"]]
         return StructType(tuple((name, type_) for name, type_ in fields if type_ is not None))
-    if kind == "array":
-        element = physical_type(schema["items"], parsed, above)
-        return None if element is None else ArrayType(element)
-    if kind == "map":
-        value = physical_type(schema["values"], parsed, above)
-        return None if value is None else MapType(STRING, value)
-    if schema.get("logicalType") == "decimal":
-        return DecimalType(int(schema.get("precision", 64)), int(schema.get("scale", 0)))
-    return _primitive(kind, schema.get("logicalType")) if isinstance(kind, str) else physical_type(kind, parsed, above)
 
 
 def _primitive(kind: str, logical: str | None) -> SqlType | None:

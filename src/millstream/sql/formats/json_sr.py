@@ -11,6 +11,7 @@ from millstream.schemas.json_text import load_schema_json
 from millstream.schemas.options import SerdeOptions
 from millstream.schemas.serde import Decode, Encode, Parts, SchemaSerde
 from millstream.sql.catalog.sources import Column
+from millstream.sql.formats.expansion import Expansion
 from millstream.sql.formats.json_format import json_decoder, json_encoder
 from millstream.sql.formats.physical import FLOAT32, INT8, INT16
 from millstream.sql.types import (
@@ -45,7 +46,6 @@ _PRIMITIVES: dict[SqlType, dict[str, Any]] = {
 _TITLES: dict[str, SqlType] = {f"{_CONNECT}{name}": type_ for name, type_ in
                                (("Date", DATE), ("Time", TIME), ("Timestamp", TIMESTAMP))}  # fmt: skip
 _INTEGERS: dict[str, SqlType] = {"int8": INT8, "int16": INT16, "int32": INTEGER, "int64": BIGINT}
-_DEEPEST = 100
 
 
 class JsonRows(SchemaSerde[Any]):
@@ -119,53 +119,63 @@ def physical_type(text: str) -> SqlType | None:
 
     Raises:
         ValueError: It is not JSON.
+        InvalidSchemaError: The type is too large.
     """
     root = load_schema_json(text)
-    return _physical(root, root, 0)
+    return _Physical(root).type_of(root, (), 0)
 
 
-def _physical(schema: Any, root: Any, depth: int) -> SqlType | None:  # noqa: C901, PLR0911  (a case for each kind)
-    if not isinstance(schema, dict) or depth > _DEEPEST:
-        return None
-    if "$ref" in schema:
-        return _physical(_referred(str(schema["$ref"]), root), root, depth + 1)
-    for union in ("oneOf", "anyOf"):
-        if union in schema:
-            rest = [part for part in schema[union] if not (isinstance(part, dict) and part.get("type") == "null")]
-            return _physical(rest[0], root, depth + 1) if len(rest) == 1 else None
-    kind, connect, title = schema.get("type"), schema.get("connect.type"), schema.get("title")
-    if isinstance(kind, list):
-        kinds = [item for item in kind if item != "null"]
-        kind = kinds[0] if len(kinds) == 1 else None
-    if title == f"{_CONNECT}Decimal":
-        parameters = schema.get("connect.parameters", {})
-        return DecimalType(int(parameters.get("connect.decimal.precision", 64)), int(parameters.get("scale", 0)))
-    if title in _TITLES:
-        return _TITLES[title]
-    if kind == "integer":
-        return _INTEGERS.get(str(connect), BIGINT)
-    if kind == "number":
-        return FLOAT32 if connect == "float32" else _INTEGERS.get(str(connect), DOUBLE)
-    if kind == "boolean":
-        return BOOLEAN
-    if kind == "string" or "enum" in schema:
-        return BYTES if connect == "bytes" else STRING
-    if kind == "array":
-        element = _physical(schema.get("items"), root, depth + 1)
-        return None if element is None else ArrayType(element)
-    return _physical_object(schema, root, depth) if kind == "object" or "properties" in schema else None
+class _Physical:
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._expansion = Expansion()
 
+    def type_of(self, schema: Any, above: tuple[str, ...], depth: int) -> SqlType | None:  # noqa: C901, PLR0911  (a case for each kind)
+        if not isinstance(schema, dict):
+            return None
+        self._expansion.part(depth)
+        if "$ref" in schema:
+            reference = str(schema["$ref"])
+            if reference in above:
+                return None  # a recursive type
+            return self.type_of(_referred(reference, self._root), (*above, reference), depth + 1)
+        for union in ("oneOf", "anyOf"):
+            if union in schema:
+                rest = [part for part in schema[union] if not (isinstance(part, dict) and part.get("type") == "null")]
+                return self.type_of(rest[0], above, depth + 1) if len(rest) == 1 else None
+        kind, connect, title = schema.get("type"), schema.get("connect.type"), schema.get("title")
+        if isinstance(kind, list):
+            kinds = [item for item in kind if item != "null"]
+            kind = kinds[0] if len(kinds) == 1 else None
+        if title == f"{_CONNECT}Decimal":
+            parameters = schema.get("connect.parameters", {})
+            return DecimalType(int(parameters.get("connect.decimal.precision", 64)), int(parameters.get("scale", 0)))
+        if title in _TITLES:
+            return _TITLES[title]
+        if kind == "integer":
+            return _INTEGERS.get(str(connect), BIGINT)
+        if kind == "number":
+            return FLOAT32 if connect == "float32" else _INTEGERS.get(str(connect), DOUBLE)
+        if kind == "boolean":
+            return BOOLEAN
+        if kind == "string" or "enum" in schema:
+            return BYTES if connect == "bytes" else STRING
+        if kind == "array":
+            element = self.type_of(schema.get("items"), above, depth + 1)
+            return None if element is None else ArrayType(element)
+        return self._object(schema, above, depth) if kind == "object" or "properties" in schema else None
 
-def _physical_object(schema: dict[str, Any], root: Any, depth: int) -> SqlType | None:
-    if schema.get("connect.type") == "map" or ("properties" not in schema and "additionalProperties" in schema):
-        value = _physical(schema.get("additionalProperties"), root, depth + 1)
-        return None if value is None else MapType(STRING, value)
-    properties = list(schema.get("properties", {}).items())
-    places = {name: part.get("connect.index", i) for i, (name, part) in enumerate(properties) if isinstance(part, dict)}
-    fields = [
-        (name, _physical(part, root, depth + 1)) for name, part in sorted(properties, key=lambda p: places.get(p[0], 0))
-    ]
-    return StructType(tuple((name, type_) for name, type_ in fields if type_ is not None))
+    def _object(self, schema: dict[str, Any], above: tuple[str, ...], depth: int) -> SqlType | None:
+        if schema.get("connect.type") == "map" or ("properties" not in schema and "additionalProperties" in schema):
+            value = self.type_of(schema.get("additionalProperties"), above, depth + 1)
+            return None if value is None else MapType(STRING, value)
+        properties = list(schema.get("properties", {}).items())
+        places = {
+            name: part.get("connect.index", i) for i, (name, part) in enumerate(properties) if isinstance(part, dict)
+        }
+        properties.sort(key=lambda item: places.get(item[0], 0))
+        fields = [(name, self.type_of(part, above, depth + 1)) for name, part in properties]
+        return StructType(tuple((name, type_) for name, type_ in fields if type_ is not None))
 
 
 def _referred(reference: str, root: Any) -> Any:

@@ -95,9 +95,10 @@ class ProtobufRows(SchemaSerde[Any]):
         return decode
 
     def _message_decoder(self, message: Any) -> Decode:
+        physical = physical_message(message)  # first: it refuses types that are too large
         parse, read = class_of(message).FromString, _message_reader(message)
         bare_struct = not self.wrapped and isinstance(self.columns[0].type, StructType)
-        convert = columns_conversion(physical_message(message), self.columns, wrapped=not bare_struct)
+        convert = columns_conversion(physical, self.columns, wrapped=not bare_struct)
         return lambda data: convert(read(parse(data)))
 
 

@@ -13,6 +13,7 @@ from millstream.registry.api import Schema
 from millstream.schemas.protobuf.descriptors import Files, compiled, files_of_schema
 from millstream.schemas.serde import Parts
 from millstream.sql.catalog.sources import Column
+from millstream.sql.formats.expansion import Expansion
 from millstream.sql.formats.physical import FLOAT32
 from millstream.sql.formats.protobuf_types import (
     DATE_NAME,
@@ -246,31 +247,47 @@ def is_map(field: Any) -> bool:
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
-def physical_message(message: Any, above: tuple[str, ...] = ()) -> StructType:
-    """Returns the type of a message; fields that columns cannot have are left out."""
-    fields = [(field.name, physical_field(field, (*above, message.full_name))) for field in message.fields]
-    return StructType(tuple((name, type_) for name, type_ in fields if type_ is not None))
+def physical_message(message: Any) -> StructType:
+    """Returns the type of a message; fields that columns cannot have are left out.
+
+    Raises:
+        InvalidSchemaError: The type is too large.
+    """
+    return _Physical().message(message, (), 0)
 
 
 def physical_field(field: Any, above: tuple[str, ...]) -> SqlType | None:
-    """Returns the type of a field, None if columns cannot have it."""
-    if is_map(field):
-        entry = field.message_type.fields_by_name
-        key, value = physical_field(entry["key"], above), physical_field(entry["value"], above)
-        return None if key is None or value is None else MapType(key, value)
-    single = _single_type(field, above)
-    if single is None or not field.is_repeated:
-        return single
-    return ArrayType(single)
+    """Returns the type of a field, None if columns cannot have it; *above* are the messages that contain it."""
+    return _Physical().field(field, above, 0)
 
 
-def _single_type(field: Any, above: tuple[str, ...]) -> SqlType | None:
-    if field.message_type is None:
-        return _PHYSICAL.get(field.type)
-    name = field.message_type.full_name
-    if name == DECIMAL_NAME:
-        parameters = parameters_of(field)
-        return DecimalType(int(parameters.get("precision", 64)), int(parameters.get("scale", 0)))
-    if name in _KNOWN:
-        return _KNOWN[name]
-    return None if name in above else physical_message(field.message_type, above)
+class _Physical:
+    def __init__(self) -> None:
+        self._expansion = Expansion()
+
+    def message(self, message: Any, above: tuple[str, ...], depth: int) -> StructType:
+        inside = (*above, message.full_name)
+        fields = [(field.name, self.field(field, inside, depth + 1)) for field in message.fields]
+        return StructType(tuple((name, type_) for name, type_ in fields if type_ is not None))
+
+    def field(self, field: Any, above: tuple[str, ...], depth: int) -> SqlType | None:
+        self._expansion.part(depth)
+        if is_map(field):
+            entry = field.message_type.fields_by_name
+            key, value = (self.field(entry[part], above, depth + 1) for part in ("key", "value"))
+            return None if key is None or value is None else MapType(key, value)
+        single = self._single(field, above, depth)
+        if single is None or not field.is_repeated:
+            return single
+        return ArrayType(single)
+
+    def _single(self, field: Any, above: tuple[str, ...], depth: int) -> SqlType | None:
+        if field.message_type is None:
+            return _PHYSICAL.get(field.type)
+        name = field.message_type.full_name
+        if name == DECIMAL_NAME:
+            parameters = parameters_of(field)
+            return DecimalType(int(parameters.get("precision", 64)), int(parameters.get("scale", 0)))
+        if name in _KNOWN:
+            return _KNOWN[name]
+        return None if name in above else self.message(field.message_type, above, depth + 1)
