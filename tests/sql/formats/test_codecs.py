@@ -260,16 +260,15 @@ def doubling(name: str, levels: int = 40) -> str:
         }
         kinds["R0"] = {"type": "object", "properties": {"x": {"type": "integer"}}}
         return json.dumps({**kinds[f"R{levels - 1}"], "definitions": kinds})
-    messages = [
-        f"message R{level} {{ R{level - 1} a = 1; R{level - 1} b = 2; }}" for level in range(levels - 1, 0, -1)
-    ]
+    messages = [f"message R{level} {{ R{level - 1} a = 1; R{level - 1} b = 2; }}" for level in range(levels - 1, 0, -1)]
     return "\n".join(['syntax = "proto3";', *messages, "message R0 { int32 x = 1; }"])
 
 
 @pytest.mark.parametrize("name", WITH_SCHEMAS)
 def test_a_schema_whose_type_is_exponentially_large_is_refused(name: str) -> None:
-    memory = MemoryRegistry()
-    memory.register("t-value", Schema(doubling(name), format_of(name).schema_type))
+    memory, type_ = MemoryRegistry(), format_of(name).schema_type
+    assert type_ is not None
+    memory.register("t-value", Schema(doubling(name), type_))
     with pytest.raises(SqlStatementError, match="more than 10,000 parts"):
         inferred_columns(FormatInfo(name), "t", memory, is_key=False)
 
