@@ -36,17 +36,19 @@ def run(bare: Path, tmp_path: Path, code: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_all_modules_are_imported_except_those_of_kafka(bare: Path, tmp_path: Path) -> None:
+def test_all_modules_are_imported_except_those_of_kafka_and_of_the_prompt(bare: Path, tmp_path: Path) -> None:
     lines = run(
         bare,
         tmp_path,
         """
         import importlib, pkgutil
         import millstream
+        # Imported with a cluster only, and with a terminal only: opening the log and the shell name the extra.
+        kafka = {"millstream.log.kafka", "millstream.runtime.spark.connector"}
+        prompt = {"millstream.sql.shell.completion", "millstream.sql.shell.prompt"}
         def names(path, prefix):
             for module in pkgutil.iter_modules(path, prefix):
-                # Both are imported with a cluster only; opening its log names the extra.
-                if module.name not in {"millstream.log.kafka", "millstream.runtime.spark.connector"}:
+                if module.name not in kafka | prompt:
                     yield module.name
                     if module.ispkg:
                         yield from names(importlib.import_module(module.name).__path__, module.name + ".")
