@@ -106,10 +106,15 @@ def create(clients: Clients, name: str, partitions: int, config: Mapping[str, st
     replication = _replication(config.get("replication.factor", "-1"))
     rest = {key: value for key, value in config.items() if key != "replication.factor"}
     new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=rest)
-    try:
-        clients.answer(clients.admin.create_topics([new])[name], f"topic {name!r} cannot be created")
-    except KafkaException as error:
-        raise _refused(clients, error, name) from error
+    deadline = time.monotonic() + clients.timeout
+    while True:
+        try:
+            clients.answer(clients.admin.create_topics([new])[name], f"topic {name!r} cannot be created")
+            break
+        except KafkaException as error:
+            if not _is_fenced(code_of(error)) or time.monotonic() > deadline:
+                raise _refused(clients, error, name) from error
+            time.sleep(_POLL)
     _until(clients, lambda: count_of(clients, name) == partitions, f"topic {name!r} does not appear")
     return find(clients, name)
 
@@ -206,11 +211,17 @@ def _refused(clients: Clients, error: KafkaException, name: str) -> LogError | C
     cause = code_of(error)
     if cause.code() == KafkaError.TOPIC_ALREADY_EXISTS:
         return TopicExistsError(f"topic {name!r} exists already")
-    # A broker that starts, or was silent for long, is fenced. Only the text tells this from a factor that is too large.
-    fenced = cause.code() == KafkaError.INVALID_REPLICATION_FACTOR and "All brokers are currently fenced" in cause.str()
-    if cause.code() in {KafkaError.INVALID_CONFIG, KafkaError.INVALID_REPLICATION_FACTOR} and not fenced:
+    if cause.code() in {KafkaError.INVALID_CONFIG, KafkaError.INVALID_REPLICATION_FACTOR} and not _is_fenced(cause):
         return ConfigError(f"topic {name!r}: {cause.str()}")
     return clients.failure(error, f"topic {name!r}")
+
+
+def _is_fenced(cause: KafkaError) -> bool:
+    """Whether all brokers are fenced: a broker that starts, or was silent for long, is, for a moment.
+
+    Only the text tells this from a replication factor that is too large.
+    """
+    return cause.code() == KafkaError.INVALID_REPLICATION_FACTOR and "All brokers are currently fenced" in cause.str()
 
 
 def is_internal(name: str) -> bool:

@@ -122,7 +122,7 @@ def common_type(items: Sequence[TypedArgument]) -> SqlType | None:
     A literal adapts to the other items: every literal can become text, and text a number or BOOLEAN.
 
     >>> one, text = TypedArgument(INTEGER, 1), TypedArgument(STRING, "2.5")
-    >>> print(common_type([one, text]), common_type([one, TypedArgument(STRING)]))
+    >>> print(common_type([one, text]), common_type([TypedArgument(STRING), one]))
     DECIMAL(11, 1) STRING
     """
     return _joined(None, items)
