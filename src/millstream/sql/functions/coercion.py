@@ -119,7 +119,8 @@ def coerce(item: TypedArgument, target: SqlType) -> Converter | None:
 def common_type(items: Sequence[TypedArgument]) -> SqlType | None:
     """Returns the common type of the items of a list, None if all are NULL.
 
-    A literal adapts to the other items: every literal can become text, and text a number or BOOLEAN.
+    Items are taken from left to right. A literal adapts to the items before it: every literal can become text, and
+    text a number or BOOLEAN.
 
     >>> one, text = TypedArgument(INTEGER, 1), TypedArgument(STRING, "2.5")
     >>> print(common_type([one, text]), common_type([TypedArgument(STRING), one]))
