@@ -48,7 +48,7 @@ EVERY = 0.25
 NEXT = """
 What to try next:
   examples/word_count/app.py   one of the two applications of this demo
-  examples/README.md           the other one, and five more
+  examples/README.md           all other examples
   docs/tutorial.md             write your first application
   .venv/bin/millstream --help  the command line
 """
