@@ -15,9 +15,9 @@ from tests.registry.http_server import Answer, Server, serving
 from tests.schemas.avro_schemas import schemas
 
 from millstream import avro
-from millstream.cli.serdes import to_json_value
 from millstream.errors import SerializationError
 from millstream.log import ProducerRecord, open_log
+from millstream.schemas.json_values import to_json_value
 
 pytestmark = pytest.mark.usefixtures("embedded_registry")
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from millstream import protobuf
-from millstream.cli.serdes import to_json_value
 from millstream.errors import SerializationError
+from millstream.schemas.json_values import to_json_value
 from tests.schemas.confluent import MockRegistry, bound
 
 PROTO = """

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from millstream import App, avro
-from millstream.cli.serdes import as_text, serdes_of
+from millstream.cli.serdes import serdes_of
 from millstream.log import ProducerRecord, open_log
 from millstream.registry import api
 from millstream.runtime.program.program import Program, pack_program, unpack_program
+from millstream.schemas.json_values import as_text
 from millstream.testing.registry import MemoryRegistry
 from tests.schemas.confluent import bound
 

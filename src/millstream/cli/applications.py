@@ -92,6 +92,12 @@ def run(
             help="The status on stderr. auto: a live line; in a pipe, text with figures every 30 s. json: each second.",
         ),
     ] = None,
+    serve: Annotated[
+        str | None,
+        typer.Option(
+            "--serve", metavar="ADDRESS", help="Serve the application and the web console there: 127.0.0.1:8088."
+        ),
+    ] = None,
     data: Data = None,
     functions: Functions = None,
 ) -> None:
@@ -115,7 +121,7 @@ def run(
     app = load(target, settings, functions or ())
     try:
         with user_lines():
-            app.run(mode=mode, until_caught_up=until_caught_up)
+            app.run(mode=mode, until_caught_up=until_caught_up, serve=serve)
     except UnknownTopicError as error:
         hint = error.hint if error.hint and "did you mean" in error.hint else "create it: millstream topics create NAME"
         raise UnknownTopicError(error.message, hint=hint) from error

@@ -15,11 +15,12 @@ from millstream.cli.log_access import open_data
 from millstream.cli.options import Data
 from millstream.cli.printing import format_time, print_json
 from millstream.cli.registries import Registry, SchemaSerdes
-from millstream.cli.serdes import KeyOfRecord, ValueOfRecord, as_field, as_headers, as_text, serdes_of
+from millstream.cli.serdes import KeyOfRecord, ValueOfRecord, serdes_of
 from millstream.cli.topics import check_partition
 from millstream.cli.user_input import to_milliseconds
 from millstream.core.names import check_name
 from millstream.core.records import UnreadableHeaders
+from millstream.schemas.json_values import as_field, as_headers, as_text
 from millstream.serde import Serde
 
 if TYPE_CHECKING:

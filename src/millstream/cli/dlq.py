@@ -11,8 +11,9 @@ from millstream.cli.exits import UsageError
 from millstream.cli.log_access import open_data
 from millstream.cli.options import Data, Execute, Output, Yes, command
 from millstream.cli.printing import format_time, print_json, print_note, print_rows, print_text
-from millstream.cli.serdes import KeySerde, ValueSerde, as_field, as_headers, as_text, serde_named, serdes_of
+from millstream.cli.serdes import KeySerde, ValueSerde, serde_named, serdes_of
 from millstream.cli.user_input import confirm
+from millstream.schemas.json_values import as_field, as_headers, as_text
 from millstream.serde import STRING
 from millstream.text.escaping import indented, printable, readable
 

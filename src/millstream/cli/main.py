@@ -11,7 +11,21 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from millstream.cli import applications, bench, consume, dev, dlq, doctor, groups, produce, schemas, sql, stores, topics
+from millstream.cli import (
+    applications,
+    bench,
+    consume,
+    dev,
+    dlq,
+    doctor,
+    groups,
+    produce,
+    schemas,
+    serve,
+    sql,
+    stores,
+    topics,
+)
 from millstream.cli.exits import CommandError, ExitCode, UsageError
 from millstream.cli.options import command
 from millstream.cli.printing import print_error, print_note
@@ -35,6 +49,8 @@ cli.add_typer(schemas.schemas, name="schemas", rich_help_panel=_LOG)
 applications.register(cli, _APPLICATIONS)
 cli.add_typer(sql.sql, name="sql", rich_help_panel=_APPLICATIONS)
 cli.add_typer(stores.stores, name="stores", rich_help_panel=_APPLICATIONS)
+command(cli, "serve", *serve.EXAMPLES, panel=_APPLICATIONS)(serve.serve)
+cli.add_typer(serve.tokens, name="tokens", rich_help_panel=_APPLICATIONS)
 command(cli, "doctor", *doctor.EXAMPLES, panel=_MACHINE)(doctor.doctor)
 cli.add_typer(dev.dev, name="dev", rich_help_panel=_MACHINE)
 command(cli, "bench", *bench.EXAMPLES, panel=_MACHINE)(bench.bench)

@@ -20,19 +20,11 @@ from millstream.cli.log_access import open_data
 from millstream.cli.options import Data, Output
 from millstream.cli.printing import print_json, print_note
 from millstream.cli.registries import Registry, SchemaFile, SchemaSerdes, prepare_to_write
-from millstream.cli.serdes import (
-    KeyOfRecord,
-    ValueOfRecord,
-    bytes_of_json,
-    from_base64,
-    parse_json,
-    refused,
-    to_bytes,
-    value_of_json,
-)
+from millstream.cli.serdes import KeyOfRecord, ValueOfRecord, bytes_of_json, from_base64, refused, to_bytes
 from millstream.cli.topics import check_partition
 from millstream.cli.user_input import to_milliseconds
 from millstream.errors import SerdeError
+from millstream.schemas.json_values import parse_json, value_of_json
 from millstream.serde import Serde
 
 if TYPE_CHECKING:

@@ -13,10 +13,11 @@ import typer
 from millstream.cli.exits import CommandError, UsageError
 from millstream.cli.options import cluster_settings
 from millstream.cli.printing import print_note
-from millstream.cli.serdes import TextOrSchema, serde_named
+from millstream.cli.serdes import serde_named
 from millstream.config import Config
 from millstream.config.profiles import from_environment
 from millstream.errors import SerializationError
+from millstream.schemas.json_values import TextOrSchema
 from millstream.schemas.registries import ApplicationRegistry, forget, registry_for
 from millstream.schemas.serde import SchemaSerde
 from millstream.serde import Serde, SerdeContext

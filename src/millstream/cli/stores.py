@@ -12,11 +12,12 @@ from millstream.cli.exits import CommandError, UsageError
 from millstream.cli.log_access import check_application, location_of, open_data
 from millstream.cli.options import Data, Output, command
 from millstream.cli.printing import format_time, print_json, print_note, print_rows
-from millstream.cli.serdes import KeySerde, ValueSerde, serde_named, to_json_value, to_text, to_value
+from millstream.cli.serdes import KeySerde, ValueSerde, serde_named, to_value
 from millstream.cli.user_input import to_milliseconds
 from millstream.core.durations import END_OF_TIME, show_ms
 from millstream.core.records import Windowed
 from millstream.errors import ConfigError, UnknownStoreError, suggestion
+from millstream.schemas.json_values import to_json_value, to_text
 from millstream.serde import BYTES, Serde, list_of, serde_for
 from millstream.state.spec import StoreSpec
 

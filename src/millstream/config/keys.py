@@ -304,6 +304,11 @@ KEYS: dict[str, Key] = {
         number(0),
         "How often a running application applies retention and compaction to the topics of the embedded log; 0: never.",
     ),
+    "report.interval.ms": Key(
+        1000,
+        number(0),
+        "How often a running application writes a report of its metrics, which `millstream serve` shows; 0: never.",
+    ),
     "store.views": Key(True, flag, "Named stores can be queried; each change is also written to a view."),
     "store.changelogs": Key(True, flag, "Named stores have changelog topics."),
     "exact.replays": Key(
@@ -386,6 +391,7 @@ class Settings(TypedDict, total=False):
     restart_max_attempts: int
     restart_backoff_ms: int
     log_cleanup_interval_ms: int
+    report_interval_ms: int
     store_views: bool
     store_changelogs: bool
     exact_replays: bool

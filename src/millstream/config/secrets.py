@@ -12,6 +12,7 @@ from millstream.errors import ConfigError
 _SECRET = re.compile(
     r"password|secret|token|\.pem$|credential(?!s\.source$)|oauthbearer\.config|user\.info$|^mask\.key\."
 )
+_SECRET_OF_SPARK = re.compile(r"(?i)password|secret|token|credential|jaas|private|access\.key|account\.key|\.key\b")
 _REFERENCE = re.compile(r"\$\{(?P<kind>env|file):(?P<name>[^}]+)\}")
 
 
@@ -61,6 +62,15 @@ def protected(key: str, value: Any) -> Any:
         if _SECRET.search(key):
             return Secret(value)
     return value
+
+
+def is_secret(key: str, value: Any) -> bool:
+    """Whether the value of a configuration key must not be shown. Settings of Spark are judged by their names.
+
+    >>> is_secret("spark.hadoop.fs.s3a.secret.key", "hunter2"), is_secret("spark.sql.shuffle.partitions", "4")
+    (True, False)
+    """
+    return isinstance(value, Secret) or (key.startswith("spark.") and _SECRET_OF_SPARK.search(key) is not None)
 
 
 def reveal(value: Any) -> Any:

@@ -443,6 +443,7 @@ class App(DslObject[Inputs]):
         mode: Mode | None = None,
         until_caught_up: bool = False,
         on_state_change: Listener | None = None,
+        serve: str | bool | None = None,
     ) -> None:
         """Runs the application until it is interrupted, or has caught up.
 
@@ -453,6 +454,8 @@ class App(DslObject[Inputs]):
             mode: Where and how it runs, as for `start`: ``"micro_batch"``, ``"real_time"`` or ``"local"``.
             until_caught_up: Process the records that are in the topics now, then stop.
             on_state_change: Called with the new and the old state at each change, from CREATED to STARTING on.
+            serve: Host and port at which a process beside the application serves its stores and the web console, such
+                as ``"127.0.0.1:8088"``; True: this address.
 
         Raises:
             MillstreamError: The application could not start, or failed.
@@ -474,5 +477,9 @@ class App(DslObject[Inputs]):
         from millstream.runtime import facade  # noqa: PLC0415  (as above)
 
         facade.run(
-            self.topology(), self._configuration(mode), until_caught_up=until_caught_up, on_state_change=on_state_change
+            self.topology(),
+            self._configuration(mode),
+            until_caught_up=until_caught_up,
+            on_state_change=on_state_change,
+            serve=serve,
         )

@@ -19,6 +19,7 @@ from millstream.runtime.execution import Execution
 from millstream.runtime.handle import Handle
 from millstream.runtime.lifecycle import Lifecycle, Listener, State
 from millstream.runtime.observe.metrics import Metrics
+from millstream.runtime.observe.server import Server
 from millstream.runtime.program.modules import refuse_start_in_import
 from millstream.runtime.real_time.execution import RealTimeExecution
 from millstream.runtime.real_time.input_partitioning import with_repartitions
@@ -117,10 +118,16 @@ def repartitioned(topology: Topology, config: Config) -> Topology:
 
 
 def run(
-    topology: Topology, config: Config, *, until_caught_up: bool = False, on_state_change: Listener | None = None
+    topology: Topology,
+    config: Config,
+    *,
+    until_caught_up: bool = False,
+    on_state_change: Listener | None = None,
+    serve: str | bool | None = None,
 ) -> None:
     """Runs an application until it ends or is interrupted: see `App.run`."""
-    with interrupted_by_sigterm():
+    server = Server(topology.application_id, config, serve) if serve else contextlib.nullcontext()
+    with interrupted_by_sigterm(), server:
         handle = start(topology, config, until_caught_up=until_caught_up, on_state_change=on_state_change)
         try:
             handle.wait()

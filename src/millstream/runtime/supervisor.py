@@ -14,6 +14,7 @@ from millstream.runtime.execution import Execution, Progress, may_pass
 from millstream.runtime.lifecycle import Lifecycle, State
 from millstream.runtime.messages import TaskResult
 from millstream.runtime.observe.metrics import Metrics
+from millstream.runtime.observe.report import Reporter
 from millstream.runtime.observe.status import Status
 from millstream.runtime.publish.log_cleanup import LogCleaner
 from millstream.runtime.start.prepared_application import PreparedApplication
@@ -67,6 +68,8 @@ class Supervisor:
         )
         self.execution = execute(application, self.metrics)
         self._status = Status(name, config["status"], self.metrics)
+        commands = {"pause": self.pause, "resume": self.resume, "stop": self.stop}
+        self._reporter = Reporter(application, self.metrics, commands)
         self._stopping = threading.Event()
         self._progressed = False
         self._blocked = False
@@ -79,6 +82,8 @@ class Supervisor:
     def start(self) -> None:
         """Starts the application."""
         self.life.listen(self._status.state_changed)
+        self.life.listen(self._reporter.state_changed)
+        self._reporter.start()
         self.life.change(State.STARTING)
         self._join = self._threads.supervise(self._name, self._supervise(), self._stopping)
 
@@ -90,10 +95,12 @@ class Supervisor:
     def pause(self) -> None:
         """Finishes the work that has begun, and begins no other until `resume`."""
         self.execution.pause()
+        self._reporter.paused(True)
 
     def resume(self) -> None:
         """Continues after `pause`."""
         self.execution.resume()
+        self._reporter.paused(False)
 
     def wait(self, timeout: float | None) -> bool:
         """Waits until the application has ended; returns whether it has."""
@@ -133,11 +140,13 @@ class Supervisor:
         """Shows which work is run again."""
         self.metrics.restarts += 1
         self._status.retrying(message)
+        self._reporter.retried(message)
 
     def blocked(self, reason: str | None) -> None:
         """Shows why there is no progress."""
         self._blocked = reason is not None
         self._status.trouble(reason)
+        self._reporter.blocked(reason)
 
     # ----- the thread ------------------------------------------------------------------------------------------
 
@@ -166,6 +175,10 @@ class Supervisor:
             if not self._blocked:  # a broker that is away would not answer
                 self.metrics.lag()
         with contextlib.suppress(Exception):
+            if self.error is not None:
+                self._reporter.failed(self.error)
+            self._reporter.end(State.NOT_RUNNING if self.error is None else State.ERROR)
+        with contextlib.suppress(Exception):
             self.application.close()
         if self.error is None:
             self.life.change(State.PENDING_SHUTDOWN)
@@ -191,6 +204,7 @@ class Supervisor:
                 pause = min(_MAX_BACKOFF, config["restart.backoff.ms"] / 1000 * 2 ** (failures - 1))
                 self.metrics.restarts += 1
                 self._status.failed(error, pause)
+                self._reporter.failed(error)
                 self.life.change(State.STARTING)
                 yield pause
                 if self._stopping.is_set():

@@ -1,0 +1,1 @@
+"""The server: HTTP API, interactive queries, metrics, alerts and the web console."""

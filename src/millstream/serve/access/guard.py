@@ -1,0 +1,206 @@
+"""The outermost layer of the server: checks what every request must have, before any route sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import sys
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from typing import Any, TypeAlias
+
+from millstream.serve.access.audit import Audit
+from millstream.text.escaping import printable, trace_text
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MOST_BYTES = 1_000_000
+"""The largest body of a request."""
+
+_SECONDS = 10.0
+_METHODS = {"GET", "HEAD", "OPTIONS", "POST", "DELETE", "PUT", "PATCH"}
+_SAFE = {"GET", "HEAD", "OPTIONS"}
+_PROBES = {"/healthz", "/readyz"}
+_POLICY = (
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
+)
+_HEADERS = [
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
+class Refused(Exception):  # noqa: N818  (it is an answer)
+    """The request is not passed on.
+
+    Attributes:
+        status: The status of the answer.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Guard:
+    """Checks the host, the origin, the method and the size of requests, and limits their time.
+
+    A browser sends the name that it has resolved as the host. A page of another site that resolves its own name to this
+    machine is refused, because the name is not one of the server's.
+
+    Args:
+        application: The application behind the guard.
+        hosts: The hosts of the server, with their ports.
+        scheme: The scheme of the server.
+        audit: The audit log.
+        seconds: The time until an answer must begin.
+    """
+
+    def __init__(
+        self, application: Application, hosts: Collection[str], scheme: str, audit: Audit, seconds: float = _SECONDS
+    ) -> None:
+        self._application = application
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(f"{scheme}://{host.lower()}" for host in hosts)
+        self._audit = audit
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles a request."""
+        if scope["type"] == "lifespan":
+            await self._application(scope, receive, send)
+            return
+        if scope["type"] != "http":  # there are no web sockets
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        request = secrets.token_hex(8)
+        scope.setdefault("state", {})["request_id"] = request
+        answer = _Answer(send, request)
+        try:
+            self._check(scope)
+            await self._pass_on(scope, receive, answer)
+        except Refused as refused:
+            await answer.fail(refused.status, str(refused))
+        except Exception as error:  # noqa: BLE001  (an unexpected error is logged; the answer has its number only)
+            print(f"millstream: request {request} failed:", trace_text(error), sep="\n", file=sys.stderr, flush=True)  # noqa: T201
+            await answer.fail(500, "this should not happen; the log of the server has the traceback of the request")
+        finally:
+            self._note(scope, answer.status)
+
+    def _check(self, scope: Scope) -> None:
+        if scope["method"] not in _METHODS:
+            raise Refused(405, "the method is not allowed")
+        headers = _headers(scope)
+        if scope["path"] not in _PROBES and headers.get(b"host", "").lower() not in self._hosts:
+            raise Refused(
+                400, "the host of the request is not one of this server: see --allowed-host of millstream serve"
+            )
+        origin = headers.get(b"origin")
+        if origin is not None and origin.lower() not in self._origins:
+            raise Refused(403, "the request comes from another origin")
+        if scope["method"] not in _SAFE and headers.get(b"sec-fetch-site", "none") not in {"same-origin", "none"}:
+            raise Refused(403, "the request comes from another site")
+        length = headers.get(b"content-length", "0")
+        if not length.isascii() or not length.isdigit():
+            raise Refused(400, "the content length is not a number")
+        if int(length) > MOST_BYTES:
+            raise Refused(413, f"the body exceeds {MOST_BYTES} bytes")
+
+    async def _pass_on(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        """Runs the application. After the time limit it is cancelled, unless its answer has begun."""
+        task = asyncio.ensure_future(self._application(scope, _limited(receive), answer))
+        began = asyncio.ensure_future(answer.began.wait())
+        try:
+            await asyncio.wait({task, began}, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done() and not began.done():
+                raise Refused(503, f"there is no answer after {self._seconds:g} s: ask for less, or try again")
+            await task
+        finally:
+            began.cancel()
+            if not task.done():
+                task.cancel()
+
+    def _note(self, scope: Scope, status: int) -> None:
+        if scope["method"] in _SAFE:
+            return
+        principal = scope.get("state", {}).get("principal")
+        self._audit.write(
+            who=None if principal is None else principal.name,
+            role=None if principal is None else principal.role.name.lower(),
+            method=scope["method"],
+            path=printable(scope["path"])[:500],
+            status=status,
+            request=scope["state"]["request_id"],
+        )
+
+
+class _Answer:
+    """Sends the answer of the application, with the headers that every answer has."""
+
+    def __init__(self, send: Send, request: str) -> None:
+        self._send = send
+        self._request = request
+        self.began = asyncio.Event()
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            if self.began.is_set():
+                return
+            self.status = message["status"]
+            given = message.get("headers", [])
+            names = {name.lower() for name, _ in given}
+            own = [*_HEADERS, (b"cache-control", b"no-store"), (b"x-request-id", self._request.encode())]
+            message = {**message, "headers": [*given, *(each for each in own if each[0] not in names)]}
+            self.began.set()
+        await self._send(message)
+
+    async def fail(self, status: int, message: str) -> None:
+        """Answers with an error, unless an answer has begun."""
+        if self.began.is_set():
+            return
+        body = json.dumps({"error": {"message": message}, "request_id": self._request}).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        if status == 503:
+            headers.append((b"retry-after", b"1"))
+        await self({"type": "http.response.start", "status": status, "headers": headers})
+        await self({"type": "http.response.body", "body": body})
+
+
+def _headers(scope: Scope) -> dict[bytes, str]:
+    """The headers of a request that the guard looks at.
+
+    Raises:
+        Refused: One that must be unique is there twice.
+    """
+    headers: dict[bytes, str] = {}
+    for name, value in scope["headers"]:
+        if name in {b"host", b"origin", b"content-length", b"sec-fetch-site"}:
+            if name in headers:
+                raise Refused(400, "a header of the request is there twice")
+            headers[name] = value.decode("latin-1")
+    return headers
+
+
+def _limited(receive: Receive) -> Receive:
+    """Receives the body of a request, as long as it is not too large."""
+    size = 0
+
+    async def limited() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > MOST_BYTES:
+            raise Refused(413, f"the body exceeds {MOST_BYTES} bytes")
+        return message
+
+    return limited

@@ -1,0 +1,60 @@
+"""The roles of those who send requests."""
+
+from __future__ import annotations
+
+import enum
+import fnmatch
+from dataclasses import dataclass
+
+from millstream.errors import ConfigError
+
+
+class Role(enum.IntEnum):
+    """What a request may do. Each role may do what the roles before it may do.
+
+    A viewer reads. An operator also pauses and resumes applications, produces records and replays dead letters. An
+    admin also stops and restarts applications, and creates and drops streams and tables.
+    """
+
+    VIEWER = 1
+    OPERATOR = 2
+    ADMIN = 3
+
+    @classmethod
+    def named(cls, name: str) -> Role:
+        """Returns the role of a name.
+
+        Raises:
+            ConfigError: There is none.
+        """
+        try:
+            return cls[name.upper()]
+        except KeyError:
+            names = ", ".join(role.name.lower() for role in cls)
+            raise ConfigError(f"there is no role {name!r}", hint=f"the roles are: {names}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The sender of a request.
+
+    Attributes:
+        name: The name of its token or session, for the audit log.
+        role: Its role.
+        stores: Patterns of ``application/store`` that it may read; all if there are none.
+        expires: The time at which its token or session expires, in seconds; None: never.
+    """
+
+    name: str
+    role: Role
+    stores: tuple[str, ...] = ()
+    expires: float | None = None
+
+    def may_read(self, application: str, store: str) -> bool:
+        """Whether it may read a store.
+
+        >>> viewer = Principal("grafana", Role.VIEWER, ("shop/*",))
+        >>> viewer.may_read("shop", "sales"), viewer.may_read("bank", "accounts")
+        (True, False)
+        """
+        return not self.stores or any(fnmatch.fnmatchcase(f"{application}/{store}", each) for each in self.stores)

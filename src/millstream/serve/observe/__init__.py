@@ -1,0 +1,1 @@
+"""What the server knows of applications: their reports, metrics over time, and alerts."""

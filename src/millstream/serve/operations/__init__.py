@@ -1,0 +1,1 @@
+"""Routes of applications, topics, consumer groups and dead letters."""

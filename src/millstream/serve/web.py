@@ -1,0 +1,46 @@
+"""Assembles the application of the web framework: routes, error handlers and static files."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+
+from fastapi import Depends, FastAPI
+from fastapi.responses import JSONResponse
+from starlette.staticfiles import StaticFiles
+
+from millstream.serve import failures
+from millstream.serve.access import routes as session
+from millstream.serve.access.authorization import Access, require
+from millstream.serve.access.roles import Role
+from millstream.serve.data import ServedData
+from millstream.serve.observe import health
+from millstream.serve.operations import applications
+
+CONSOLE = Path(__file__).parent / "console"
+
+ROUTERS = (session.router, applications.router, health.router)
+
+
+def create_web(data: ServedData, access: Access) -> FastAPI:
+    """Returns the application of the web framework."""
+    web = FastAPI(
+        title="Millstream",
+        version=version("millstream"),
+        description="Interactive queries, operations and SQL of Millstream.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+    )
+    web.state.data = data
+    web.state.access = access
+    failures.install(web)
+    for router in ROUTERS:
+        web.include_router(router)
+
+    @web.get("/openapi.json", include_in_schema=False, dependencies=[Depends(require(Role.VIEWER))])
+    async def openapi() -> JSONResponse:
+        return JSONResponse(web.openapi())
+
+    web.mount("/", StaticFiles(directory=CONSOLE, html=True))
+    return web
