@@ -15,11 +15,19 @@ from millstream.serve.access.authorization import Access, require
 from millstream.serve.access.roles import Role
 from millstream.serve.data import ServedData
 from millstream.serve.observe import health
-from millstream.serve.operations import applications
+from millstream.serve.operations import applications, dead_letters, groups, topics
+from millstream.serve.operations.decoding import Decoder
 
 CONSOLE = Path(__file__).parent / "console"
 
-ROUTERS = (session.router, applications.router, health.router)
+ROUTERS = (
+    session.router,
+    applications.router,
+    topics.router,
+    groups.router,
+    dead_letters.router,
+    health.router,
+)
 
 
 def create_web(data: ServedData, access: Access) -> FastAPI:
@@ -34,6 +42,7 @@ def create_web(data: ServedData, access: Access) -> FastAPI:
     )
     web.state.data = data
     web.state.access = access
+    web.state.decoder = Decoder(data)
     failures.install(web)
     for router in ROUTERS:
         web.include_router(router)

@@ -1,0 +1,108 @@
+"""Decodes the records of topics: by the serdes of the applications, else by the schema whose id a record carries."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import millstream
+from millstream.config import Config
+from millstream.config.profiles import from_environment
+from millstream.core.records import UnreadableHeaders
+from millstream.errors import ConfigError
+from millstream.log.blocks import decode_headers
+from millstream.registry import SchemaRegistry, open_registry
+from millstream.schemas.json_values import TextOrSchema, as_field, as_headers
+from millstream.schemas.registries import ApplicationRegistry, forget, registry_for
+from millstream.serde import Serde, SerdeContext, serde_for
+from millstream.serve.data import ServedData
+
+
+class Schemas(NamedTuple):
+    """What is known of the keys and values of a topic: schemas as `App.describe` has them; None: nothing."""
+
+    key: Mapping[str, Any] | None = None
+    value: Mapping[str, Any] | None = None
+
+
+class Decoder:
+    """Decodes records for a server. It may be used from any thread.
+
+    Args:
+        data: The data of the server.
+    """
+
+    def __init__(self, data: ServedData) -> None:
+        self._data = data
+        self._lock = threading.Lock()
+        self._registry: SchemaRegistry | None = None
+        self._reference: ApplicationRegistry | None = None
+        self._serdes: dict[tuple[str, bool], Serde[Any]] = {}
+
+    def schemas(self, topic: str) -> Schemas:
+        """Returns the schemas of a topic, from the topology of an application that reads or writes it."""
+        for application in self._data.reports.applications():
+            described = self._data.reports.text(application, "topology.json")
+            for part in json.loads(described)["sub_topologies"] if described else []:
+                for node in part["nodes"]:
+                    if topic in node["topics"]:
+                        schema = node.get("schema") or {}
+                        return Schemas(schema.get("key"), schema.get("value"))
+        return Schemas()
+
+    def rows(self, topic: str, partition: int, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Returns records of a partition as JSON objects, with the fields of ``consume --output json``."""
+        keys, values = self.serdes(topic)
+        decoded = []
+        for row in rows:
+            headers = decode_headers(row["headers"])
+            record = {"partition": partition, "offset": row["offset"], "timestamp": row["timestamp"]}
+            record |= as_field("key", row["key"], keys, headers) | as_field("value", row["value"], values, headers)
+            if isinstance(headers, UnreadableHeaders):
+                record["headers_error"] = headers.reason
+            else:
+                record["headers"] = as_headers(headers)
+            decoded.append(record)
+        return decoded
+
+    def serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+        """Returns the serdes of the keys and values of a topic."""
+        schemas = self.schemas(topic)
+        return self._serde(topic, schemas.key, is_key=True), self._serde(topic, schemas.value, is_key=False)
+
+    def _serde(self, topic: str, schema: Mapping[str, Any] | None, *, is_key: bool) -> Serde[Any]:
+        if schema is not None and schema.get("format") is None:
+            try:
+                return serde_for(schema["serde"])
+            except ConfigError:  # a serde of the user's
+                pass
+        with self._lock:
+            return self._serdes.setdefault((topic, is_key), self._by_id(topic, is_key=is_key))
+
+    def _by_id(self, topic: str, *, is_key: bool) -> Serde[Any]:
+        def serde_of(type_: str) -> Serde[Any]:
+            makers: dict[str, Callable[[], Serde[Any]]] = {
+                "AVRO": millstream.avro,
+                "PROTOBUF": millstream.protobuf,
+                "JSON": millstream.json_schema,
+            }
+            self._open()
+            return makers[type_]().bind(SerdeContext(topic, is_key, self._reference))
+
+        return TextOrSchema(self._open, serde_of, is_key=is_key)
+
+    def _open(self) -> SchemaRegistry:
+        with self._lock:
+            if self._registry is None:
+                config = Config({**Config(from_environment()).explicit, **self._data.config.explicit})
+                self._registry = open_registry(config, self._data.directory)
+                self._reference = registry_for(self._registry, config)
+            return self._registry
+
+    def close(self) -> None:
+        """Closes the registry."""
+        if self._registry is not None and self._reference is not None:
+            forget(self._reference)
+            self._registry.close()
