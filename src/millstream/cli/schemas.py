@@ -203,7 +203,7 @@ def diff(
 
     Without options, the latest version is compared with the one before, or with the file.
     """
-    from millstream.registry.explaining import breaks
+    from millstream.registry.explanations import breaks
 
     if file is not None and to is not None:
         raise UsageError("--to and a FILE exclude each other")

@@ -1,4 +1,4 @@
-"""`millstream serve` and `millstream tokens`: the server, and the tokens of those who may use it."""
+"""`millstream serve` and `millstream tokens`: the server, and the tokens of its users."""
 
 from __future__ import annotations
 

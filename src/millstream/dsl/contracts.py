@@ -136,7 +136,7 @@ def rule(name: str, condition: Condition, *, on_violation: OnViolation | None = 
     """
     if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
         raise TopologyError(
-            f"rule: {str(name)[:60]!r} is no name",
+            f"rule: {str(name)[:60]!r} is not a name",
             hint=f"a name is a text on one line, with at most {_LONGEST_NAME} characters",
         )
     if on_violation is not None:
@@ -179,7 +179,7 @@ def mask(tag: str, *, with_: object) -> MaskRule:
 def hmac(key: str) -> Hmac:
     """Masks texts and bytes by HMAC-SHA-256 with a secret key.
 
-    Equal values have equal masks, and nobody without the key can guess values from masks. A text becomes 64
+    Equal values have equal masks, and values cannot be guessed from masks without the key. A text becomes 64
     hexadecimal digits, bytes become 32 bytes. In values without a type, numbers become texts, too.
 
     Args:
@@ -310,7 +310,8 @@ def _check_masks(made: Contract, value: Serde[Any]) -> None:
 def _check_mask(item: Mask, kind: Any, what: str) -> None:
     if item.key is not None and kind not in {str, bytes}:
         raise TopologyError(
-            f"{what} is no text and no bytes, which HMAC returns", hint='mask it with a constant: with_=0, with_="***"'
+            f"{what} is neither text nor bytes, and HMAC returns one of them",
+            hint='mask it with a constant: with_=0, with_="***"',
         )
     if item.key is None and kind in {str, bytes, int, float, bool} and not isinstance(item.constant, kind):
         raise TopologyError(f"{what} is of type {kind.__name__}, and the constant is {item.constant!r}")

@@ -2,7 +2,7 @@
 
 The data contains everything that state depends on: operators with their options, windows, serdes, the fields of types,
 expressions and stores. The behaviour of a Python function cannot be compared: a digest of its code is recorded beside
-the rest, to detect that it changed, and is no part of the fingerprint.
+the rest, to detect that it changed, and does not belong to the fingerprint.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a schema registry does, and how one is opened."""
+"""The protocol of schema registries, and the function that opens one."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ PlainVersion: TypeAlias = dict[str, Any]
 
 
 class SchemaRecord(NamedTuple):
-    """What the state of an application records of a subject.
+    """The record of a subject in the state of an application.
 
     Attributes:
         id: The id with which the application writes keys.

@@ -1,4 +1,4 @@
-"""What a server serves: the log, the views and the reports of a data directory or of a cluster."""
+"""The data that a server serves: the log, the views and the reports of a data directory or of a cluster."""
 
 from __future__ import annotations
 

@@ -19,9 +19,7 @@ Run = Callable[[Row], Any]
 Report = Callable[[str, Exception], None]
 
 _LOG = logging.getLogger("millstream.sql.processing")
-_PARAMETER = (
-    "=>"  # no column of a row has this prefix: a quoted name with it is refused by nobody, but rows hold columns
-)
+_PARAMETER = "=>"  # the prefix of parameters of lambdas in a row: names of columns do not begin with it
 
 
 class NullOperandError(ArithmeticError):

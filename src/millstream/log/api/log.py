@@ -40,7 +40,7 @@ class Log(Topics, Records, Groups, Protocol):
 
     @property
     def changes(self) -> Changes | None:
-        """Tells of commits; None for a Kafka cluster, which does not tell of those that nobody follows."""
+        """Tells of commits; None for a Kafka cluster: there, a reader must follow the partitions."""
         ...
 
     def follow(self) -> Follower:

@@ -12,7 +12,7 @@ from millstream.registry.api import Reference, Registered, Schema, SchemaType
 from millstream.registry.confluent.client import make_client
 from millstream.registry.confluent.requests import Requests
 from millstream.registry.contexts import DEFAULT_CONTEXT, split_subject
-from millstream.registry.explaining import effective_level, explain, incompatible
+from millstream.registry.explanations import effective_level, explain, incompatible
 from millstream.registry.formats import TYPES
 from millstream.registry.levels import check_level
 
@@ -127,7 +127,7 @@ class ConfluentRegistry:
                 latest = self._requests.send(
                     lambda client: _registered(client.get_latest_version(subject), subject),
                     f"subject {subject!r}",
-                    patient=known is None,
+                    retry=known is None,
                 )
             except RegistryError as error:
                 if known is None or not error.may_pass:

@@ -42,7 +42,7 @@ class Requests:
         self._config = config
         self._report = report or _logger.warning
         self._make = make
-        self._patience = config["schema.registry.api.timeout.ms"] / _MS
+        self._timeout = config["schema.registry.api.timeout.ms"] / _MS
         self._retries = config["schema.registry.max.retries"]
         self._first_delay = config["schema.registry.retries.wait.ms"] / _MS
         self._longest_delay = config["schema.registry.retries.max.wait.ms"] / _MS
@@ -50,13 +50,13 @@ class Requests:
         self._client: Any = make(config)
         self._process = os.getpid()
 
-    def send(self, request: Callable[[SchemaRegistryClient], R], what: str, *, patient: bool = True) -> R:
+    def send(self, request: Callable[[SchemaRegistryClient], R], what: str, *, retry: bool = True) -> R:
         """Sends a request, and returns its result.
 
         Args:
             request: Calls a method of the client.
             what: What the request is for, in an error: ``schema 7``, ``subject 'orders-value'``.
-            patient: Whether to wait for a registry that is away, and to repeat what failed inside it.
+            retry: Whether to wait for a registry that is away, and to repeat requests that failed inside it.
 
         Raises:
             SchemaError: The registry refuses it.
@@ -77,15 +77,15 @@ class Requests:
                 failure = translate(error, what, self.place)
             waited = time.monotonic() - started
             failures += 1
-            if not patient or not isinstance(failure, PassingError):
+            if not retry or not isinstance(failure, PassingError):
                 raise failure
-            if waited + delay > self._patience if failure.is_away else failures > self._retries:
+            if waited + delay > self._timeout if failure.is_away else failures > self._retries:
                 raise failure.after(waited, failures)
             if failure.is_away and time.monotonic() - reported >= _REPORT_SECONDS:
                 reported = time.monotonic()
                 self._report(
                     f"waiting for the schema registry at {self.place} "
-                    f"({waited:.0f} of at most {self._patience:.0f} s): {failure.reason}"
+                    f"({waited:.0f} of at most {self._timeout:.0f} s): {failure.reason}"
                 )
             time.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311  (so that many processes do not ask at once)
             delay = min(2 * delay, self._longest_delay)

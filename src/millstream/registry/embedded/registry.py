@@ -11,7 +11,7 @@ from millstream.registry.contexts import DEFAULT_CONTEXT, split_subject
 from millstream.registry.embedded import rows
 from millstream.registry.embedded.database import SchemaDatabase
 from millstream.registry.embedded.rows import Entry, read_entry
-from millstream.registry.explaining import Parsed, compare, incompatible
+from millstream.registry.explanations import Parsed, compare, incompatible
 from millstream.registry.formats import format_of
 from millstream.registry.formats.problems import Finding, Sides
 from millstream.registry.levels import DEFAULT, check_level, find_problems

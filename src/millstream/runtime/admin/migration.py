@@ -10,7 +10,7 @@ from millstream.errors import SetupError
 from millstream.log import Scope
 from millstream.log.opening import log_location, open_location
 from millstream.plan.side import BEGIN_AGAIN
-from millstream.runtime.admin.migrated import Migrated, NewCheckpoint, keeping, rebuilt
+from millstream.runtime.admin.migrated_application import Migrated, NewCheckpoint, keeping, rebuilt
 from millstream.runtime.admin.mode_change import to_micro_batches, to_workers
 from millstream.runtime.admin.steps import as_done, delete_local
 from millstream.runtime.definition import ApplicationDefinition

@@ -23,8 +23,8 @@ from millstream.log import Log, Scope
 from millstream.log.api import Append, Publication
 from millstream.log.blocks import ColumnBlock
 from millstream.plan.stateless import Repartition
-from millstream.runtime.admin.carried import bounds_of, check_internal, check_stores, offsets_of, times_of
-from millstream.runtime.admin.migrated import (
+from millstream.runtime.admin.carried_state import bounds_of, check_internal, check_stores, offsets_of, times_of
+from millstream.runtime.admin.migrated_application import (
     Migrated,
     NewCheckpoint,
     Rebuilt,

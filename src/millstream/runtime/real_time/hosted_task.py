@@ -26,10 +26,10 @@ class Restoration(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What the tasks of a worker share.
+    """The objects that the tasks of a worker share.
 
     Attributes:
-        layout: What all tasks of the application have in common.
+        layout: The common data of all tasks of the application.
         log: The log.
         directory: The directory of local page stores; None: there are none.
         global_stores: The stores of global tables, by name.

@@ -63,7 +63,7 @@ class _Incomplete(_Unusable):
 
 
 class Entry:
-    """A value to write; None deletes it. Each is an object of its own, so that a later one is told from it."""
+    """A value to write; None deletes it. Its identity distinguishes it from later entries for the same key."""
 
     __slots__ = ("value",)
 
@@ -72,12 +72,12 @@ class Entry:
 
 
 class _Facts(msgspec.Struct, array_like=True, frozen=True):
-    """What a file says of itself.
+    """The description of a file, which it contains.
 
     Attributes:
         format: The version of its format.
         identity: The identity of the state.
-        owner: The last one who has opened the file.
+        owner: The id of the last local store that has opened the file.
         written: When it was last written, in seconds since the epoch.
         tags: The offset up to which the pages contain each changelog; None while the changelogs are being replayed.
     """
@@ -93,7 +93,7 @@ class LocalStore:
     """A flat map in a SQLite file, which one thread reads while another one writes.
 
     ``stage`` makes writes visible to ``fetch`` at once. ``write`` writes them to the file later, in one transaction.
-    Whoever opens a file becomes its owner, and a former owner can no longer write.
+    A local store that opens a file becomes its owner. A former owner can no longer write.
 
     A file that is damaged, too old, of another format or another identity is replaced by an empty one. If damage is
     found later, the file is replaced when it is opened again.

@@ -204,11 +204,6 @@ class WorkerPool:
         with self._changed:
             self._changed.wait_for(self._has_ended, seconds)
 
-    def is_connected(self) -> bool:
-        """Whether all workers have a process."""
-        with self._changed:
-            return all(slot.connection is not None for slot in self._slots.values())
-
     def _has_ended(self) -> bool:
         return not any(slot.has_job for slot in self._slots.values())
 

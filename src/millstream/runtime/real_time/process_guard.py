@@ -1,4 +1,4 @@
-"""Ends the process of a worker that nobody else ends."""
+"""Ends the process of a worker whose parent has ended, or which has stopped to run."""
 
 from __future__ import annotations
 

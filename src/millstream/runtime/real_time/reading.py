@@ -156,7 +156,7 @@ class Reading:
         until = self._until(key)
         if until is not None and task.next_offset(key) >= until:
             return False
-        if key not in self._followed:  # it is read again for a task that is paused
+        if key not in self._followed:  # the input of a paused task is not followed: the log may have more of it
             return True
         return task.next_offset(key) < self._follower.position(*key) or self._follower.has_more(*key)
 

@@ -51,7 +51,7 @@ class _Reach(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What the tasks of an application have in common.
+    """The common data of the tasks of an application.
 
     Attributes:
         program: The application.

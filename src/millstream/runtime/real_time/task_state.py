@@ -105,8 +105,8 @@ class TaskState:
         specs: All stores of the task.
         path: The file of the local page store. None: all rows stay in memory, and come from the changelogs.
         memory_limit: The approximate bytes of the rows in memory.
-        identity: Names the state independent of who runs the task, as by the ids of its changelogs. A local store with
-            another identity is discarded.
+        identity: Names the state independent of the process that runs the task, as by the ids of its
+            changelogs. A local store with another identity is discarded.
         page_bytes: The size of a page at which buckets are added.
 
     Attributes:
@@ -215,9 +215,9 @@ class TaskState:
             if self._local is not None and self._state.is_over_limit:
                 self._state.advance()
                 checkpoint = self._state.checkpoint()
-                self._ends = {checkpoint.sequence: self._ends[min(self._ends)]}  # replayed from there again
+                self._ends = {checkpoint.sequence: self._ends[min(self._ends)]}
                 self._local.write(self._local.stage(checkpoint.writes), self._ends[checkpoint.sequence])
-        self._set_time(name)  # the sequence numbers of the records have advanced the counter
+        self._set_time(name)  # restored rows have advanced the counter of sequence numbers
 
     def open(self, spec: StoreSpec) -> Any:
         """Returns a store, for the engine."""
@@ -363,7 +363,7 @@ class TaskState:
         return {**self._state.figures(sizes), "unwritten-bytes": unwritten}
 
     def close(self) -> None:
-        """Closes the local store. What was not written comes from the changelogs again."""
+        """Closes the local store. Rows that were not written are restored from the changelogs."""
         if self._local is not None:
             self._local.close()
 

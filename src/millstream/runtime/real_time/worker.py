@@ -140,7 +140,7 @@ class Worker:
             self._step(self._context.link.orders(), seconds)
 
     def _restore(self, restoring: deque[tuple[HostedTask, Iterator[Restoration]]]) -> None:
-        """Restores a part of a task. A task that is restored begins, whatever the others do."""
+        """Restores a part of a task. A task begins when it is restored; it does not wait for the others."""
         task, steps = restoring[0]
         step = next(steps, None)
         if step is not None:

@@ -1,4 +1,4 @@
-"""What the parts of a worker share."""
+"""The objects that the parts of a worker share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millstream.runtime.threads.own import OWN_THREADS
 
 
 class WorkerContext(NamedTuple):
-    """What the parts of a worker share.
+    """The objects that the parts of a worker share.
 
     Attributes:
         program: The application.

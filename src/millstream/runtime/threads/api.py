@@ -1,4 +1,4 @@
-"""What an application needs of threads.
+"""The protocol of the threads of an application.
 
 Its supervisor and its workers are generators, so that one thread can run those of many applications in turn.
 """

@@ -140,7 +140,7 @@ def _is_bytes(schema: ParsedSchema) -> bool:
     if isinstance(root, dict) and root["type"] == "bytes":
         if root.get("logicalType") == "decimal":
             raise InvalidSchemaError(
-                "avro: a decimal alone is no schema of records", hint="put the decimal into a record"
+                "avro: a decimal alone is not a schema of records", hint="put the decimal into a record"
             )
         return True
     return bool(root == "bytes")

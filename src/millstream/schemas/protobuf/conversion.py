@@ -219,7 +219,7 @@ class MessageReader:
 
             def member(number: int) -> Any:
                 if not 0 < number <= len(members):
-                    raise ValueError(f"{number} is no value of the enum {described.name}")
+                    raise ValueError(f"{number} is not a value of the enum {described.name}")
                 return members[number - 1]
 
             return member

@@ -24,12 +24,12 @@ _UNKNOWN = "this needs a token: send it as Authorization: Bearer TOKEN (millstre
 
 
 class Access:
-    """Who may send requests.
+    """Authenticates senders, and checks their roles.
 
     Args:
         tokens: The tokens.
         sessions: The sessions of browsers.
-        is_open: Everyone who reaches the server is an admin.
+        is_open: Every sender is an admin.
     """
 
     def __init__(self, tokens: Tokens, sessions: Sessions, *, is_open: bool = False) -> None:

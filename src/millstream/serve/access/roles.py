@@ -1,4 +1,4 @@
-"""The roles of those who send requests."""
+"""The roles of the senders of requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millstream.errors import ConfigError
 
 
 class Role(enum.IntEnum):
-    """What a request may do. Each role may do what the roles before it may do.
+    """The rights of a sender. Each role includes the roles before it.
 
     A viewer reads. An operator also pauses and resumes applications, produces records and replays dead letters. An
     admin also stops and restarts applications, and creates and drops streams and tables.

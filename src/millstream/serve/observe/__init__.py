@@ -1,1 +1,1 @@
-"""What the server knows of applications: their reports, metrics over time, and alerts."""
+"""Observes applications: reports, metrics over time, and alerts."""

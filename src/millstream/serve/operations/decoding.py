@@ -21,7 +21,7 @@ from millstream.serve.data import ServedData
 
 
 class Schemas(NamedTuple):
-    """What is known of the keys and values of a topic: schemas as `App.describe` has them; None: nothing."""
+    """The schemas of the keys and values of a topic, as `App.describe` has them; None: unknown."""
 
     key: Mapping[str, Any] | None = None
     value: Mapping[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""What the binder tells about the arguments of a call."""
+"""The types of the arguments of a call, as the binder gives them to a function."""
 
 from __future__ import annotations
 

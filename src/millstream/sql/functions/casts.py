@@ -185,7 +185,7 @@ def zone_offset(zone: str) -> int:
     digits = (digits if len(digits) > 1 else f"0{digits}").ljust(6, "0")
     hours, minutes, seconds = int(digits[:2]), int(digits[2:4]), int(digits[4:])
     if minutes > 59 or seconds > 59 or hours * 3600 + minutes * 60 + seconds > 18 * 3600:
-        raise ValueError(f"{zone} is no offset of a time zone")
+        raise ValueError(f"{zone} is not an offset of a time zone")
     return (-1 if zone[0] == "-" else 1) * ((hours * 60 + minutes) * 60 + seconds) * 1000
 
 

@@ -143,7 +143,7 @@ class AggregateOverload(Frozen):
 
 
 class Function(Frozen):
-    """What all entries have. ``spelling`` is the name in messages."""
+    """The fields of all entries. ``spelling`` is the name in messages."""
 
     name: str
     category: str

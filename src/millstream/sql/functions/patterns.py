@@ -261,4 +261,4 @@ def read_pattern(tokens: Tokens) -> Pattern:
         return Exactly(PRIMITIVES[word])
     if _VARIABLE.fullmatch(word):
         return Variable(word)
-    raise ValueError(f"{word!r} is no type of a signature")
+    raise ValueError(f"{word!r} is not a type of a signature")

@@ -97,7 +97,7 @@ class Journal:
 
 
 class Restored:
-    """What the statements of a journal have left.
+    """The result of the statements of a journal.
 
     Attributes:
         queries: The persistent queries, by id, and what they were planned against.

@@ -418,10 +418,3 @@ def _window(window: tree.Window) -> Any:
         assert window.advance is not None
         return hopping(window.size, window.advance, grace=grace)
     return session(window.size, grace=grace)
-
-
-def window_info(window: tree.Window | None) -> WindowInfo | None:
-    """Returns the window of the keys that an aggregation writes."""
-    if window is None:
-        return None
-    return WindowInfo(window.kind, None if window.kind == "SESSION" else window.size)

@@ -25,7 +25,7 @@ ALL = Bounds()
 
 
 class Lookup(Value):
-    """One access to a table. What it finds is still to be filtered by the condition of the query."""
+    """One access to a table. The condition of the query filters the rows that it returns."""
 
 
 class KeyLookup(Lookup):

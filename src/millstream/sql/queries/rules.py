@@ -1,4 +1,4 @@
-"""What the messages of refused pull queries have in common, and the properties that allow them more."""
+"""The common part of the messages of refused pull queries, and the properties that allow more queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the request handler needs of the world: queries that run, topics, and the rows of tables."""
+"""The protocol of a deployment: it runs the queries of a request handler, and gives it topics and rows of tables."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class StatementJournal(Protocol):
 
 
 class Deployment(Protocol):
-    """Runs the queries of a catalog, and holds its topics. What a call changes has taken effect when it returns."""
+    """Runs the queries of a catalog, and holds its topics. A change has taken effect when its call returns."""
 
     # ----- persistent queries ----------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What each kind of statement does to the world. A server grants or refuses it by this."""
+"""The effect of each kind of statement outside of its answer. A server grants or refuses statements by it."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Session:
 
     @property
     def environment(self) -> Environment:
-        """What a query is planned against now."""
+        """The environment in which a query is planned now."""
         return Environment(dict(self.catalog.sources), dict(self.catalog.types), self.functions, dict(self.properties))
 
     def execute(self, statement: tree.Statement) -> PersistentQuery | None:

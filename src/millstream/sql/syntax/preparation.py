@@ -1,4 +1,4 @@
-"""Errors of clauses that are wrong by themselves, whatever the catalog holds."""
+"""Errors of clauses that are wrong with any catalog."""
 
 from __future__ import annotations
 

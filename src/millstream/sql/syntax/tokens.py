@@ -18,7 +18,7 @@ MAX_LENGTH = 4_000_000
 
 
 class Kind(IntEnum):
-    """What a token is."""
+    """The kinds of tokens."""
 
     WORD = 1
     DIGIT_WORD = 2

@@ -60,7 +60,7 @@ def case_topics(
             elif isinstance(statement, tree.CreateSource):
                 _add(found, statement, partitions, types, properties, rules)
         except SqlError:
-            continue  # the statement fails in its turn
+            continue  # the case reports the error when it executes the statement
     for name in named:
         found.setdefault(name, CaseTopic(Topic(name=name, partitions=partitions)))
     return [found[name] for name in hash_order(found, STRING)]

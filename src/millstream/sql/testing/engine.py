@@ -124,7 +124,7 @@ class Engine(Protocol):
         ...
 
     def topic(self, name: str) -> Topic | None:
-        """What is known of a topic, None if it does not exist."""
+        """Returns a topic; None if it does not exist."""
         ...
 
     def schema(self, source: DataSource, *, is_key: bool) -> Schema | None:

@@ -107,7 +107,7 @@ class LocalEngine:
         self._records.pop(name, None)
 
     def topic(self, name: str) -> Topic | None:
-        """What is known of a topic."""
+        """Returns a topic."""
         return self._topics.get(name)
 
     def _partitions(self, topic: str) -> int | None:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Final, NoReturn
 
 ABSENT: Final = object()
-"""What an empty text contains."""
+"""The value of an empty text."""
 
 
 def _constant(name: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What migrations have in common: the application, and which of its stores are rebuilt."""
+"""The application of a migration, and the stores that it rebuilds."""
 
 from __future__ import annotations
 

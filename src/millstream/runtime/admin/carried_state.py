@@ -1,4 +1,4 @@
-"""What one execution mode leaves to the other: rows of named stores, offsets, cells of operators, times of inputs."""
+"""Reads the state that a migration carries to the other execution mode: rows of named stores, offsets, cells."""
 
 from __future__ import annotations
 

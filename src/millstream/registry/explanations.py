@@ -38,7 +38,7 @@ def effective_level(registry: SchemaRegistry, subject: str) -> str:
 
 
 class Breaks(NamedTuple):
-    """What a change of a schema breaks.
+    """The readers that a change of a schema breaks.
 
     Attributes:
         backward: Why the new schema cannot read records of the old one.
