@@ -215,6 +215,7 @@ class TaskState:
             if self._local is not None and self._state.is_over_limit:
                 self._state.advance()
                 checkpoint = self._state.checkpoint()
+                # After a crash, a restore replays the changelogs from the same offsets again.
                 self._ends = {checkpoint.sequence: self._ends[min(self._ends)]}
                 self._local.write(self._local.stage(checkpoint.writes), self._ends[checkpoint.sequence])
         self._set_time(name)  # restored rows have advanced the counter of sequence numbers
