@@ -9,8 +9,9 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from millstream.cli.exits import CommandError
@@ -87,16 +88,28 @@ def _load_file(path: Path) -> ModuleType:
     path = path.resolve()
     _act_as_script(path.parent, path)
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_application"
-    spec = importlib.util.spec_from_file_location(name, path)
+    loader = _ScriptLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException as error:
         raise _failure(error, str(path), path.parent) from error
     return module
+
+
+class _ScriptLoader(SourceFileLoader):
+    """Compiles the file each time, as Python does with a script.
+
+    Cached bytecode would be used for a file that was changed within a second and has the same size.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Returns the compiled source."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 def _load_module(name: str) -> ModuleType:
