@@ -36,19 +36,20 @@ def run(bare: Path, tmp_path: Path, code: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_all_modules_are_imported_except_those_of_kafka_and_of_the_prompt(bare: Path, tmp_path: Path) -> None:
+def test_all_modules_are_imported_except_those_of_kafka_the_prompt_and_the_server(bare: Path, tmp_path: Path) -> None:
     lines = run(
         bare,
         tmp_path,
         """
         import importlib, pkgutil
         import millstream
-        # Imported with a cluster only, and with a terminal only: opening the log and the shell name the extra.
+        # Imported with a cluster only, with a terminal only, and by a server only: opening the log, the shell and
+        # `millstream serve` name the extra.
         kafka = {"millstream.log.kafka", "millstream.runtime.spark.connector"}
         prompt = {"millstream.sql.shell.completion", "millstream.sql.shell.prompt"}
         def names(path, prefix):
             for module in pkgutil.iter_modules(path, prefix):
-                if module.name not in kafka | prompt:
+                if module.name not in kafka | prompt | {"millstream.serve"}:
                     yield module.name
                     if module.ispkg:
                         yield from names(importlib.import_module(module.name).__path__, module.name + ".")
@@ -108,7 +109,9 @@ def test_the_embedded_registry_and_a_command_need_no_extra(bare: Path, tmp_path:
         assert main(["topics", "create", "a", *data]) == 0
         sys.stderr = sys.stdout
         print(main(["produce", "a", "--value", "avro", "--schema", "a.avsc", *data]))
+        print(main(["serve", "--port", "0", *data]))
         """,
     )
     assert lines[0] == "1"
-    assert lines[-2:] == ['hint: pip install "millstream[avro]"', "1"]
+    assert lines[-5:-3] == ['hint: pip install "millstream[avro]"', "1"]
+    assert lines[-2:] == ['hint: pip install "millstream[serve]"', "1"]

@@ -370,7 +370,7 @@ def test_a_topic_may_be_read_twice_under_one_contract() -> None:
         (lambda: contract(POSITIVE, POSITIVE), "two rules are named 'amount > 0'"),
         (lambda: contract(POSITIVE, on_violation=WRONG), "unknown on_violation 'quarantin'"),
         (lambda: contract(rule("x", POSITIVE, on_violation=WRONG)), "rule 'x': unknown on_violation 'quarantin'"),
-        (lambda: contract(rule("", POSITIVE)), "'' is no name"),
+        (lambda: contract(rule("", POSITIVE)), "'' is not a name"),
         (lambda: contract(FIVE), "expected a function or an expression"),
         (lambda: contract(POSITIVE, name="a b"), "contract name 'a b' is not allowed"),
         (lambda: contract(POSITIVE, tags={"": "pii"}), "is not a field with its tags"),

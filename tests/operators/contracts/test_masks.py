@@ -243,9 +243,9 @@ class Odd(msgspec.Struct):
     ("rule", "message"),
     [
         (mask("pii", with_="***"), "no field has this tag"),
-        (mask("number", with_=hmac("people")), "the field number is no text and no bytes"),
-        (mask("colour", with_=hmac("people")), "the field colour is no text and no bytes"),
-        (mask("word", with_=hmac("people")), "the field word is no text and no bytes"),
+        (mask("number", with_=hmac("people")), "the field number is neither text nor bytes"),
+        (mask("colour", with_=hmac("people")), "the field colour is neither text nor bytes"),
+        (mask("word", with_=hmac("people")), "the field word is neither text nor bytes"),
         (mask("text", with_=0), "the field text is of type str, and the constant is 0"),
     ],
 )

@@ -69,8 +69,10 @@ def test_the_records_taken_do_not_depend_on_the_cuts(queues: list[list[int]], da
     taken: list[int] = []
     while any(r < len(q) for r, q in zip(read, queues, strict=True)):
         bounds = []
+        # Each batch reads a record at least.
+        growing = data.draw(st.sampled_from([n for n, queue in enumerate(queues) if read[n] < len(queue)]))
         for n, queue in enumerate(queues):
-            read[n] += data.draw(st.integers(0, len(queue) - read[n]))
+            read[n] += data.draw(st.integers(int(n == growing), len(queue) - read[n]))
             if read[n] < len(queue):
                 last = running(queue)[read[n] - 1] if read[n] else -1
                 bounds.append(position(int(last), n, read[n]))
