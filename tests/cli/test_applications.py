@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,13 @@ def test_an_application_is_loaded_by_file_or_module(process: Run, folder: Path, 
     described = process("describe", target, cwd=folder)
     assert described.code == 0
     assert described.out.startswith("Topologies:\n   Sub-topology: 0\n    Source: lines-source (topics: [lines])")
+
+
+def test_a_script_that_has_changed_within_a_second_is_loaded_anew(process: Run, folder: Path) -> None:
+    for topic in ("first", "other"):
+        (folder / "quick.py").write_text(f"from millstream import App\napp = App('s')\napp.stream('{topic}').to('b')\n")
+        os.utime(folder / "quick.py", (1_700_000_000, 1_700_000_000))
+        assert f"(topics: [{topic}])" in process("describe", "quick.py", cwd=folder).out
 
 
 def test_an_application_may_be_a_package(process: Run, folder: Path) -> None:
