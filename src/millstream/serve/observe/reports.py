@@ -40,6 +40,12 @@ class Report:
         return not is_left_behind(self.content["pid"], self.content["owner"])
 
     @property
+    def lag(self) -> int:
+        """The number of records that the application has still to read, as it has reported."""
+        sources = (self.content.get("metrics") or {}).get("sources", {})
+        return sum(source["lag"] or 0 for source in sources.values())
+
+    @property
     def is_late(self) -> bool:
         """Whether the process runs, and has not reported for a while."""
         age = time.time() - self.content["time"] / 1000 if self.content else 0.0
@@ -87,6 +93,11 @@ class Reports:
         """Returns the topology that an application wrote at its start, as `App.describe` has it; empty without one."""
         check_name(application, "application")
         return self._content(application, self._directory / application / DIRECTORY / "topology.json")
+
+    def configuration(self, application: str) -> dict[str, Any]:
+        """Returns the configuration of an application at its start, without secrets; empty without one."""
+        check_name(application, "application")
+        return self._content(application, self._directory / application / DIRECTORY / "configuration.json")
 
     def text(self, application: str, name: str) -> str | None:
         """Returns a file that an application wrote at its start; None if there is none."""
