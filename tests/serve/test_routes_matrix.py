@@ -1,4 +1,4 @@
-"""Every route with every method, for each kind of sender. The routes are those of the server: a new one needs a rule."""
+"""Every route with every method, for each kind of sender. The routes are those of the server."""
 
 from __future__ import annotations
 
