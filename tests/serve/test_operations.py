@@ -8,38 +8,17 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 from tests.serve.conftest import LiveShop, Serving
-from tests.serve.in_process import InProcess, in_process
+from tests.serve.in_process import Senders, in_process
 from tests.serve.servers import wait_until
 
 from millstream import App, avro
 from millstream.log import ProducerRecord, open_log
-from millstream.serve.access.limits import Rates
 from millstream.serve.access.roles import Role
 
 APPLICATIONS = "/api/v1/applications"
-
-
-class Senders:
-    """Sends requests with the token of a role."""
-
-    def __init__(self, server: InProcess) -> None:
-        self.server = server
-        server.access.rates = Rates(per_second=1e9, failures=1e9)
-        self._tokens = {role: server.access.tokens.create(role.name.lower(), role) for role in Role}
-
-    def get(self, path: str, role: Role = Role.VIEWER, **query: Any) -> Any:
-        text = "&".join(f"{name}={quote(str(value))}" for name, value in query.items() if value is not None)
-        answer = self.server.request("GET", f"{path}?{text}" if text else path, token=self._tokens[role])
-        assert answer.status < 500, answer
-        return answer.json()
-
-    def post(self, path: str, body: Any = None, role: Role = Role.OPERATOR) -> tuple[int, Any]:
-        answer = self.server.request("POST", path, token=self._tokens[role], json_body=body)
-        return answer.status, answer.json()
 
 
 @pytest.fixture(scope="module")
