@@ -316,8 +316,11 @@ def test_a_request_without_an_answer_in_time_is_told_to_try_again(tmp_path: Path
     async def send(message: Any) -> None:
         messages.append(message)
 
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
     scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"127.0.0.1:8088")]}
-    asyncio.run(guard(scope, lambda: asyncio.sleep(60), send))
+    asyncio.run(guard(scope, receive, send))
     assert messages[0]["status"] == 503
     assert (b"retry-after", b"1") in messages[0]["headers"]
     assert "no answer after" in json.loads(messages[1]["body"])["error"]["message"]

@@ -27,6 +27,8 @@ from millstream.errors import ConfigError, SetupError
 from millstream.log import open_log
 from millstream.runtime.observe.server import Server
 
+pytestmark = pytest.mark.slow  # most tests start processes
+
 CONSOLE = "millstream: the console is at "
 
 APPLICATION = """

@@ -55,7 +55,14 @@ class NewRecord(BaseModel):
 class NewRecords(BaseModel):
     """Records to write, in one transaction."""
 
-    records: Annotated[list[NewRecord], Field(min_length=1, max_length=MOST_RECORDS)]
+    records: Annotated[
+        list[NewRecord],
+        Field(
+            min_length=1,
+            max_length=MOST_RECORDS,
+            description="Keys and values are JSON, by the serdes of the topic. Headers are pairs of a name and a text.",
+        ),
+    ]
 
 
 @router.get("", summary="All topics")
