@@ -74,17 +74,42 @@ class ViewRow(NamedTuple):
         return self.partition, self.key, self.time, self.rank
 
 
+class Page(NamedTuple):
+    """Rows of a selection, and whether there are more after them."""
+
+    rows: list[ViewRow]
+    has_more: bool
+
+
 def read_page(
-    connection: Connection, store: StoreEntry, selection: Selection, limit: int, after: Place | None = None
-) -> list[ViewRow]:
+    connection: Connection,
+    store: StoreEntry,
+    selection: Selection,
+    limit: int,
+    after: Place | None = None,
+    most_bytes: int | None = None,
+) -> Page:
     """Returns the first rows of a selection, or those after a place, in a read transaction of the caller.
+
+    Args:
+        connection: The connection.
+        store: The store.
+        selection: The selection.
+        limit: The largest number of rows.
+        after: The place of the last row of the page before.
+        most_bytes: The page ends with the row that reaches this size of keys and values.
 
     Raises:
         CorruptViewError: A row is damaged.
     """
-    if limit < 1:
-        return []
-    return _PAGES[store.kind](connection, store, selection, limit, after)
+    rows: list[ViewRow] = []
+    size = 0
+    for row in _ROWS_OF[store.kind](connection, store, selection, limit + 1, after):
+        if len(rows) == limit or (most_bytes is not None and size >= most_bytes):
+            return Page(rows, True)
+        rows.append(row)
+        size += len(row.key) + len(row.value)
+    return Page(rows, False)
 
 
 def read_row(connection: Connection, store: StoreEntry, key: bytes) -> ViewRow | None:
@@ -103,36 +128,31 @@ def read_row(connection: Connection, store: StoreEntry, key: bytes) -> ViewRow |
 
 def _rows(
     connection: Connection, store: StoreEntry, selection: Selection, limit: int, after: Place | None
-) -> list[ViewRow]:
+) -> Iterator[ViewRow]:
     clauses = _Clauses(store.id)
     clauses.keys(selection, after)
     if after is not None:
         clauses.add(f"(key, partition) {'<' if selection.reverse else '>'} (?, ?)", after[1], after[0])
     clauses.order("key", "partition", reverse=selection.reverse)
     checksums: dict[int, RowChecksum] = {}
-    page = []
     for partition, key, value, timestamp, stored in clauses.execute(connection, _ROWS, limit):
         checksum_of = checksums.get(partition)
         if checksum_of is None:
             checksum_of = checksums[partition] = row_checksum(store.id, partition, 1)
         verify(_what(store), stored, checksum_of, key, value, timestamp)
-        page.append(ViewRow(partition, key, value, timestamp))
-    return page
+        yield ViewRow(partition, key, value, timestamp)
 
 
 def _windows(
     connection: Connection, store: StoreEntry, selection: Selection, limit: int, after: Place | None
-) -> list[ViewRow]:
-    page: list[ViewRow] = []
+) -> Iterator[ViewRow]:
     begun = None if after is None else (after[2] // store.width, after[0])
     for bucket, partition, low, high in _segments(connection, store, selection):
-        if len(page) == limit:
-            break
         at = (bucket, partition)
-        if begun is not None and (at > begun if selection.reverse else at < begun):
-            continue
-        page += _segment(connection, store, selection, (bucket, partition, low, high), limit - len(page), after, begun)
-    return page
+        if begun is None or (at < begun if selection.reverse else at > begun):
+            yield from _segment(connection, store, selection, (bucket, partition, low, high), limit, None)
+        elif at == begun:
+            yield from _segment(connection, store, selection, (bucket, partition, low, high), limit, after)
 
 
 def _segments(connection: Connection, store: StoreEntry, selection: Selection) -> Iterator[tuple[int, int, int, int]]:
@@ -156,16 +176,14 @@ def _segment(
     segment: tuple[int, int, int, int],
     limit: int,
     after: Place | None,
-    begun: tuple[int, int] | None,
 ) -> Iterator[ViewRow]:
     bucket, partition, low, high = segment
     clauses = _Clauses(store.id, partition, bucket)
-    is_begun = begun == (bucket, partition)
-    clauses.keys(selection, after if is_begun else None)
+    clauses.keys(selection, after)
     clauses.add("time BETWEEN ? AND ?", low, high)
     if store.kind == "session":
         clauses.add("rank <= ?", selection.time_to)
-    if is_begun and after is not None:
+    if after is not None:
         clauses.add(f"(key, time, rank) {'<' if selection.reverse else '>'} (?, ?, ?)", *after[1:])
     clauses.order("key", "time", "rank", reverse=selection.reverse)
     checksum_of = row_checksum(store.id, partition, 4)
@@ -176,26 +194,22 @@ def _segment(
 
 def _versions(
     connection: Connection, store: StoreEntry, selection: Selection, limit: int, after: Place | None
-) -> list[ViewRow]:
-    page: list[ViewRow] = []
+) -> Iterator[ViewRow]:
     for partition, _time, horizon in sorted(read_times(connection, store), reverse=selection.reverse):
-        if len(page) == limit:
-            break
-        is_begun = after is not None and partition == after[0]
-        if after is not None and (partition > after[0] if selection.reverse else partition < after[0]):
+        begun = after if after is not None and partition == after[0] else None
+        if begun is None and after is not None and (partition > after[0]) == selection.reverse:
             continue
         clauses = _Clauses(store.id, partition)
-        clauses.keys(selection, after if is_begun else None)
-        if is_begun and after is not None:
-            clauses.add(f"(key, timestamp) {'<' if selection.reverse else '>'} (?, ?)", after[1], after[2])
+        clauses.keys(selection, begun)
+        if begun is not None:
+            clauses.add(f"(key, timestamp) {'<' if selection.reverse else '>'} (?, ?)", begun[1], begun[2])
         clauses.valid(selection, horizon)
         clauses.order("key", "timestamp", reverse=selection.reverse)
         checksum_of = row_checksum(store.id, partition, 3)
-        for key, value, timestamp, until, ended, stored in clauses.execute(connection, _VERSIONS, limit - len(page)):
+        for key, value, timestamp, until, ended, stored in clauses.execute(connection, _VERSIONS, limit):
             numbers = version_numbers(timestamp, value, until, ended)
             verify(_what(store), stored, checksum_of, key, value or b"", *numbers)
-            page.append(ViewRow(partition, key, value, timestamp, timestamp, 0, until))
-    return page
+            yield ViewRow(partition, key, value, timestamp, timestamp, 0, until)
 
 
 class _Clauses:
@@ -243,6 +257,6 @@ def _what(store: StoreEntry) -> str:
     return f"a row of the view of store {store.name!r}"
 
 
-_Page = Callable[[Connection, StoreEntry, Selection, int, "Place | None"], list[ViewRow]]
+_RowsOf = Callable[[Connection, StoreEntry, Selection, int, "Place | None"], Iterator[ViewRow]]
 
-_PAGES: dict[str, _Page] = {"key-value": _rows, "window": _windows, "session": _windows, "versioned": _versions}
+_ROWS_OF: dict[str, _RowsOf] = {"key-value": _rows, "window": _windows, "session": _windows, "versioned": _versions}

@@ -43,13 +43,14 @@ def all_pages(reader: ViewDatabase, selection: Selection, limit: int) -> list[Vi
         assert store is not None
         while True:
             page = read_page(connection, store, selection, limit, rows[-1].place if rows else None)
-            rows += page
-            if len(page) < limit:
+            rows += page.rows
+            assert len(page.rows) == limit or not page.has_more
+            if not page.has_more:
                 break
-        assert read_page(connection, store, selection, 10_000) == rows
+        assert read_page(connection, store, selection, 10_000) == (rows, False)
         backward = selection._replace(reverse=True)
-        assert read_page(connection, store, backward, 10_000) == rows[::-1]
-        assert not rows or read_page(connection, store, backward, 10_000, rows[-1].place) == rows[-2::-1]
+        assert read_page(connection, store, backward, 10_000).rows == rows[::-1]
+        assert not rows or read_page(connection, store, backward, 10_000, rows[-1].place).rows == rows[-2::-1]
     return rows
 
 
@@ -259,6 +260,20 @@ def test_a_page_reads_a_range_of_the_table() -> None:
         page = read_page(connection, store, Selection(), 5, (0, b"01000", 0, 0))
         backward = read_page(connection, store, Selection(reverse=True), 5, (0, b"01000", 0, 0))
         connection.set_progress_handler(None, 0)
-        assert [row.key for row in page] == [b"01001", b"01002", b"01003", b"01004", b"01005"]
-        assert [row.key for row in backward] == [b"00999", b"00998", b"00997", b"00996", b"00995"]
+        assert [row.key for row in page.rows] == [b"01001", b"01002", b"01003", b"01004", b"01005"]
+        assert [row.key for row in backward.rows] == [b"00999", b"00998", b"00997", b"00996", b"00995"]
         assert steps < 100
+
+
+def test_a_page_ends_with_the_row_that_reaches_its_size() -> None:
+    with database() as (_, connection, _reader):
+        tasks = Tasks(connection, StoreSpec("s", "key-value", STRING, STRING))
+        for key in "abc":
+            tasks.stores[0].put(key, "v" * 99)
+        tasks.publish()
+        store = find_store(connection, APPLICATION, "s")
+        assert store is not None
+        page = read_page(connection, store, Selection(), 10, most_bytes=101)
+        assert ([row.key for row in page.rows], page.has_more) == ([b"a", b"b"], True)
+        page = read_page(connection, store, Selection(), 10, page.rows[-1].place, most_bytes=1)
+        assert ([row.key for row in page.rows], page.has_more) == ([b"c"], False)
