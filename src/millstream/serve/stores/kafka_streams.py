@@ -68,7 +68,7 @@ async def value(
     """Returns a key and its value; 404 if there is no row."""
     queries = queries_of(request)
     definition = await _of_kind(queries, principal, application, store, "key-value", "versioned")
-    data = key_of_text(definition, key, "key")
+    data = await _key(queries, definition, key, "key")
     selection = Selection(low=data, below=data + b"\0", as_of=END_OF_TIME)
     answer = await queries.key(definition, data, selection, 0, 0.0)
     shown = await _shown(queries, definition, answer)
@@ -102,8 +102,8 @@ async def values_between(
     """Returns the rows from one key to another, both included. The header X-Millstream-Cursor continues after them."""
     queries = queries_of(request)
     definition = await _of_kind(queries, principal, page.application, store, "key-value", "versioned")
-    below = key_of_text(definition, high, "to") + b"\0"
-    selection = Selection(low=key_of_text(definition, low, "from"), below=below, as_of=END_OF_TIME)
+    first, last = [await _key(queries, definition, *each) for each in ((low, "from"), (high, "to"))]
+    selection = Selection(low=first, below=last + b"\0", as_of=END_OF_TIME)
     return await _page(queries, definition, selection, page)
 
 
@@ -120,7 +120,7 @@ async def windows(
     """Returns the windows of a key that start in a range of time; a row has the key ``key@start``."""
     queries = queries_of(request)
     definition = await _of_kind(queries, principal, page.application, store, "window", "session")
-    data = key_of_text(definition, key, "key")
+    data = await _key(queries, definition, key, "key")
     selection = Selection(low=data, below=data + b"\0", time_from=begin, time_to=end)
     return await _page(queries, definition, selection, page)
 
@@ -132,6 +132,10 @@ async def _of_kind(
     if store.kind not in kinds:
         raise HTTPException(400, f"store {name!r} is a {store.kind} store, and the path is of a {kinds[0]} store")
     return store
+
+
+async def _key(queries: StoreQueries, store: StoreDefinition, text: str, what: str) -> bytes:
+    return await queries.converted(store, lambda: key_of_text(store, text, what))
 
 
 async def _page(queries: StoreQueries, store: StoreDefinition, selection: Selection, page: PageQuery) -> Response:
@@ -146,7 +150,7 @@ async def _page(queries: StoreQueries, store: StoreDefinition, selection: Select
 
 async def _shown(queries: StoreQueries, store: StoreDefinition, answer: Answer) -> list[dict[str, Any]]:
     rows = answer.pages[0].rows
-    return await queries.shown(store, lambda: [_pair(row_as_json(store, row)) for row in rows])
+    return await queries.converted(store, lambda: [_pair(row_as_json(store, row)) for row in rows])
 
 
 def _pair(row: dict[str, Any]) -> dict[str, Any]:

@@ -79,9 +79,9 @@ class StoreQueries:
         await self._wait(store, at_least, wait)
         return await self._in_thread(partial(self.reader.many, store, selections, at_least))
 
-    async def shown(self, store: StoreDefinition, show: Callable[[], T]) -> T:
-        """Converts rows to JSON: in a thread, if the schema registry may have to be asked."""
-        return await self._in_thread(show) if store.reads_registry else show()
+    async def converted(self, store: StoreDefinition, convert: Callable[[], T]) -> T:
+        """Converts keys or rows of a store: in a thread, if the schema registry may have to be asked."""
+        return await self._in_thread(convert) if store.reads_registry else convert()
 
     async def application(self, named: str | None) -> str:
         """Returns the application of a request that need not name it.

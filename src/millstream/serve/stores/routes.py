@@ -117,7 +117,7 @@ async def rows(
     """
     queries = queries_of(request)
     definition = await queries.store(principal, application, store)
-    selection, key = selection_of(definition, query)
+    selection, key = await queries.converted(definition, lambda: selection_of(definition, query))
     wait = query.wait_ms / 1000
     if key is not None and definition.kind == "key-value" and query.cursor is None:
         answer = await queries.key(definition, key, selection, query.at_least, wait)
@@ -126,7 +126,7 @@ async def rows(
         answer = await queries.page(definition, selection, query.limit, after, query.at_least, wait)
     page = answer.pages[0]
     cursor = cursor_of(definition, selection, page.rows[-1].place) if page.has_more else None
-    shown = await queries.shown(definition, lambda: [row_as_json(definition, row) for row in page.rows])
+    shown = await queries.converted(definition, lambda: [row_as_json(definition, row) for row in page.rows])
     return json_response({"rows": shown, "cursor": cursor, **position_of(answer)})
 
 
@@ -137,7 +137,7 @@ async def rows_of_keys(
     """Returns the rows of keys as of one commit, in the order of the keys. A key without a row has the value null."""
     queries = queries_of(request)
     definition = await queries.store(principal, application, store)
-    keys = await queries.shown(
+    keys = await queries.converted(
         definition, lambda: [key_of_json(definition, key, f"keys.{number}") for number, key in enumerate(query.keys)]
     )
     times = _times(definition, query.time_from, query.time_to, query.as_of)
@@ -150,7 +150,7 @@ async def rows_of_keys(
             shown += [row_as_json(definition, row) for row in page.rows] or [missing_row(definition, key)]
         return shown
 
-    return json_response({"rows": await queries.shown(definition, show), "cursor": None, **position_of(answer)})
+    return json_response({"rows": await queries.converted(definition, show), "cursor": None, **position_of(answer)})
 
 
 def selection_of(store: StoreDefinition, query: RowsQuery) -> tuple[Selection, bytes | None]:
