@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request
+from fastapi import APIRouter, Depends, HTTPException, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
@@ -24,6 +24,7 @@ from millstream.serve.stores.codec import (
 )
 from millstream.serve.stores.cursors import MOST_CHARACTERS, cursor_of, place_of
 from millstream.serve.stores.definitions import StoreDefinition
+from millstream.serve.stores.parameters import described_parameters, read_parameters
 from millstream.serve.stores.queries import queries_of
 from millstream.serve.stores.reader import MOST_ROWS, Answer
 from millstream.views.pages import Selection
@@ -101,20 +102,20 @@ async def show_store(request: Request, application: ApplicationId, store: StoreN
     return json_response(_described(definition, counts[store], _sizes(request, application)))
 
 
-@router.get("/{application}/stores/{store}/rows", summary="Rows of a store", responses=_NOT_REACHED)
-async def rows(
-    request: Request,
-    application: ApplicationId,
-    store: StoreName,
-    query: Annotated[RowsQuery, Query()],
-    principal: Viewer,
-) -> Response:
+@router.get(
+    "/{application}/stores/{store}/rows",
+    summary="Rows of a store",
+    responses=_NOT_REACHED,
+    openapi_extra=described_parameters(RowsQuery),
+)
+async def rows(request: Request, application: ApplicationId, store: StoreName, principal: Viewer) -> Response:
     """Returns rows as of one commit: those of a key, a range of keys, or a prefix; or all rows.
 
     The answer has the position of the commit, its time, and its age. The position of an application only grows. The
     cursor continues after the rows of this answer: a row that exists all the time is on exactly one page, whatever
     changes in between. There is no cursor if no row is left.
     """
+    query = read_parameters(request, RowsQuery)
     queries = queries_of(request)
     definition = await queries.store(principal, application, store)
     selection, key = await queries.converted(definition, lambda: selection_of(definition, query))
