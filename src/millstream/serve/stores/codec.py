@@ -63,8 +63,9 @@ def key_of_json(store: StoreDefinition, value: Any, what: str) -> bytes:
 
 
 def _plain_key(value: Any, serde: Serde[Any]) -> Any:
-    if window_bytes(serde) and isinstance(value, dict):
-        value = {"end": value.get("start"), **value} if "end" not in value or value["end"] is None else value
+    if window_bytes(serde) and isinstance(value, dict) and value.get("end") is None and "start" in value:
+        size = getattr(serde, "size_ms", None)
+        value = {**value, "end": value["start"] if size is None else later(value["start"], size)}
     value = value_of_json(value, serde)
     return tuple(value) if isinstance(value, list) and serde.name.startswith("sql-key<") else value
 
@@ -106,8 +107,8 @@ def row_as_json(store: StoreDefinition, row: ViewRow) -> dict[str, Any]:
     content = as_field("key", row.key, store.key)
     key = content.get("key")
     if window_bytes(store.key) and isinstance(key, dict):  # a key-value store whose keys have windows
-        end = key["end"] if store.key.name.startswith("session") else None
-        content = {"key": key["key"], "window": {"start": key["start"], "end": end}}
+        has_end = getattr(store.key, "size_ms", 0) is not None
+        content = {"key": key["key"], "window": {"start": key["start"], "end": key["end"] if has_end else None}}
     content |= as_field("value", row.value, store.value)
     content["timestamp"] = row.timestamp if store.timestamped and row.timestamp >= 0 else None
     if store.kind == "window":

@@ -151,10 +151,10 @@ class Definitions:
     def _load(self, application: str) -> Stores:
         state = self._data.state(application)
         assert state.started_plan is not None
-        plan = state.started_plan["stores"]
+        plan = state.started_plan
         described = self._described(application)
-        names = [name for name in state.queryable_stores or [] if name in plan]
-        return {name: self._definition(application, name, plan[name], described.get(name, {})) for name in names}
+        names = [name for name in state.queryable_stores or [] if name in plan["stores"]]
+        return {name: self._definition(application, name, plan, described.get(name, {})) for name in names}
 
     def _described(self, application: str) -> dict[str, dict[str, Any]]:
         """The stores as `App.describe` has them, by name."""
@@ -163,12 +163,15 @@ class Definitions:
         return {store["name"]: {**store, "part": part["id"]} for part in parts for store in part["stores"]}
 
     def _definition(
-        self, application: str, name: str, plan: Mapping[str, Any], described: Mapping[str, Any]
+        self, application: str, name: str, topology: Mapping[str, Any], described: Mapping[str, Any]
     ) -> StoreDefinition:
+        plan = topology["stores"][name]
+        size = _window_size(topology["operators"], plan["operator"])
+
         def serde(part: str) -> Serde[Any]:
             context = SerdeContext(described.get("changelog"), part == "key")
             schema = next(iter(plan.get(f"{part}_schemas", ())), None)
-            return serde_of(plan[part], schema, context, self._registry)
+            return serde_of(plan[part], schema, context, self._registry, size)
 
         return StoreDefinition(
             application,
@@ -185,3 +188,16 @@ class Definitions:
             schemas={part: described.get(f"{part}_schema") or {"serde": plan[part]} for part in ("key", "value")},
             reads_registry=reads_registry(plan["key"]) or reads_registry(plan["value"]),
         )
+
+
+def _window_size(operators: Mapping[str, Any], name: str) -> int | None:
+    """The size of the windows of an operator, which it may have from the one before it; None if it is not known."""
+    while name in operators:
+        operator = operators[name]
+        window = operator["options"].get("window")
+        if isinstance(window, Mapping):
+            return window.get("size") if window.get("type") == "time-window" else None
+        if len(operator["parents"]) != 1:
+            return None
+        name = operator["parents"][0]
+    return None
