@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request
 from pydantic import BaseModel, Field
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response
 
 from millstream.core.durations import END_OF_TIME
@@ -26,6 +27,21 @@ StoreName = Annotated[str, Path(description="The store.", max_length=300)]
 Key = Annotated[str, Path(description="A key: text for a store with text keys, else JSON.", max_length=MOST_CHARACTERS)]
 Time = Annotated[int, Path(description="A time in milliseconds.", ge=0, le=END_OF_TIME)]
 Application = Annotated[str | None, Query(description="The application, if the server serves several.", max_length=300)]
+
+
+class _KeyInPath(Convertor[str]):
+    """A key in a path: it may contain slashes and line breaks."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("storekey", _KeyInPath())
 
 
 class PageQuery(BaseModel):
@@ -61,7 +77,7 @@ async def instances_of(
     return json_response([_instance(request, [definition.name])])
 
 
-@router.get("/keyvalue/{store}/{key:path}", summary="The value of a key")
+@router.get("/keyvalue/{store}/{key:storekey}", summary="The value of a key")
 async def value(
     request: Request, store: StoreName, key: Key, principal: Viewer, application: Application = None
 ) -> Response:
@@ -107,7 +123,7 @@ async def values_between(
     return await _page(queries, definition, selection, page)
 
 
-@router.get("/windowed/{store}/{key:path}/{from}/{to}", summary="The windows of a key")
+@router.get("/windowed/{store}/{key:storekey}/{from}/{to}", summary="The windows of a key")
 async def windows(
     request: Request,
     store: StoreName,
