@@ -11,6 +11,7 @@ import asyncio
 import json
 import random
 import time
+from pathlib import Path
 
 
 class Connection(asyncio.Protocol):
@@ -99,7 +100,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--connections", type=int, default=16)
     options = parser.parse_args()
-    with open(options.paths, encoding="utf-8") as file:
+    with Path(options.paths).open(encoding="utf-8") as file:
         paths = file.read().split("\n")
     given = (options.host, options.port, paths, options.token, options.rate, options.seconds, options.connections)
     print(json.dumps(asyncio.run(load(*given))))
