@@ -15,7 +15,7 @@ from millstream.serve.data import ServedData
 from millstream.serve.stores.definitions import StoreDefinition
 from millstream.views.commits import Commit, last_commit
 from millstream.views.integrity import row_count
-from millstream.views.pages import Page, Place, Selection, ViewRow, read_page, read_row
+from millstream.views.pages import Page, Place, Selection, read_page, read_row
 from millstream.views.tables import StoreEntry, find_store
 
 MOST_ROWS = 1000
@@ -54,7 +54,7 @@ class StoreReader:
         Raises:
             HTTPException: 503, the position is not reached.
         """
-        with self._data.views.reading() as connection:
+        with self._reading() as connection:
             entry, commit = self._begin(connection, store, at_least)
             row = None if entry is None else read_row(connection, entry, key)
             if row is None and entry is not None and not self._data.views.is_checked(entry):
@@ -126,16 +126,25 @@ class StoreReader:
         return entry, commit
 
     @contextmanager
-    def _limited(self) -> Iterator[sqlite3.Connection]:
-        """A read transaction that is interrupted after a time."""
-        if not self._data.location.views.exists():
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A read transaction."""
+        try:
+            with self._data.views.reading() as connection:
+                yield connection
+        except StateError:
+            if self._data.location.views.exists():
+                raise
             raise UnknownStoreError(
                 f"the stores are not in {self._data.directory}: their rows are on the machine of the application",
                 hint="start the server where the application runs, with its data directory",
-            )
+            ) from None
+
+    @contextmanager
+    def _limited(self) -> Iterator[sqlite3.Connection]:
+        """A read transaction that is interrupted after a time."""
         until = time.monotonic() + _SECONDS
         try:
-            with self._data.views.reading() as connection:
+            with self._reading() as connection:
                 connection.set_progress_handler(lambda: time.monotonic() > until, _INSTRUCTIONS)
                 try:
                     yield connection
@@ -146,8 +155,3 @@ class StoreReader:
                 message = f"the query takes longer than {_SECONDS:g} s: ask for a smaller range"
                 raise HTTPException(503, message, {"Retry-After": "1"}) from None
             raise
-
-
-def rows_of(answer: Answer) -> list[ViewRow]:
-    """Returns the rows of all pages of an answer."""
-    return [row for page in answer.pages for row in page.rows]
