@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -20,8 +21,15 @@ from millstream.serve.stores.definitions import StoreDefinition
 from millstream.state.ordered import after_prefix
 from millstream.views.pages import ViewRow
 
+_TEXT_COLUMN = re.compile(r"sql-(\w+-)?key<`[^`]*` STRING>")
+
 Bounds = tuple[bytes, bytes | None]
 """The least key of a range, and the key below which its keys are."""
+
+
+def has_text_keys(store: StoreDefinition) -> bool:
+    """Whether a key in a query or a path is text: that of a string, of a UUID, or of a single SQL column with text."""
+    return store.key is STRING or store.key.name == "uuid" or _TEXT_COLUMN.fullmatch(store.key.name) is not None
 
 
 def key_of_text(store: StoreDefinition, text: str, what: str) -> bytes:
@@ -30,7 +38,7 @@ def key_of_text(store: StoreDefinition, text: str, what: str) -> bytes:
     Raises:
         HTTPException: 400, it is not a key of the store.
     """
-    if store.key is STRING or store.key is BYTES or store.key.name == "uuid":
+    if has_text_keys(store) or store.key is BYTES:
         return key_of_json(store, text, what)
     try:
         value = parse_json(text)

@@ -15,6 +15,7 @@ from millstream.serve.access.authorization import require
 from millstream.serve.access.roles import Principal, Role
 from millstream.serve.stores.codec import (
     bytes_of_base64,
+    has_text_keys,
     json_response,
     key_of_json,
     key_of_text,
@@ -210,6 +211,7 @@ def _described(store: StoreDefinition, rows: int | None, sizes: Callable[[str], 
         "kind": store.kind,
         "key": store.schemas["key"],
         "value": store.schemas["value"],
+        "text_keys": has_text_keys(store),
         "timestamped": store.timestamped,
         "window_size_ms": store.window_size_ms,
         "retention_ms": store.retention_ms,
