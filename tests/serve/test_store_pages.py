@@ -66,7 +66,7 @@ def test_the_pages_of_a_query_have_each_row_once(
 )
 def test_a_cursor_that_is_none_is_refused(kinds_server: Server, cursor: str) -> None:
     answer = kinds_server.viewer.get(f"{KINDS}/texts/rows", cursor=cursor)
-    assert (answer.status, answer.message) == (400, "the cursor is not one that this route has returned")
+    assert (answer.status, answer.message) == (400, "the cursor is not one that this route has returned, or it has expired")
 
 
 def test_a_mutated_cursor_is_refused_or_continues_in_the_same_store(kinds_server: Server) -> None:

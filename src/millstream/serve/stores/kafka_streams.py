@@ -13,7 +13,7 @@ from millstream.core.durations import END_OF_TIME
 from millstream.serve.access.authorization import require
 from millstream.serve.access.roles import Principal, Role
 from millstream.serve.stores.codec import json_response, key_of_text, row_as_json
-from millstream.serve.stores.cursors import MOST_CHARACTERS, cursor_of, place_of
+from millstream.serve.stores.cursors import MOST_CHARACTERS
 from millstream.serve.stores.definitions import StoreDefinition
 from millstream.serve.stores.queries import StoreQueries, queries_of
 from millstream.serve.stores.reader import MOST_ROWS, Answer
@@ -22,7 +22,7 @@ from millstream.views.pages import Selection
 
 router = APIRouter(prefix="/state", tags=["stores, with the paths of Kafka Streams"])
 
-Viewer = Annotated[Principal, Depends(require(Role.VIEWER))]
+Viewer = Annotated[Principal, Depends(require(Role.VIEWER, limited=True))]
 StoreName = Annotated[str, Path(description="The store.", max_length=300)]
 Key = Annotated[str, Path(description="A key: text for a store with text keys, else JSON.", max_length=MOST_CHARACTERS)]
 Time = Annotated[int, Path(description="A time in milliseconds.", ge=0, le=END_OF_TIME)]
@@ -87,7 +87,7 @@ async def value(
     data = await _key(queries, definition, key, "key")
     selection = Selection(low=data, below=data + b"\0", as_of=END_OF_TIME)
     answer = await queries.key(definition, data, selection, 0, 0.0)
-    shown = await _shown(queries, definition, answer)
+    shown = await _shown(queries, principal, definition, answer)
     if not shown:
         raise HTTPException(404, "the store has no row for this key", _headers(answer))
     return json_response(shown[0], _headers(answer))
@@ -103,7 +103,7 @@ async def all_values(
     """Returns the first rows. The header X-Millstream-Cursor continues after them."""
     queries = queries_of(request)
     definition = await _of_kind(queries, principal, page.application, store, "key-value", "versioned")
-    return await _page(queries, definition, Selection(as_of=END_OF_TIME), page)
+    return await _page(queries, principal, definition, Selection(as_of=END_OF_TIME), page)
 
 
 @router.get("/keyvalues/{store}/range/{from}/{to}", summary="A range of keys")
@@ -118,9 +118,10 @@ async def values_between(
     """Returns the rows from one key to another, both included. The header X-Millstream-Cursor continues after them."""
     queries = queries_of(request)
     definition = await _of_kind(queries, principal, page.application, store, "key-value", "versioned")
+    queries.check_range(principal, definition)
     first, last = [await _key(queries, definition, *each) for each in ((low, "from"), (high, "to"))]
     selection = Selection(low=first, below=last + b"\0", as_of=END_OF_TIME)
-    return await _page(queries, definition, selection, page)
+    return await _page(queries, principal, definition, selection, page)
 
 
 @router.get("/windowed/{store}/{key:storekey}/{from}/{to}", summary="The windows of a key")
@@ -138,7 +139,7 @@ async def windows(
     definition = await _of_kind(queries, principal, page.application, store, "window", "session")
     data = await _key(queries, definition, key, "key")
     selection = Selection(low=data, below=data + b"\0", time_from=begin, time_to=end)
-    return await _page(queries, definition, selection, page)
+    return await _page(queries, principal, definition, selection, page)
 
 
 async def _of_kind(
@@ -154,19 +155,26 @@ async def _key(queries: StoreQueries, store: StoreDefinition, text: str, what: s
     return await queries.converted(store, lambda: key_of_text(store, text, what))
 
 
-async def _page(queries: StoreQueries, store: StoreDefinition, selection: Selection, page: PageQuery) -> Response:
-    after = None if page.cursor is None else place_of(store, selection, page.cursor)
+async def _page(
+    queries: StoreQueries, principal: Principal, store: StoreDefinition, selection: Selection, page: PageQuery
+) -> Response:
+    after = None if page.cursor is None else queries.cursors.place(store, selection, page.cursor)
     answer = await queries.page(store, selection, page.limit, after)
     headers = _headers(answer)
     rows, has_more = answer.pages[0]
     if has_more:
-        headers["X-Millstream-Cursor"] = cursor_of(store, selection, rows[-1].place)
-    return json_response(await _shown(queries, store, answer), headers)
+        hide = queries.hides_keys(principal, store)
+        headers["X-Millstream-Cursor"] = queries.cursors.of(store, selection, rows[-1].place, hide=hide)
+    return json_response(await _shown(queries, principal, store, answer), headers)
 
 
-async def _shown(queries: StoreQueries, store: StoreDefinition, answer: Answer) -> list[dict[str, Any]]:
+async def _shown(
+    queries: StoreQueries, principal: Principal, store: StoreDefinition, answer: Answer
+) -> list[dict[str, Any]]:
     rows = answer.pages[0].rows
-    return await queries.converted(store, lambda: [_pair(row_as_json(store, row)) for row in rows])
+    return [
+        _pair(row) for row in await queries.rows(principal, store, lambda: [row_as_json(store, row) for row in rows])
+    ]
 
 
 def _pair(row: dict[str, Any]) -> dict[str, Any]:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import HTTPException, Request
 
 from millstream.serve.access.roles import Principal
 from millstream.serve.data import ServedData
+from millstream.serve.operations.decoding import Decoder
+from millstream.serve.stores.cursors import Cursors
 from millstream.serve.stores.definitions import Definitions, StoreDefinition
 from millstream.serve.stores.positions import Positions
 from millstream.serve.stores.reader import Answer, StoreReader
-from millstream.serve.stores.serdes import Registry
 from millstream.views.pages import Place, Selection
 
 T = TypeVar("T")
@@ -30,12 +31,14 @@ class StoreQueries:
 
     Args:
         data: The data of the server.
-        registry: Returns the schema registry.
+        decoder: The decoder, which has the schema registry and knows personal fields.
     """
 
-    def __init__(self, data: ServedData, registry: Registry) -> None:
+    def __init__(self, data: ServedData, decoder: Decoder) -> None:
         self.data = data
-        self.definitions = Definitions(data, registry)
+        self.masks = decoder.masks
+        self.definitions = Definitions(data, decoder.reference)
+        self.cursors = Cursors()
         self.positions = Positions(data.views)
         self.reader = StoreReader(data)
         self._limiter = CapacityLimiter(_THREADS)
@@ -82,6 +85,30 @@ class StoreQueries:
     async def converted(self, store: StoreDefinition, convert: Callable[[], T]) -> T:
         """Converts keys or rows of a store: in a thread, if the schema registry may have to be asked."""
         return await self._in_thread(convert) if store.reads_registry else convert()
+
+    async def rows(
+        self, principal: Principal, store: StoreDefinition, convert: Callable[[], list[dict[str, Any]]]
+    ) -> list[dict[str, Any]]:
+        """Returns rows as JSON, as a sender may see them."""
+        rows = await self.converted(store, convert)
+        return self.masks.rows(principal, store.application, store.name, rows)
+
+    def hides_keys(self, principal: Principal, store: StoreDefinition) -> bool:
+        """Whether the keys of a store have personal fields that a sender may not see."""
+        if principal.sees_personal_fields:
+            return False
+        return self.masks.store(store.application, store.name).hides_keys
+
+    def check_range(self, principal: Principal, store: StoreDefinition) -> None:
+        """Refuses ranges of keys that a sender may not see: smaller and smaller ranges would tell a key.
+
+        Raises:
+            HTTPException: 403, it may not see the keys.
+        """
+        if self.hides_keys(principal, store):
+            raise HTTPException(
+                403, "the keys have personal fields: a range or a prefix of them needs the role operator"
+            )
 
     async def application(self, named: str | None) -> str:
         """Returns the application of a request that need not name it.

@@ -23,7 +23,7 @@ from millstream.serve.stores.codec import (
     prefix_of_text,
     row_as_json,
 )
-from millstream.serve.stores.cursors import MOST_CHARACTERS, cursor_of, place_of
+from millstream.serve.stores.cursors import MOST_CHARACTERS
 from millstream.serve.stores.definitions import StoreDefinition
 from millstream.serve.stores.parameters import described_parameters, read_parameters
 from millstream.serve.stores.queries import queries_of
@@ -34,7 +34,7 @@ router = APIRouter(prefix="/api/v1/applications", tags=["stores"])
 
 MOST_WAIT_MS = 8000
 
-Viewer = Annotated[Principal, Depends(require(Role.VIEWER))]
+Viewer = Annotated[Principal, Depends(require(Role.VIEWER, limited=True))]
 ApplicationId = Annotated[str, Path(description="The application id.", max_length=300)]
 StoreName = Annotated[str, Path(description="The store.", max_length=300)]
 Text = Annotated[str | None, Field(max_length=MOST_CHARACTERS)]
@@ -120,15 +120,19 @@ async def rows(request: Request, application: ApplicationId, store: StoreName, p
     queries = queries_of(request)
     definition = await queries.store(principal, application, store)
     selection, key = await queries.converted(definition, lambda: selection_of(definition, query))
+    if key is None and (query.prefix, query.low, query.high) != (None, None, None):
+        queries.check_range(principal, definition)
     wait = query.wait_ms / 1000
     if key is not None and definition.kind == "key-value" and query.cursor is None:
         answer = await queries.key(definition, key, selection, query.at_least, wait)
     else:
-        after = None if query.cursor is None else place_of(definition, selection, query.cursor)
+        after = None if query.cursor is None else queries.cursors.place(definition, selection, query.cursor)
         answer = await queries.page(definition, selection, query.limit, after, query.at_least, wait)
-    page = answer.pages[0]
-    cursor = cursor_of(definition, selection, page.rows[-1].place) if page.has_more else None
-    shown = await queries.converted(definition, lambda: [row_as_json(definition, row) for row in page.rows])
+    page, cursor = answer.pages[0], None
+    if page.has_more:
+        hide = queries.hides_keys(principal, definition)
+        cursor = queries.cursors.of(definition, selection, page.rows[-1].place, hide=hide)
+    shown = await queries.rows(principal, definition, lambda: [row_as_json(definition, row) for row in page.rows])
     return json_response({"rows": shown, "cursor": cursor, **position_of(answer)})
 
 
@@ -152,7 +156,8 @@ async def rows_of_keys(
             shown += [row_as_json(definition, row) for row in page.rows] or [missing_row(definition, key)]
         return shown
 
-    return json_response({"rows": await queries.converted(definition, show), "cursor": None, **position_of(answer)})
+    shown = await queries.rows(principal, definition, show)
+    return json_response({"rows": shown, "cursor": None, **position_of(answer)})
 
 
 def selection_of(store: StoreDefinition, query: RowsQuery) -> tuple[Selection, bytes | None]:
