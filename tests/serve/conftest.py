@@ -2,6 +2,7 @@
 
 - `shop_server` serves the data of the application `shop` (see `shop.py`), which has run. Tests only read it.
 - `serving` starts a server over any data directory: ``with serving(data, is_open=True) as server``.
+- `kinds_server` serves the data of the application `kinds` (see `store_application.py`), which has run, likewise.
 - `live_shop` is the application `shop`, running in this process, with a data directory of its own.
 """
 
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.serve import shop
+from tests.serve import shop, store_application
 from tests.serve.servers import Server, start_server
 
 from millstream.log import ProducerRecord, open_log
@@ -72,6 +73,15 @@ def shop_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shop_server(shop_data: Path) -> Iterator[Server]:
     """A server of the data of `shop`, which does not run. Tests only read."""
     with start_server(shop_data) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kinds_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of the data of `kinds`, which does not run. Tests only read."""
+    data = tmp_path_factory.mktemp("kinds") / "data"
+    store_application.run(data)
+    with start_server(data) as server:
         yield server
 
 

@@ -18,12 +18,16 @@ from millstream.serve.observe import health
 from millstream.serve.operations import applications, dead_letters, groups, topics
 from millstream.serve.operations.decoding import Decoder
 from millstream.serve.reference import POLICY, as_html
+from millstream.serve.stores import kafka_streams, routes as stores
+from millstream.serve.stores.queries import StoreQueries
 
 CONSOLE = Path(__file__).parent / "console"
 
 ROUTERS = (
     session.router,
     applications.router,
+    stores.router,
+    kafka_streams.router,
     topics.router,
     groups.router,
     dead_letters.router,
@@ -53,6 +57,7 @@ def create_web(data: ServedData, access: Access) -> FastAPI:
     web.state.data = data
     web.state.access = access
     web.state.decoder = Decoder(data)
+    web.state.stores = StoreQueries(data, web.state.decoder)
     return web
 
 

@@ -92,6 +92,12 @@ class Decoder:
         schemas = self.schemas(topic)
         return self._serde(topic, schemas.key, is_key=True), self._serde(topic, schemas.value, is_key=False)
 
+    def reference(self) -> ApplicationRegistry:
+        """Returns the schema registry, as serdes refer to it."""
+        self._open()
+        assert self._reference is not None
+        return self._reference
+
     def writers(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
         """Returns the serdes with which keys and values are written to a topic.
 

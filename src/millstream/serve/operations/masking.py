@@ -46,6 +46,11 @@ class Mask:
         """Whether nothing is hidden."""
         return not self.names and not any(self._parts.values())
 
+    @property
+    def hides_keys(self) -> bool:
+        """Whether keys have fields that are hidden."""
+        return bool(self._parts["key"])
+
     def record(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a record or a row with its personal fields hidden. Bytes that were not decoded are hidden whole."""
         return dict(record) if self.is_empty else dict(self._hidden(record))
