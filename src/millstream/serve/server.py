@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import signal
 import socket
@@ -22,6 +21,12 @@ from millstream.serve.access.tokens import Tokens
 from millstream.serve.data import ServedData
 from millstream.serve.options import ServeOptions
 from millstream.serve.web import create_web
+
+_BACKLOG = 1024
+_CONNECTIONS = 1000
+"""How many connections are served besides those of event streams. Further ones wait."""
+
+_STOP_SECONDS = 2.0
 
 
 class ServerProcess:
@@ -68,6 +73,8 @@ class ServerProcess:
             interface=Interfaces.ASGI,
             http=HTTPModes.auto,
             websockets=False,
+            backlog=_BACKLOG,
+            backpressure=options.most_streams + _CONNECTIONS,
             log_enabled=False,
             ssl_cert=options.certificate,
             ssl_key=options.key,
@@ -88,8 +95,9 @@ class ServerProcess:
             stopping.cancel()
             await web.state.hub.close()  # the server waits for open connections
             granian.stop()  # type: ignore[no-untyped-call]
-            with contextlib.suppress(asyncio.CancelledError):
-                await serving
+            await asyncio.wait({serving}, timeout=_STOP_SECONDS)
+            if not serving.done():  # a client does not take the rest of its answer; the end of the process cuts it off
+                loop.set_exception_handler(lambda _loop, _context: None)  # its future is cancelled, and granian sets it
             data.close()
 
     async def _wait_until_listening(self, serving: asyncio.Future[None]) -> None:

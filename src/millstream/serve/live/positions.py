@@ -54,7 +54,7 @@ def read_id(text: str) -> Positions:
         ChannelError: It is not an id.
     """
     positions: Positions = {}
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MOST_CHARACTERS or not text.isascii():
         raise _invalid()
     for entry in filter(None, text.split(";")):
         channel, _, places = entry.partition("=")

@@ -123,9 +123,7 @@ class _Rates:
             counts = _counts(content.get("metrics") or {})
             if self._time:
                 self._rates = {
-                    name: max(0, count - self._counts[name]) / seconds
-                    for name, count in counts.items()
-                    if name in self._counts
+                    name: max(0, count - self._counts.get(name, 0)) / seconds for name, count in counts.items()
                 }
             self._time, self._counts = content["time"], counts
         return self._rates
