@@ -235,11 +235,23 @@ def test_the_text_of_a_key_cannot_add_lines_to_the_stream(live_shop: LiveShop, s
 def test_a_token_for_some_stores_follows_only_these(shop_server: Server) -> None:
     token = Tokens(shop_server.data).create("one-store", Role.VIEWER, stores=("shop/minutes",))
     client: Client = shop_server.anonymous().using(token=token)
-    for channel in ("store:shop/visits", "topic:shop-visits-changelog", 'key:shop/visits/"x"'):
-        assert client.get(EVENTS, channel=channel).status == 403
-    for channel in ("store:shop/minutes", "topic:shop-minutes-changelog", "topic:orders"):
-        with client.events(EVENTS, channel=channel) as events:
-            begun(events)
+    for channel in ("store:shop/visits", "topic:shop-minutes-changelog", 'key:shop/visits/"x"', "applications"):
+        assert client.get(EVENTS, channel=["store:shop/minutes", channel]).status == 403
+    with client.events(EVENTS, channel=["store:shop/minutes", 'key:shop/minutes/"north"']) as events:
+        begun(events)
+
+
+def test_personal_fields_are_hidden_from_viewers(live_shop: LiveShop, server: Server) -> None:
+    channels = ["topic:customers", "store:shop/customers", "key:shop/customers/7", "topic:shop-customers-changelog"]
+    with (
+        server.viewer.events(EVENTS, channel=channels) as hidden,
+        server.operator.events(EVENTS, channel=channels) as shown,
+    ):
+        begun(hidden)
+        begun(shown)
+        live_shop.produce("customers", shop.customer(7, "Anna", "anna@example.com"))
+        mails = [{event.data["value"]["mail"] for event in take(events, 4)} for events in (hidden, shown)]
+    assert mails == [{"[hidden]"}, {"anna@example.com"}]
 
 
 def test_no_stream_without_a_token(shop_server: Server) -> None:

@@ -127,13 +127,12 @@ def _read_all(texts: dict[socket.socket, bytes], awaited: bytes) -> None:
     with selectors.DefaultSelector() as selector:
         waiting = {connection for connection, text in texts.items() if awaited not in text}
         for connection in waiting:
-            selector.register(connection, selectors.EVENT_READ)
+            selector.register(connection, selectors.EVENT_READ, connection)
         while waiting:
             ready = selector.select(40)
             assert ready, f"{len(waiting)} clients got nothing"
             for key, _ in ready:
-                connection = key.fileobj
-                assert isinstance(connection, socket.socket)
+                connection = key.data
                 data = connection.recv(65536)
                 assert data, texts[connection]
                 texts[connection] += data

@@ -50,14 +50,14 @@ def test_a_stream_continues_after_its_last_event(live_shop: LiveShop, serving: S
                 live_shop.produce("prices", price(1), price(2))
                 # It is cut at any event: some of this round come in the next one.
                 for _ in range(5):
-                    (event,) = _next_with_id(events)
+                    event = _next_with_id(events)
                     last = event.id
                     _note(event, offsets, counts)
         with server.viewer.events(EVENTS, channel=channels, last_event_id=last) as events:
             while len(offsets.get(("topic:prices", 0), [])) < 12 or not counts or counts[-1] < 24:
-                _note(*_next_with_id(events), offsets, counts)
+                _note(_next_with_id(events), offsets, counts)
             while sum(map(len, offsets.values())) < 36:
-                _note(*_next_with_id(events), offsets, counts)
+                _note(_next_with_id(events), offsets, counts)
     assert offsets == {
         ("topic:prices", 0): [*range(12)],
         ("topic:orders", 0): [*range(12)],
@@ -66,11 +66,11 @@ def test_a_stream_continues_after_its_last_event(live_shop: LiveShop, serving: S
     assert counts == sorted(set(counts))
 
 
-def _next_with_id(events: Iterator[Event]) -> list[Event]:
+def _next_with_id(events: Iterator[Event]) -> Event:
     for event in events:
         assert event.kind not in {"missed", "ended", "end"}, event
         if event.kind in {"topic", "store"}:
-            return [event]
+            return event
     raise AssertionError("the stream has ended")
 
 

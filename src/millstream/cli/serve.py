@@ -22,7 +22,7 @@ EXAMPLES = (
 
 tokens = typer.Typer(no_args_is_help=True, help="The tokens of the server's users.")
 
-RoleName = Literal["viewer", "operator", "admin"]
+RoleName = Literal["scraper", "viewer", "operator", "admin"]
 
 
 def serve(
@@ -63,9 +63,11 @@ def serve(
     """
     try:
         from millstream.serve.server import ServerProcess, announce
-    except ImportError:
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "millstream":
+            raise
         hint = 'pip install "millstream[serve]"'
-        raise SetupError("the server requires the packages fastapi and granian", hint=hint) from None
+        raise SetupError(f"the server requires the package {error.name}", hint=hint) from None
     from millstream.serve.options import ServeOptions
 
     options = ServeOptions(
@@ -82,6 +84,8 @@ def serve(
     )
     if options.is_open:
         print_note("warning: --auth off: every process and every user of this machine is an admin of the server")
+    if options.insecure and options.certificate is None:
+        print_note("warning: --insecure: tokens and records are sent unencrypted, unless a proxy in front has TLS")
     ServerProcess(options).run(announce)
 
 

@@ -86,6 +86,19 @@ class DeadLetters:
         for part in self._ranges(self._progress(), whole=True):
             yield from (letter for letter in part.letters if letter in selection)
 
+    def last(self, most: int) -> Iterator[DeadLetter]:
+        """Yields the letters at the last offsets of the topic, by partition and offset.
+
+        Args:
+            most: The number of offsets that are read, in equal parts from all partitions.
+        """
+        progress = self._progress()
+        for partition in progress:
+            position = max(partition.start, partition.end - max(1, most // len(progress)))
+            while rows := self._rows(partition, position):
+                yield from (self._letter(row, partition) for row in rows)
+                position = rows[-1]["offset"] + 1
+
     def get(self, partition: int, offset: int) -> DeadLetter:
         """Returns one letter.
 

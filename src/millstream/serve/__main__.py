@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import sys
 import threading
@@ -11,29 +12,43 @@ import threading
 from millstream.errors import MillstreamError, SetupError
 from millstream.serve.options import ServeOptions
 
+_EVERY = 1.0
+
 
 def main() -> int:
     """Serves until the process that started it has ended."""
+    parent = os.getppid()
     options = json.loads(sys.stdin.readline())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the application, which ends this process
     try:
         try:
             from millstream.serve.server import ServerProcess  # noqa: PLC0415  (its libraries may not be installed)
-        except ImportError:
+        except ImportError as error:
+            if (error.name or "").partition(".")[0] == "millstream":
+                raise
             hint = 'pip install "millstream[serve]"'
-            raise SetupError("the server requires the packages fastapi and granian", hint=hint) from None
+            raise SetupError(f"the server requires the package {error.name}", hint=hint) from None
         process = ServerProcess(ServeOptions(**options))
-        threading.Thread(target=_end_with_parent, daemon=True).start()
-        process.run(lambda address: _tell(address=address))
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+        process.run(_ready)
     except MillstreamError as error:
         _tell(error=error.message, hint=error.hint)
         return 1
     return 0
 
 
-def _end_with_parent() -> None:
-    sys.stdin.read()
+def _end_with(parent: int) -> None:
+    """Ends this process when its stdin is closed. A forked process of a killed parent may keep it open for longer."""
+    while os.getppid() == parent:
+        ready, _, _ = select.select([sys.stdin], [], [], _EVERY)
+        if ready and not sys.stdin.read(1):
+            break
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _ready(address: str) -> None:
+    _tell(address=address)
+    os.dup2(2, 1)  # nobody reads stdout any more
 
 
 def _tell(**facts: str | None) -> None:

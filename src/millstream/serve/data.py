@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 from millstream.config import Config
 from millstream.core.names import check_name
-from millstream.errors import LogError, UnknownStoreError, suggestion
+from millstream.errors import LogError, SetupError, UnknownStoreError, suggestion
 from millstream.log import Log
 from millstream.log.opening import LogLocation, log_location, open_location
 from millstream.runtime.start.application_state import ApplicationState, read_state
 from millstream.serve.observe.reports import Reports
 from millstream.serve.options import ServeOptions
 from millstream.views.database import ViewDatabase
+
+_KEPT_SECONDS = 10.0
 
 
 class UnknownApplicationError(UnknownStoreError):
@@ -37,6 +40,7 @@ class ServedData:
         self.reports = Reports(self.directory, options.application)
         self._log: Log | None = None
         self._lock = threading.Lock()
+        self._groups: dict[str, tuple[bool, float]] = {}
 
     @property
     def directory(self) -> Path:
@@ -61,7 +65,7 @@ class ServedData:
         names = set(self.reports.applications())
         if only is None:
             try:
-                names |= {name for name in self.log.groups() if self._state(name).started_plan is not None}
+                names |= {name for name in self.log.groups() if name in names or self._is_application(name)}
             except LogError:
                 if not names:
                     raise
@@ -83,6 +87,17 @@ class ServedData:
             hint = suggestion(application, names) or f"the applications are: {', '.join(names) or 'none'}"
             raise UnknownApplicationError(f"there is no application {application!r}", hint=hint)
         return state
+
+    def _is_application(self, group: str) -> bool:
+        """Whether a group is an application. An answer is kept for a while: a cluster has many groups."""
+        known = self._groups.get(group)
+        if known is None or known[1] < time.monotonic():
+            try:
+                is_application = self._state(group).started_plan is not None
+            except SetupError:  # of another version of Millstream
+                is_application = True
+            known = self._groups[group] = (is_application, time.monotonic() + _KEPT_SECONDS)
+        return known[0]
 
     def _state(self, application: str) -> ApplicationState:
         return read_state(self.log, application)

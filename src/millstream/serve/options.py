@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 
 from millstream.errors import ConfigError
 
-DEFAULT_ADDRESS = "127.0.0.1:8088"
+_EVERY = {"0.0.0.0", "::"}  # noqa: S104  (addresses that stand for all of a machine; they need TLS)
+_PORT = re.compile(r":[0-9]+$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,15 +78,48 @@ class ServeOptions:
     def hosts(self, port: int) -> set[str]:
         """The values that the header Host may have.
 
+        An allowed host is accepted with the port of the server, and without a port, as behind a proxy; one that was
+        given with a port, only with that.
+
         Args:
             port: The port on which it listens.
         """
-        names = {self.host, *self.allowed_hosts}
-        if is_loopback(self.host):
-            names |= {"127.0.0.1", "localhost", "::1"}
-        hosts = {f"[{name}]" if ":" in name else name for name in names}
-        default = 80 if self.certificate is None else 443
-        return {f"{host}:{port}" for host in hosts} | (hosts if port == default or self.allowed_hosts else set())
+        own = {self.host}
+        if is_loopback(self.host) or self.host in _EVERY:
+            own |= {"127.0.0.1", "localhost", "::1"}
+        hosts = {f"{_bracketed(name)}:{port}" for name in own}
+        if port == (80 if self.certificate is None else 443):
+            hosts |= {_bracketed(name) for name in own}
+        for name in self.allowed_hosts:
+            host = _bracketed(name)
+            hosts |= {host} if _PORT.search(host) else {host, f"{host}:{port}"}
+        return hosts
+
+    def origins(self, port: int) -> set[str]:
+        """The values that the header Origin may have. Behind a proxy with TLS, browsers speak TLS with the proxy.
+
+        Args:
+            port: The port on which it listens.
+        """
+        schemes = {self.scheme, "https"} if self.insecure else {self.scheme}
+        return {f"{scheme}://{host}" for scheme in schemes for host in self.hosts(port)}
+
+    def address(self, port: int) -> str:
+        """An address under which a browser on this machine reaches the server; else one of its allowed hosts.
+
+        Args:
+            port: The port on which it listens.
+        """
+        host = "127.0.0.1" if self.host in _EVERY else self.host
+        return f"{self.scheme}://{_bracketed(host)}:{port}"
+
+
+def _bracketed(host: str) -> str:
+    """An address of IPv6 in brackets, and any other host as it is."""
+    try:
+        return f"[{host}]" if ipaddress.ip_address(host).version == 6 else host
+    except ValueError:
+        return host
 
 
 def is_loopback(host: str) -> bool:
@@ -99,19 +134,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def parse_address(text: str, option: str) -> tuple[str, int]:
-    """Returns host and port of an address.
-
-    >>> parse_address("127.0.0.1:8088", "serve"), parse_address("8089", "serve"), parse_address("[::1]:80", "serve")
-    (('127.0.0.1', 8088), ('127.0.0.1', 8089), ('::1', 80))
-
-    Raises:
-        ConfigError: The text is not an address.
-    """
-    host, _, port = text.strip().rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
-    if not (port.isascii() and port.isdigit() and int(port) < 65536):
-        raise ConfigError(f"{option}: {text!r} is not an address", hint=f"write host:port, such as {DEFAULT_ADDRESS}")
-    return host, int(port)

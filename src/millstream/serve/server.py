@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 import socket
+import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings, HTTP2Settings
 from granian.server.embed import Server as Granian
 
-from millstream.errors import SetupError
+from millstream.errors import ConfigError, SetupError
 from millstream.serve.access.audit import Audit
 from millstream.serve.access.authorization import Access
 from millstream.serve.access.guard import Guard
@@ -22,11 +26,15 @@ from millstream.serve.data import ServedData
 from millstream.serve.options import ServeOptions
 from millstream.serve.web import create_web
 
+_STOP_SECONDS = 2.0
+"""How long open connections may delay the end of the server."""
+
 _BACKLOG = 1024
 _CONNECTIONS = 1000
 """How many connections are served besides those of event streams. Further ones wait."""
 
-_STOP_SECONDS = 2.0
+_HTTP1 = HTTP1Settings(header_read_timeout=10_000, max_buffer_size=64 * 1024)
+_HTTP2 = HTTP2Settings(max_headers_size=64 * 1024, keep_alive_interval=30_000)
 
 
 class ServerProcess:
@@ -49,29 +57,35 @@ class ServerProcess:
 
         Raises:
             SetupError: The port is in use.
+            ConfigError: The host is unknown, or the certificate cannot be used.
         """
-        self.port = _free_port(self.options.host, self.options.port)
-        asyncio.run(self._serve(ready))
+        if self.options.certificate is not None and self.options.key is not None:
+            _check_certificate(self.options.certificate, self.options.key)
+        with _reserved(self.options.host, self.options.port) as (address, port):
+            self.port = port
+            asyncio.run(self._serve(address, ready))
 
     def stop(self) -> None:
         """Ends the server. It is called in its event loop."""
         if self._stopping is not None:
             self._stopping.set()
 
-    async def _serve(self, ready: Callable[[str], None]) -> None:
+    async def _serve(self, address: str, ready: Callable[[str], None]) -> None:
         options = self.options
         data = ServedData(options)
         sessions = Sessions()
         access = Access(Tokens(data.directory), sessions, is_open=options.is_open)
         web = create_web(data, access)
-        guard = Guard(web, options.hosts(self.port), options.scheme, Audit(data.directory))
+        guard = Guard(web, options.hosts(self.port), options.origins(self.port), Audit(data.directory))
         logging.getLogger("granian").setLevel(logging.ERROR)
         granian = Granian(
             guard,
-            address=options.host,
+            address=address,
             port=self.port,
             interface=Interfaces.ASGI,
             http=HTTPModes.auto,
+            http1_settings=_HTTP1,
+            http2_settings=_HTTP2,
             websockets=False,
             backlog=_BACKLOG,
             backpressure=options.most_streams + _CONNECTIONS,
@@ -86,24 +100,29 @@ class ServerProcess:
         serving = asyncio.ensure_future(granian.serve())
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
-            await self._wait_until_listening(serving)
-            fragment = "" if options.is_open else f"#code={sessions.new_code()}"
-            host = f"[{options.host}]" if ":" in options.host else options.host
-            ready(f"{options.scheme}://{host}:{self.port}/{fragment}")
-            await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await self._wait_until_listening(serving, address)
+            if not serving.done():
+                fragment = "" if options.is_open else f"#code={sessions.new_code()}"
+                ready(f"{options.address(self.port)}/{fragment}")
+                await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                error = serving.exception()
+                raise SetupError(f"the server has ended: {error or 'its connections failed'}") from error
         finally:
             stopping.cancel()
             await web.state.hub.close()  # the server waits for open connections
             granian.stop()  # type: ignore[no-untyped-call]
+            # Clients may keep connections open for as long as they like.
             await asyncio.wait({serving}, timeout=_STOP_SECONDS)
-            if not serving.done():  # a client does not take the rest of its answer; the end of the process cuts it off
-                loop.set_exception_handler(lambda _loop, _context: None)  # its future is cancelled, and granian sets it
+            if not serving.done():
+                loop.set_exception_handler(lambda _loop, _context: None)  # granian sets a future that is cancelled then
+            web.state.decoder.close()
             data.close()
 
-    async def _wait_until_listening(self, serving: asyncio.Future[None]) -> None:
+    async def _wait_until_listening(self, serving: asyncio.Future[None], address: str) -> None:
         while not serving.done():
             try:
-                _reader, writer = await asyncio.open_connection(self.options.host, self.port)
+                _reader, writer = await asyncio.open_connection(address, self.port)
             except OSError:
                 await asyncio.sleep(0.02)
             else:
@@ -111,22 +130,51 @@ class ServerProcess:
                 return
 
 
-def _free_port(host: str, port: int) -> int:
-    """Returns the port, or a free one for 0. The server itself would share a port with another process.
+@contextlib.contextmanager
+def _reserved(host: str, port: int) -> Iterator[tuple[str, int]]:
+    """Resolves a host, and reserves the port, or a free one for 0.
+
+    granian shares its port with other processes that ask for it. The socket of this reservation is bound without
+    sharing, so that of two servers the later one gets an error, and shares only afterwards, with granian.
 
     Raises:
-        SetupError: Another process listens on it.
+        ConfigError: The host is unknown.
+        SetupError: Another process listens on the port.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except OSError as error:
+        raise ConfigError(
+            f"the server cannot listen on {host}: {error.strerror}", hint="give --host an address"
+        ) from None
+    with socket.socket(family, socket.SOCK_STREAM) as reservation:
+        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
+            reservation.bind(place)
         except OSError as error:
-            raise SetupError(
-                f"the server cannot listen on {host}:{port}: {error.strerror}", hint="choose another port with --port"
-            ) from None
-        return int(probe.getsockname()[1])
+            hint = "choose another port, or another address"
+            raise SetupError(f"the server cannot listen on {host}:{port}: {error.strerror}", hint=hint) from None
+        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        yield str(place[0]), int(reservation.getsockname()[1])
+
+
+def _check_certificate(certificate: Path, key: Path) -> None:
+    """Checks that the certificate and its key can be used.
+
+    Raises:
+        ConfigError: They cannot.
+    """
+    for file in (certificate, key):
+        try:
+            file.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+    try:
+        # A password is not asked for on the terminal: granian could not use the key.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (ssl.SSLError, ValueError) as error:
+        hint = "both are files in PEM, and the key has no password"
+        raise ConfigError(f"{certificate} and {key} cannot be used for TLS: {error}", hint=hint) from None
 
 
 def announce(address: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.metadata import version
 from pathlib import Path
 
-from fastapi import Depends, FastAPI
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
 from millstream.serve import failures
@@ -19,6 +19,7 @@ from millstream.serve.live.hub import Hub
 from millstream.serve.observe import health
 from millstream.serve.operations import applications, dead_letters, groups, topics
 from millstream.serve.operations.decoding import Decoder
+from millstream.serve.reference import POLICY, as_html
 
 CONSOLE = Path(__file__).parent / "console"
 
@@ -32,9 +33,35 @@ ROUTERS = (
     health.router,
 )
 
+reference = APIRouter(include_in_schema=False, dependencies=[Depends(require(Role.VIEWER, limited=True))])
+
+
+@reference.get("/openapi.json")
+async def openapi(request: Request) -> JSONResponse:
+    """The description of the API."""
+    web: FastAPI = request.app
+    return JSONResponse(web.openapi())
+
+
+@reference.get("/docs")
+async def docs(request: Request) -> HTMLResponse:
+    """The description of the API, for people."""
+    web: FastAPI = request.app
+    return HTMLResponse(as_html(web.openapi()), headers={"Content-Security-Policy": POLICY})
+
 
 def create_web(data: ServedData, access: Access) -> FastAPI:
     """Returns the application of the web framework."""
+    web = create_routes()
+    web.state.data = data
+    web.state.access = access
+    web.state.decoder = Decoder(data)
+    web.state.hub = Hub(data, web.state.decoder)
+    return web
+
+
+def create_routes() -> FastAPI:
+    """Returns the application with its routes, without the data that they serve."""
     web = FastAPI(
         title="Millstream",
         version=version("millstream"),
@@ -43,17 +70,9 @@ def create_web(data: ServedData, access: Access) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
     )
-    web.state.data = data
-    web.state.access = access
-    web.state.decoder = Decoder(data)
-    web.state.hub = Hub(data, web.state.decoder)
     failures.install(web)
     for router in ROUTERS:
-        web.include_router(router)
-
-    @web.get("/openapi.json", include_in_schema=False, dependencies=[Depends(require(Role.VIEWER))])
-    async def openapi() -> JSONResponse:
-        return JSONResponse(web.openapi())
-
+        web.include_router(router, responses=failures.RESPONSES)
+    web.include_router(reference)
     web.mount("/", StaticFiles(directory=CONSOLE, html=True))
     return web

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import threading
 import time
 import uuid
@@ -29,6 +30,7 @@ from millstream.errors import MillstreamError
 from millstream.runtime.host.process_identity import owner_record
 from millstream.runtime.lifecycle import State
 from millstream.stages.describe import Format, describe
+from millstream.text.escaping import error_text
 
 if TYPE_CHECKING:
     from millstream.runtime.observe.metrics import Metrics
@@ -44,6 +46,7 @@ HIDDEN = "[hidden]"
 """The value that a secret of the configuration has in reports."""
 
 _MOST_ERRORS = 50
+_PASSWORD_IN_URL = re.compile(r"(\w://)[^/\s@]+@")
 _COMMANDS_EVERY = 0.25
 
 Commands = Mapping[str, Callable[[], None]]
@@ -81,8 +84,9 @@ class Reporter:
         if not self.interval:
             return
         with contextlib.suppress(OSError):
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             commands = self._directory / COMMANDS
-            commands.mkdir(mode=0o700, parents=True, exist_ok=True)
+            commands.mkdir(mode=0o700, exist_ok=True)
             for file in commands.iterdir():  # commands for an earlier run
                 file.unlink()
             program = self._application.program
@@ -136,12 +140,13 @@ class Reporter:
             for file in sorted((self._directory / COMMANDS).glob("*.json")):
                 try:
                     order = json.loads(file.read_bytes())
-                except ValueError:
-                    order = {}
+                except (ValueError, RecursionError):
+                    order = None
                 file.unlink()
-                command = self._commands.get(order.get("command", ""))
-                if command is not None and order.get("run") == self._run:
-                    command()
+                if isinstance(order, dict) and order.get("run") == self._run:
+                    command = self._commands.get(str(order.get("command")))
+                    if command is not None and not self._is_over:
+                        command()
 
     def _report(self) -> None:
         if self._problem is None:  # a broker that is away would not answer
@@ -204,14 +209,24 @@ class _Reports:
                     self._thread = None
                     return
             for reporter in reporters:
-                reporter.take_commands()
-                if time.monotonic() >= reporter.due:
-                    reporter.due = time.monotonic() + reporter.interval
-                    reporter.report()
+                try:
+                    reporter.take_commands()
+                    if time.monotonic() >= reporter.due:
+                        reporter.due = time.monotonic() + reporter.interval
+                        reporter.report()
+                except Exception as error:  # noqa: BLE001  (a failed command must not end the reports of all)
+                    reporter.retried(f"a report or a command has failed: {error_text(error)}")
             time.sleep(_COMMANDS_EVERY)
+
+    def forked(self) -> None:
+        """Begins anew in a forked process, which has neither the thread nor the applications."""
+        self._lock = threading.Lock()
+        self._reporters = []
+        self._thread = None
 
 
 _reports = _Reports()
+os.register_at_fork(after_in_child=_reports.forked)
 
 
 def _now() -> int:
@@ -224,7 +239,9 @@ def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> Any:
-    if value is None or isinstance(value, (str, int, float)):
+    if isinstance(value, str):
+        return _PASSWORD_IN_URL.sub(rf"\1{HIDDEN}@", value)
+    if value is None or isinstance(value, (int, float)):
         return value
     if isinstance(value, Path):
         return str(value)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import json
 import os
 import subprocess
 import sys
+import threading
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,6 +18,9 @@ from millstream.core.data_directory import data_directory
 from millstream.errors import ConfigError, SetupError
 
 DEFAULT = "127.0.0.1:8088"
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 5.0
 
 _SERVED = ("bootstrap.servers", "schema.registry.", "security.", "ssl.", "sasl.", "enable.ssl.", "client.")
 
@@ -28,16 +34,14 @@ class Server:
         address: Host and port; True: the default address.
 
     Raises:
-        ConfigError: The text is not an address.
+        ConfigError: The text is not an address of loopback.
     """
 
     def __init__(self, application: str, config: Config, address: str | bool) -> None:
-        host, _, port = (DEFAULT if address is True else str(address)).strip().rpartition(":")
-        if not (port.isascii() and port.isdigit() and int(port) < 65536):
-            raise ConfigError(f"serve: {address!r} is not an address", hint=f"write host:port, such as {DEFAULT}")
+        host, port = parse_address(DEFAULT if address is True else str(address))
         self._options = {
-            "host": host.removeprefix("[").removesuffix("]") or "127.0.0.1",
-            "port": int(port),
+            "host": host,
+            "port": port,
             "data": str(data_directory(config["state.dir"])),
             "config": {key: reveal(value) for key, value in config.explicit.items() if key.startswith(_SERVED)},
             "application": application,
@@ -57,14 +61,13 @@ class Server:
             text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(self._options) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        answer: dict[str, Any] = json.loads(line) if line else {"error": "the server has ended at its start"}
+        try:
+            answer = self._ask(self._process)
+        except BaseException:
+            self._end(0.0)
+            raise
         if "error" in answer:
-            self.__exit__(None, None, None)
+            self._end(_STOP_SECONDS)
             raise SetupError(answer["error"], hint=answer.get("hint"))
         print(f"millstream: the console is at {answer['address']}", file=sys.stderr, flush=True)  # noqa: T201
         return self
@@ -72,13 +75,65 @@ class Server:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end(_STOP_SECONDS)
+
+    def _ask(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        """Gives the server its options, and returns its answer: its address, or an error."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended
+            process.stdin.write(json.dumps(self._options) + "\n")
+            process.stdin.flush()
+        waiting = threading.Timer(_START_SECONDS, process.kill)
+        waiting.start()
+        try:
+            line = process.stdout.readline()
+        finally:
+            waiting.cancel()
+        try:
+            answer: dict[str, Any] = json.loads(line)
+        except ValueError:
+            return {"error": "the server has ended at its start", "hint": "its messages are above"}
+        return answer
+
+    def _end(self, seconds: float) -> None:
+        """Ends the server: it stops when its stdin is closed, and is killed if it takes longer."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             return
-        process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
         try:
-            process.wait(5)
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
         process.stdout.close()
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Returns host and port of an address of loopback.
+
+    >>> parse_address("127.0.0.1:8088"), parse_address("8089"), parse_address("[::1]:80")
+    (('127.0.0.1', 8088), ('127.0.0.1', 8089), ('::1', 80))
+
+    Raises:
+        ConfigError: The text is not one.
+    """
+    host, _, port = text.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
+    if not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise ConfigError(f"serve: {text!r} is not an address", hint=f"write host:port, such as {DEFAULT}")
+    if not _is_loopback(host):
+        raise ConfigError(
+            f"serve: the server beside an application listens on this machine only, not on {host}",
+            hint="for other machines: millstream serve, with --tls-certificate and --tls-key",
+        )
+    return host, int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

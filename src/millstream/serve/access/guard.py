@@ -9,8 +9,8 @@ import sys
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any, TypeAlias
 
-from millstream.serve.access.audit import Audit
-from millstream.text.escaping import printable, trace_text
+from millstream.serve.access.audit import Audit, noted
+from millstream.text.escaping import trace_text
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -20,6 +20,9 @@ Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST_BYTES = 1_000_000
 """The largest body of a request."""
+
+UNEXPECTED = "this should not happen; the log of the server has the traceback of the request"
+"""The message of an error that no route expects."""
 
 _SECONDS = 10.0
 _METHODS = {"GET", "HEAD", "OPTIONS", "POST", "DELETE", "PUT", "PATCH"}
@@ -59,18 +62,23 @@ class Guard:
 
     Args:
         application: The application behind the guard.
-        hosts: The hosts of the server, with their ports.
-        scheme: The scheme of the server.
+        hosts: The values that the header Host may have.
+        origins: The values that the header Origin may have.
         audit: The audit log.
         seconds: The time until an answer must begin.
     """
 
     def __init__(
-        self, application: Application, hosts: Collection[str], scheme: str, audit: Audit, seconds: float = _SECONDS
+        self,
+        application: Application,
+        hosts: Collection[str],
+        origins: Collection[str],
+        audit: Audit,
+        seconds: float = _SECONDS,
     ) -> None:
         self._application = application
         self._hosts = frozenset(host.lower() for host in hosts)
-        self._origins = frozenset(f"{scheme}://{host.lower()}" for host in hosts)
+        self._origins = frozenset(origin.lower() for origin in origins)
         self._audit = audit
         self._seconds = seconds
 
@@ -92,7 +100,7 @@ class Guard:
             await answer.fail(refused.status, str(refused))
         except Exception as error:  # noqa: BLE001  (an unexpected error is logged; the answer has its number only)
             print(f"millstream: request {request} failed:", trace_text(error), sep="\n", file=sys.stderr, flush=True)  # noqa: T201
-            await answer.fail(500, "this should not happen; the log of the server has the traceback of the request")
+            await answer.fail(500, UNEXPECTED)
         finally:
             self._note(scope, answer.status)
 
@@ -117,7 +125,7 @@ class Guard:
 
     async def _pass_on(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         """Runs the application. After the time limit it is cancelled, unless its answer has begun."""
-        task = asyncio.ensure_future(self._application(scope, _limited(receive), answer))
+        task = asyncio.ensure_future(self._application(scope, _limited(receive, answer), answer))
         began = asyncio.ensure_future(answer.began.wait())
         try:
             await asyncio.wait({task, began}, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -130,16 +138,19 @@ class Guard:
                 task.cancel()
 
     def _note(self, scope: Scope, status: int) -> None:
-        if scope["method"] in _SAFE:
+        """Notes a change, or the attempt of a known sender to make one. Others cannot fill the log."""
+        state = scope["state"]
+        principal, facts = state.get("principal"), noted(state)
+        if scope["method"] in _SAFE or principal is None or not (facts or state.get("changes")):
             return
-        principal = scope.get("state", {}).get("principal")
         self._audit.write(
-            who=None if principal is None else principal.name,
-            role=None if principal is None else principal.role.name.lower(),
+            who=principal.name,
+            role=principal.role.name.lower(),
             method=scope["method"],
-            path=printable(scope["path"])[:500],
+            path=scope["path"],
             status=status,
-            request=scope["state"]["request_id"],
+            request=state["request_id"],
+            **({"what": facts} if facts else {}),
         )
 
 
@@ -151,11 +162,15 @@ class _Answer:
         self._request = request
         self.began = asyncio.Event()
         self.status = 0
+        self.refused: Refused | None = None
+        """Why the body of the request is not read to its end."""
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             if self.began.is_set():
                 return
+            if self.refused is not None:  # the web framework would answer that the body cannot be parsed
+                raise self.refused
             self.status = message["status"]
             given = message.get("headers", [])
             names = {name.lower() for name, _ in given}
@@ -168,6 +183,7 @@ class _Answer:
         """Answers with an error, unless an answer has begun."""
         if self.began.is_set():
             return
+        self.refused = None
         body = json.dumps({"error": {"message": message}, "request_id": self._request}).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         if status == 503:
@@ -191,7 +207,7 @@ def _headers(scope: Scope) -> dict[bytes, str]:
     return headers
 
 
-def _limited(receive: Receive) -> Receive:
+def _limited(receive: Receive, answer: _Answer) -> Receive:
     """Receives the body of a request, as long as it is not too large."""
     size = 0
 
@@ -200,7 +216,8 @@ def _limited(receive: Receive) -> Receive:
         message = await receive()
         size += len(message.get("body", b""))
         if size > MOST_BYTES:
-            raise Refused(413, f"the body exceeds {MOST_BYTES} bytes")
+            answer.refused = Refused(413, f"the body exceeds {MOST_BYTES} bytes")
+            raise answer.refused
         return message
 
     return limited

@@ -36,13 +36,9 @@ class Rates:
         """Whether a request is within the limit; it counts."""
         return self._senders.take(sender)
 
-    def is_blocked(self, address: str) -> bool:
-        """Whether an address has failed too often."""
-        return self._failures.is_empty(address)
-
-    def failed(self, address: str) -> None:
-        """Counts a failed attempt."""
-        self._failures.take(address)
+    def failed(self, address: str) -> bool:
+        """Counts a failed attempt of an address; returns whether there were not too many."""
+        return self._failures.take(address)
 
 
 class _Buckets:
@@ -62,9 +58,6 @@ class _Buckets:
         if len(self._buckets) > _MOST:
             self._buckets.popitem(last=False)
         return True
-
-    def is_empty(self, name: str) -> bool:
-        return self._left(name) < 1.0
 
     def _left(self, name: str) -> float:
         most = 2 * self._rate

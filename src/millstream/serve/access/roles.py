@@ -12,13 +12,15 @@ from millstream.errors import ConfigError
 class Role(enum.IntEnum):
     """The rights of a sender. Each role includes the roles before it.
 
-    A viewer reads. An operator also pauses and resumes applications, produces records and replays dead letters. An
-    admin also stops and restarts applications, and creates and drops streams and tables.
+    A scraper reads metrics only. A viewer reads, except for personal fields. An operator also reads personal fields,
+    pauses and resumes applications, writes records and replays dead letters. An admin also stops applications, and
+    creates and drops streams and tables.
     """
 
-    VIEWER = 1
-    OPERATOR = 2
-    ADMIN = 3
+    SCRAPER = 1
+    VIEWER = 2
+    OPERATOR = 3
+    ADMIN = 4
 
     @classmethod
     def named(cls, name: str) -> Role:
@@ -43,12 +45,19 @@ class Principal:
         role: Its role.
         stores: Patterns of ``application/store`` that it may read; all if there are none.
         expires: The time at which its token or session expires, in seconds; None: never.
+        token: The id of its token; None for the session of a one-time code, and without access control.
     """
 
     name: str
     role: Role
     stores: tuple[str, ...] = ()
     expires: float | None = None
+    token: str | None = None
+
+    @property
+    def sees_personal_fields(self) -> bool:
+        """Whether personal fields are shown to it."""
+        return self.role >= Role.OPERATOR
 
     def may_read(self, application: str, store: str) -> bool:
         """Whether it may read a store.

@@ -57,7 +57,10 @@ class Sessions:
         return cookie
 
     def principal(self, cookie: str) -> Principal | None:
-        """Returns the principal of a session; None if there is none, or it has expired."""
+        """Returns the principal of a session; None if there is none, or it has expired.
+
+        The session of a token ends when the token is revoked, which the caller checks.
+        """
         principal = self._sessions.get(_hash(cookie))
         return None if principal is None or (principal.expires or 0.0) <= time.time() else principal
 

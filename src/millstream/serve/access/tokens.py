@@ -15,12 +15,15 @@ from pathlib import Path
 
 import msgspec
 
+from millstream.core.data_directory import check_directory
 from millstream.core.names import check_name
 from millstream.errors import ConfigError, SetupError
 from millstream.serve.access.roles import Principal, Role
 
 PREFIX = "ms_"
 _TEXT = re.compile(r"ms_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
+_LONGEST = 100 * 366 * 86400.0
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,9 +86,11 @@ class Tokens:
             seconds: How long it is valid; None: until it is revoked.
 
         Raises:
-            ConfigError: A token has this name.
+            ConfigError: A token has this name, or the duration is not one.
         """
         check_name(name, "token")
+        if seconds is not None and not 0 < seconds < _LONGEST:
+            raise ConfigError(f"a token cannot be valid for {seconds:g} s", hint="more than 0, and up to 100 years")
         secret = secrets.token_urlsafe(32)
         now = int(time.time() * 1000)
         with self._changing():
@@ -110,14 +115,18 @@ class Tokens:
             ConfigError: There is none.
         """
         with self._changing():
-            found = [token for token in self._tokens.values() if name in {token.name, token.id}]
-            if not found:
+            revoked = [token for token in self._tokens.values() if name in {token.name, token.id}]
+            if not revoked:
                 raise ConfigError(f"there is no token {name!r}", hint="millstream tokens list shows the tokens")
-            for token in found:
+            for token in revoked:
                 del self._tokens[token.id]
 
     def principal(self, text: str) -> Principal | None:
-        """Returns the principal of a token; None if the token is not valid."""
+        """Returns the principal of a token; None if the token is not valid.
+
+        Raises:
+            SetupError: The file of the tokens cannot be used.
+        """
         match = _TEXT.fullmatch(text)
         self._load()
         token = None if match is None else self._tokens.get(match[1])
@@ -126,7 +135,17 @@ class Tokens:
         if token is None or not is_equal or token.is_expired:
             return None
         expires = None if token.expires is None else token.expires / 1000
-        return Principal(token.name, Role.named(token.role), tuple(token.stores), expires)
+        return Principal(token.name, Role.named(token.role), tuple(token.stores), expires, token.id)
+
+    def has(self, id: str) -> bool:
+        """Whether there is a token with this id, which has not expired.
+
+        Raises:
+            SetupError: The file of the tokens cannot be used.
+        """
+        self._load()
+        token = self._tokens.get(id)
+        return token is not None and not token.is_expired
 
     def _load(self) -> None:
         try:
@@ -138,20 +157,30 @@ class Tokens:
             raise SetupError(f"{self._file} can be read by other users", hint=f"chmod 600 {self._file}")
         version = (status.st_mtime_ns, status.st_size, status.st_ino)
         if version != self._read:
-            tokens = msgspec.json.decode(self._file.read_bytes(), type=list[Token])
+            try:
+                tokens = msgspec.json.decode(self._file.read_bytes(), type=list[Token])
+                for token in tokens:
+                    Role.named(token.role)
+            except (msgspec.MsgspecError, ConfigError) as error:
+                hint = "restore the file, or delete it and create the tokens again"
+                raise SetupError(f"{self._file} is damaged: {error}", hint=hint) from None
+            except OSError as error:
+                raise SetupError(f"{self._file} cannot be read: {error.strerror}") from None
             self._tokens = {token.id: token for token in tokens}
             self._read = version
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
         """Holds the lock of the file, and writes the tokens at the end."""
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (self._directory / "lock").open("w") as lock:
+        check_directory(self._directory.parent, create=True)
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        with os.fdopen(os.open(self._directory / "lock", _NEW, 0o600), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self._load()
             yield
             new = self._directory / "tokens.new"
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            new.unlink(missing_ok=True)  # of a process that was killed
+            descriptor = os.open(new, _NEW | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(msgspec.json.format(msgspec.json.encode([*self._tokens.values()]), indent=1))
                 file.flush()

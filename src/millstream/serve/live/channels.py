@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Literal, NamedTuple, TypeAlias
+from urllib.parse import quote
 
 from millstream.core.names import check_name
 from millstream.errors import MillstreamError
@@ -16,6 +17,9 @@ MOST_CHANNELS = 50
 
 MOST_CHARACTERS = 2000
 """The longest name of a channel."""
+
+MOST_CHARACTERS_OF_ALL = 10_000
+"""The longest names of all channels of a stream together, as they are in ids."""
 
 FORMS = "applications, application:ID, alerts, store:APPLICATION/STORE, key:APPLICATION/STORE/KEY, topic:NAME"
 
@@ -48,6 +52,15 @@ class Channel(NamedTuple):
     key: str = ""
     partition: int | None = None
     start: int | Literal["start", "end"] = "end"
+
+
+def in_id(text: str) -> str:
+    """Returns the name of a channel as it is in the ids of events.
+
+    >>> in_id('key:shop/totals/"é;="')
+    'key:shop/totals/%22%C3%A9%3B%3D%22'
+    """
+    return quote(text, safe=":/@", errors="surrogatepass")
 
 
 def parse_channel(text: str) -> Channel:
@@ -100,4 +113,6 @@ def parse_channels(texts: list[str]) -> list[Channel]:
             f"the stream has {len(channels)} channels, and may have 1 to {MOST_CHANNELS}",
             hint=f"name each as ?channel=…; the channels are: {FORMS}",
         )
+    if sum(len(in_id(channel.text)) for channel in channels) > MOST_CHARACTERS_OF_ALL:
+        raise ChannelError("the names of the channels are too long together", hint="open several streams")
     return channels

@@ -19,6 +19,9 @@ from millstream.state.spec import NO_TIMESTAMP, StoreKind
 Row: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
 """Offset, timestamp, key, value and headers of a record."""
 
+Mask: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+"""Hides the personal fields of a record or row."""
+
 Encode: TypeAlias = Callable[[Iterable[Row]], list[Event]]
 
 
@@ -35,11 +38,13 @@ class TopicEncoder:
     Args:
         partition: The partition.
         serdes: The serdes of the topic.
+        mask: Hides personal fields.
     """
 
-    def __init__(self, partition: int, serdes: Serdes) -> None:
+    def __init__(self, partition: int, serdes: Serdes, mask: Mask) -> None:
         self._partition = partition
         self._serdes = serdes
+        self._mask = mask
 
     def __call__(self, rows: Iterable[Row]) -> list[Event]:
         """Returns an event for each record."""
@@ -52,7 +57,7 @@ class TopicEncoder:
             record["headers_error"] = headers.reason
         else:
             record["headers"] = as_headers(headers)
-        return rest_of(record)
+        return rest_of(self._mask(record))
 
 
 class StoreEncoder:
@@ -62,6 +67,7 @@ class StoreEncoder:
         partition: The partition of the changelog.
         kind: The kind of the store.
         serdes: The serdes of the store.
+        mask: Hides personal fields.
         window_size_ms: The size of the windows of a window store; None: unknown.
         has_versions: The changelog has a record for each version of a versioned store, as workers write it (see
             `millstream.state.paged.history`).
@@ -72,6 +78,7 @@ class StoreEncoder:
         partition: int,
         kind: StoreKind,
         serdes: Serdes,
+        mask: Mask,
         window_size_ms: int | None = None,
         *,
         has_versions: bool = False,
@@ -79,6 +86,7 @@ class StoreEncoder:
         self._partition = partition
         self._kind = kind
         self._serdes = serdes
+        self._mask = mask
         self._size = window_size_ms
         self._has_versions = has_versions
 
@@ -99,7 +107,7 @@ class StoreEncoder:
                 place = {"key_error": error.message}
             row: dict[str, Any] = {"partition": self._partition, "offset": offset, "timestamp": timestamp, **place}
             row |= _field("key", key, self._serdes.key, headers) | _field("value", value, self._serdes.value, headers)
-            events.append(Event(offset, key, rest_of(row)))
+            events.append(Event(offset, key, rest_of(self._mask(row))))
         return events
 
     def _split(self, data: bytes, timestamp: int) -> tuple[bytes, dict[str, Any]]:

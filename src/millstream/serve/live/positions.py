@@ -10,26 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import TypeAlias
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
-from millstream.serve.live.channels import ChannelError
+from millstream.serve.live.channels import ChannelError, in_id
 
 Positions: TypeAlias = dict[str, dict[str, int]]
 """The next position by channel and place. A place is a partition, or a run of the server."""
 
-MOST_CHARACTERS = 200_000
-"""The longest id."""
+MOST_CHARACTERS = 40_000
+"""The longest id: a browser sends it in a header, and the server accepts headers of 64 KiB."""
 
 _PLACES = re.compile(r"(?:[0-9a-z]{1,20}:[0-9]{1,18})(?:,[0-9a-z]{1,20}:[0-9]{1,18})*")
-
-
-def channel_text(channel: str) -> str:
-    """Returns the name of a channel as it is in ids.
-
-    >>> channel_text('key:shop/totals/"é;="')
-    'key:shop/totals/%22%C3%A9%3B%3D%22'
-    """
-    return quote(channel, safe=":/@", errors="surrogatepass")
 
 
 def write_id(positions: Mapping[str, Mapping[str, int]]) -> str:
@@ -39,7 +30,7 @@ def write_id(positions: Mapping[str, Mapping[str, int]]) -> str:
     'topic:orders=0:17,1:4'
     """
     return ";".join(
-        f"{channel_text(channel)}={','.join(f'{place}:{offset}' for place, offset in places.items())}"
+        f"{in_id(channel)}={','.join(f'{place}:{offset}' for place, offset in places.items())}"
         for channel, places in positions.items()
     )
 

@@ -19,7 +19,7 @@ from millstream.serve.live.streams import Stream
 
 router = APIRouter(prefix="/api/v1/events", tags=["events"])
 
-Viewer = Annotated[Principal, Depends(require(Role.VIEWER))]
+Viewer = Annotated[Principal, Depends(require(Role.VIEWER, limited=True))]
 
 
 class EventResponse(StreamingResponse):
@@ -67,7 +67,7 @@ class EventResponse(StreamingResponse):
 @router.get(
     "",
     summary="Live events",
-    response_class=EventResponse,
+    response_class=StreamingResponse,
     responses={
         200: {"description": "Events.", "content": {"text/event-stream": {}}},
         503: {"description": "There are too many streams: try again after the seconds of Retry-After."},
@@ -92,7 +92,8 @@ async def events(
     the channel. Further kinds are `subscribed`, the first event; `missed`, if the client was too slow, with the offsets
     that were left out; `ended`, if a channel ends, because its topic is deleted; and `end`, the last event.
 
-    Every event of a topic or store has an id, from which another stream continues, also of other channels.
+    Every event of a topic or store has an id, from which another stream continues, also of other channels. Personal
+    fields are hidden from viewers. A token that is limited to stores follows these stores and their keys only.
     """
     hub: Hub = request.app.state.hub
     access: Access = request.app.state.access

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fastapi import HTTPException
@@ -94,27 +95,29 @@ class Sources:
             MillstreamError: It does not exist.
             HTTPException: 403 if the client may not read it.
         """
+        is_of_store = channel.kind in {"store", "key"}
+        if principal.stores and not (is_of_store and principal.may_read(channel.name, channel.store)):
+            raise HTTPException(403, f"the token is limited to stores, and may not follow {channel.text!r}")
         if channel.kind == "topic":
             return self._topic(channel, principal, after)
-        if channel.kind in {"store", "key"}:
+        if is_of_store:
             return self._store(channel, principal, after)
         if channel.kind == "application":
             known(self._data, channel.name)
         return Source(channel)
 
     def _topic(self, channel: Channel, principal: Principal, after: Mapping[str, int]) -> Source:
-        self._check_changelog(channel.name, principal)
         topic = self._data.log.topic(channel.name)
         if channel.partition is not None:
             topic.check_partition(channel.partition)
         chosen = range(topic.partitions) if channel.partition is None else [channel.partition]
         serdes = Serdes(*self._decoder.serdes(channel.name))
-        encoders = {number: TopicEncoder(number, serdes) for number in chosen}
-        return Source(channel, self._partitions(("topic",), channel, channel.name, encoders, after))
+        mask = partial(self._masked_record, principal, channel.name)
+        encoders = {number: TopicEncoder(number, serdes, mask) for number in chosen}
+        feed = ("topic", principal.sees_personal_fields)
+        return Source(channel, self._partitions(feed, channel, channel.name, encoders, after))
 
     def _store(self, channel: Channel, principal: Principal, after: Mapping[str, int]) -> Source:
-        if not principal.may_read(channel.name, channel.store):
-            raise HTTPException(403, f"the token may not read store {channel.store!r} of application {channel.name!r}")
         state = self._data.state(channel.name)
         plan = state.started_plan or {}
         stores: dict[str, Any] = {name: each for name, each in plan["stores"].items() if each["kind"] != "buffer"}
@@ -130,12 +133,14 @@ class Sources:
             _serde(store["key"]) or text_or_schema[0],
             _serde(store["value"]) or text_or_schema[1],
         )
+        mask = partial(self._masked_row, principal, channel)
+        size = store.get("window_size_ms")
         encoders = {
-            number: StoreEncoder(number, store["kind"], serdes, store.get("window_size_ms"), has_versions=has_versions)
+            number: StoreEncoder(number, store["kind"], serdes, mask, size, has_versions=has_versions)
             for number in range(self._data.log.topic(topic).partitions)
         }
         key = None if channel.kind == "store" else _key_bytes(channel, serdes.key)
-        feed = ("store", channel.name, channel.store)
+        feed = ("store", principal.sees_personal_fields, channel.name, channel.store)
         return Source(channel, self._partitions(feed, channel, topic, encoders, after), key)
 
     def _topic_of(
@@ -161,7 +166,7 @@ class Sources:
 
     def _partitions(
         self,
-        feed: tuple[str, ...],
+        feed: tuple[str | bool, ...],
         channel: Channel,
         topic: str,
         encoders: Mapping[int, Encode],
@@ -187,15 +192,11 @@ class Sources:
             sources.append(LogSource((*feed, topic, number), topic, number, encode, place, end, missed))
         return tuple(sources)
 
-    def _check_changelog(self, topic: str, principal: Principal) -> None:
-        """Refuses the changelog of a store that the client may not read."""
-        if not principal.stores or not topic.endswith("-changelog"):
-            return
-        for application in self._data.applications():
-            prefix = f"{application}-"
-            store = topic.removeprefix(prefix).removesuffix("-changelog")
-            if topic.startswith(prefix) and not principal.may_read(application, store):
-                raise HTTPException(403, f"the token may not read topic {topic!r}: it is the changelog of a store")
+    def _masked_record(self, principal: Principal, topic: str, record: dict[str, Any]) -> dict[str, Any]:
+        return self._decoder.masks.records(principal, topic, [record])[0]
+
+    def _masked_row(self, principal: Principal, channel: Channel, row: dict[str, Any]) -> dict[str, Any]:
+        return self._decoder.masks.rows(principal, channel.name, channel.store, [row])[0]
 
 
 def _serde(name: str) -> Serde[Any] | None:

@@ -7,8 +7,8 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from millstream.serve.live.channels import in_id
 from millstream.serve.live.feeds import Event, Feed
-from millstream.serve.live.positions import channel_text
 from millstream.serve.live.sources import LogSource, Source
 
 MOST_BYTES = 1 << 16
@@ -36,7 +36,7 @@ class Subscription:
         self.channel = channel.text
         self.key = source.key
         self.head = f'\nevent: {channel.kind}\ndata: {{"channel":{json.dumps(channel.text)},'.encode()
-        self.name = channel_text(channel.text)
+        self.name = in_id(channel.text)
         self.cursors: list[Cursor] = []
         self.is_ended = False
         self._id: str | None = None

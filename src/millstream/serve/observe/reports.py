@@ -40,6 +40,12 @@ class Report:
         return not is_left_behind(self.content["pid"], self.content["owner"])
 
     @property
+    def lag(self) -> int:
+        """The number of records that the application has still to read, as it has reported."""
+        sources = (self.content.get("metrics") or {}).get("sources", {})
+        return sum(source["lag"] or 0 for source in sources.values())
+
+    @property
     def is_late(self) -> bool:
         """Whether the process runs, and has not reported for a while."""
         age = time.time() - self.content["time"] / 1000 if self.content else 0.0
@@ -66,7 +72,7 @@ class Reports:
     def __init__(self, directory: Path, only: str | None = None) -> None:
         self._directory = directory / "applications"
         self._only = only
-        self._read: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}
+        self._read: dict[Path, tuple[tuple[int, int], dict[str, Any]]] = {}
 
     def applications(self) -> list[str]:
         """The ids of the applications that have reported, in order."""
@@ -80,11 +86,24 @@ class Reports:
         """Returns the last report of an application; an empty one if it has never reported."""
         check_name(application, "application")
         directory = self._directory / application / DIRECTORY
-        return Report(application, directory, self._content(application, directory / REPORT))
+        content = self._content(application, directory / REPORT)
+        return Report(application, directory, content if content.get("format") == FORMAT else {})
+
+    def topology(self, application: str) -> dict[str, Any]:
+        """Returns the topology that an application wrote at its start, as `App.describe` has it; empty without one."""
+        check_name(application, "application")
+        return self._content(application, self._directory / application / DIRECTORY / "topology.json")
+
+    def configuration(self, application: str) -> dict[str, Any]:
+        """Returns the configuration of an application at its start, without secrets; empty without one."""
+        check_name(application, "application")
+        return self._content(application, self._directory / application / DIRECTORY / "configuration.json")
 
     def text(self, application: str, name: str) -> str | None:
         """Returns a file that an application wrote at its start; None if there is none."""
         check_name(application, "application")
+        if not self._serves(application):
+            return None
         try:
             return (self._directory / application / DIRECTORY / name).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -101,8 +120,11 @@ class Reports:
             raise SetupError(f"application {application!r} does not run", hint=f"its state is {report.state}")
         directory = report.directory / COMMANDS
         new = directory / f".{uuid.uuid4().hex}"
-        new.write_text(json.dumps({"run": report.content["run"], "command": command}), encoding="utf-8")
-        new.replace(directory / f"{time.time_ns()}.json")
+        try:
+            new.write_text(json.dumps({"run": report.content["run"], "command": command}), encoding="utf-8")
+            new.replace(directory / f"{time.time_ns()}.json")
+        except OSError as error:
+            raise SetupError(f"application {application!r} cannot be commanded: {error.strerror}") from None
 
     def _serves(self, application: str) -> bool:
         return self._only is None or application == self._only
@@ -113,11 +135,11 @@ class Reports:
         try:
             status = file.stat()
             version = (status.st_mtime_ns, status.st_ino)
-            known = self._read.get(application)
+            known = self._read.get(file)
             if known is None or known[0] != version:
                 content = json.loads(file.read_bytes())
-                known = (version, content if content.get("format") == FORMAT else {})
-                self._read[application] = known
-        except (FileNotFoundError, ValueError):
+                known = (version, content if isinstance(content, dict) else {})
+                self._read[file] = known
+        except (OSError, ValueError):
             return {}
         return known[1]

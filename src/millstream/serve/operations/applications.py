@@ -49,7 +49,12 @@ def show(application: ApplicationId, data: Data, _principal: Viewer) -> dict[str
     }
 
 
-@router.get("/{application}/topology", summary="The topology")
+@router.get(
+    "/{application}/topology",
+    summary="The topology",
+    response_class=Response,
+    responses={200: {"content": {"application/json": {}, "text/plain": {}}, "description": "The topology."}},
+)
 def topology(
     application: ApplicationId, data: Data, _principal: Viewer, format: Literal["json", "mermaid", "text"] = "json"
 ) -> Response:
@@ -62,10 +67,10 @@ def topology(
 
 
 @router.get("/{application}/configuration", summary="The configuration")
-def configuration(application: ApplicationId, data: Data, _principal: Viewer) -> Response:
+def configuration(application: ApplicationId, data: Data, _principal: Viewer) -> dict[str, Any]:
     """Returns the configuration of an application. Secrets are hidden."""
     known(data, application)
-    return Response(data.reports.text(application, "configuration.json") or "{}", media_type="application/json")
+    return data.reports.configuration(application)
 
 
 @router.post("/{application}/pause", summary="Pause", status_code=202)
@@ -104,6 +109,7 @@ def summary(report: Report, application: str) -> dict[str, Any]:
     metrics: Mapping[str, Any] = content.get("metrics") or {}
     rates = metrics.get("records_per_second") or {"in": 0.0, "out": 0.0}
     errors = content.get("errors") or []
+    counts: Mapping[str, int] = metrics.get("dropped") or {}
     return {
         "id": application,
         "state": report.state,
@@ -119,8 +125,8 @@ def summary(report: Report, application: str) -> dict[str, Any]:
         "error": errors[-1] if errors and report.state == "ERROR" else None,
         "rate_in": rates["in"] if report.is_live else 0.0,
         "rate_out": rates["out"] if report.is_live else 0.0,
-        "lag": sum(source["lag"] for source in metrics.get("sources", {}).values()),
-        "dropped": sum(metrics.get("dropped", {}).values()),
+        "lag": report.lag,
+        "dropped": sum(counts.values()),
         "restarts": metrics.get("restarts", 0),
         "state_bytes": metrics.get("state_bytes", 0),
     }

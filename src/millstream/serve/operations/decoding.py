@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +16,12 @@ from millstream.registry import SchemaRegistry, open_registry
 from millstream.schemas.json_values import TextOrSchema, as_field, as_headers
 from millstream.schemas.registries import ApplicationRegistry, forget, registry_for
 from millstream.serde import Serde, SerdeContext, serde_for
+from millstream.serve.access.roles import Principal, Role
 from millstream.serve.data import ServedData
+from millstream.serve.operations.masking import Masks
+
+_MOST_SERDES = 1000
+_VIEWER = Principal("viewer", Role.VIEWER)
 
 
 class Schemas(NamedTuple):
@@ -36,6 +40,7 @@ class Decoder:
 
     def __init__(self, data: ServedData) -> None:
         self._data = data
+        self.masks = Masks(data)
         self._lock = threading.Lock()
         self._registry: SchemaRegistry | None = None
         self._reference: ApplicationRegistry | None = None
@@ -44,16 +49,30 @@ class Decoder:
     def schemas(self, topic: str) -> Schemas:
         """Returns the schemas of a topic, from the topology of an application that reads or writes it."""
         for application in self._data.reports.applications():
-            described = self._data.reports.text(application, "topology.json")
-            for part in json.loads(described)["sub_topologies"] if described else []:
+            for part in self._data.reports.topology(application).get("sub_topologies", ()):
                 for node in part["nodes"]:
                     if topic in node["topics"]:
                         schema = node.get("schema") or {}
                         return Schemas(schema.get("key"), schema.get("value"))
+                for store in part["stores"]:
+                    if topic == store.get("changelog"):
+                        return Schemas(store.get("key_schema"), store.get("value_schema"))
         return Schemas()
 
-    def rows(self, topic: str, partition: int, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Returns records of a partition as JSON objects, with the fields of ``consume --output json``."""
+    def rows(
+        self, topic: str, partition: int, rows: Sequence[Mapping[str, Any]], principal: Principal | None = None
+    ) -> list[dict[str, Any]]:
+        """Returns records of a partition as JSON objects, with the fields of ``consume --output json``.
+
+        Args:
+            topic: The topic.
+            partition: The partition.
+            rows: Its records, as the log returns them.
+            principal: The sender of the request. Personal fields are hidden from viewers, and if it is not given.
+        """
+        return self.masks.records(principal or _VIEWER, topic, self._decoded(topic, partition, rows))
+
+    def _decoded(self, topic: str, partition: int, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         keys, values = self.serdes(topic)
         decoded = []
         for row in rows:
@@ -79,6 +98,8 @@ class Decoder:
             except ConfigError:  # a serde of the user's
                 pass
         with self._lock:
+            if len(self._serdes) >= _MOST_SERDES:  # dead letters may name topics that do not exist
+                self._serdes.clear()
             return self._serdes.setdefault((topic, is_key), self._by_id(topic, is_key=is_key))
 
     def _by_id(self, topic: str, *, is_key: bool) -> Serde[Any]:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import json
+import struct
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request
 from pydantic import BaseModel, Field
 
 from millstream.core.records import Headers
 from millstream.errors import SerdeError
-from millstream.log import Log, ProducerRecord, Topic
+from millstream.log import ProducerRecord, Topic
+from millstream.log.api import check_partition
 from millstream.schemas.json_values import value_of_json
 from millstream.serde import Serde
+from millstream.serve.access.audit import note
 from millstream.serve.access.authorization import require
 from millstream.serve.access.roles import Principal, Role
 from millstream.serve.data import ServedData
 from millstream.serve.operations.applications import data_of
 from millstream.serve.operations.decoding import Decoder
+from millstream.serve.operations.record_pages import newest, oldest, positions_of
 
 router = APIRouter(prefix="/api/v1/topics", tags=["topics"])
 
 MOST_RECORDS = 1000
-_READ_BYTES = 1 << 20
 _INT64 = 1 << 63
 
 Viewer = Annotated[Principal, Depends(require(Role.VIEWER))]
@@ -69,11 +70,11 @@ def list_topics(data: Data, _principal: Viewer) -> dict[str, Any]:
 @router.get("/{topic}", summary="One topic")
 def show(topic: TopicName, data: Data, decoder: Decoding, _principal: Viewer) -> dict[str, Any]:
     """Returns a topic, its offsets, and what is known of its keys and values."""
-    found = data.log.topic(topic)
+    described = data.log.topic(topic)
     starts, ends = data.log.starts([topic])[topic], data.log.ends([topic])[topic]
     offsets = [{"partition": number, "start": starts[number], "end": ends[number]} for number in range(len(ends))]
     schemas = decoder.schemas(topic)
-    return {**_summary(found, starts, ends), "offsets": offsets, "schemas": schemas._asdict()}
+    return {**_summary(described, starts, ends), "offsets": offsets, "schemas": schemas._asdict()}
 
 
 class Page(BaseModel):
@@ -89,39 +90,49 @@ class Page(BaseModel):
 
 @router.get("/{topic}/records", summary="Records of a topic")
 def records(
-    topic: TopicName, page: Annotated[Page, Query()], data: Data, decoder: Decoding, _principal: Viewer
+    topic: TopicName, page: Annotated[Page, Query()], data: Data, decoder: Decoding, principal: Viewer
 ) -> dict[str, Any]:
     """Returns records of a topic: the oldest first, by partition; or the newest first, by timestamp.
 
-    The cursor continues after the records of this answer. There is none if nothing is left.
+    The cursor continues after the records of this answer. There is none if nothing is left. An answer has about 4 MB
+    at most, and may have fewer records than the limit. Personal fields are hidden from viewers.
     """
     log = data.log
-    found = log.topic(topic)
+    partitions = log.topic(topic).partitions
     if page.partition is not None:
-        found.check_partition(page.partition)
-    chosen = list(range(found.partitions)) if page.partition is None else [page.partition]
+        check_partition(topic, partitions, page.partition)
+    chosen = list(range(partitions)) if page.partition is None else [page.partition]
     starts, ends = log.starts([topic])[topic], log.ends([topic])[topic]
     bounds = {number: (max(starts[number], page.offset or 0), ends[number]) for number in chosen}
     if page.from_time is not None:
         times = log.offsets_for_times(dict.fromkeys([(topic, number) for number in chosen], page.from_time))
         bounds = {number: (max(low, times[topic, number]), high) for number, (low, high) in bounds.items()}
-    for number, position in _positions(page.cursor).items():
+    for number, position in positions_of(page.cursor).items():
         if number in bounds:
             low, high = bounds[number]
             bounds[number] = (low, min(high, position)) if page.newest else (max(low, position), high)
-    read = _newest if page.newest else _oldest
-    rows, positions = read(log, topic, bounds, page.limit)
-    decoded = [decoder.rows(topic, number, [row])[0] for number, row in rows]
-    is_done = all(
-        positions[number] <= low if page.newest else positions[number] >= high for number, (low, high) in bounds.items()
-    )
-    return {"records": decoded, "cursor": None if is_done else json.dumps(positions)}
+    rows, cursor = (newest if page.newest else oldest)(log, topic, bounds, page.limit)
+    by_partition: dict[int, list[dict[str, Any]]] = {}
+    for number, row in rows:
+        by_partition.setdefault(number, []).append(row)
+    decoded = {
+        number: iter(decoder.rows(topic, number, of_partition, principal))
+        for number, of_partition in by_partition.items()
+    }
+    return {"records": [next(decoded[number]) for number, _row in rows], "cursor": cursor}
 
 
 @router.post("/{topic}/records", summary="Write records", status_code=201)
-def write(topic: TopicName, new: NewRecords, data: Data, decoder: Decoding, _principal: Operator) -> dict[str, Any]:
-    """Writes records in one transaction, and returns their partitions and offsets."""
-    data.log.topic(topic)
+def write(
+    request: Request, topic: TopicName, new: NewRecords, data: Data, decoder: Decoding, _principal: Operator
+) -> dict[str, Any]:
+    """Writes records in one transaction, and returns their partitions and offsets.
+
+    Internal topics of applications, such as changelogs, are refused: only their application writes to them.
+    """
+    note(request, records=len(new.records))
+    if data.log.topic(topic).internal:
+        raise HTTPException(409, f"topic {topic!r} is internal: only its application writes to it")
     keys, values = decoder.serdes(topic)
     written = []
     for number, record in enumerate(new.records):
@@ -146,76 +157,12 @@ def _summary(topic: Topic, starts: list[int], ends: list[int]) -> dict[str, Any]
     }
 
 
-_Cursor = dict[int, Annotated[int, msgspec.Meta(ge=0, le=_INT64 - 1)]]
-_Rows = list[tuple[int, dict[str, Any]]]
-
-
-def _oldest(log: Log, topic: str, bounds: dict[int, tuple[int, int]], limit: int) -> tuple[_Rows, dict[int, int]]:
-    """Reads the first records of ranges; returns them, and the offset after them by partition."""
-    found: _Rows = []
-    positions = {number: low for number, (low, _high) in bounds.items()}
-    for number, (_low, high) in bounds.items():
-        while positions[number] < high and len(found) < limit:
-            table = log.read(topic, number, positions[number], high, max_bytes=_READ_BYTES)
-            rows = table.slice(0, limit - len(found)).to_pylist()
-            found += [(number, row) for row in rows]
-            positions[number] = rows[-1]["offset"] + 1 if rows else high
-    return found, positions
-
-
-def _newest(log: Log, topic: str, bounds: dict[int, tuple[int, int]], limit: int) -> tuple[_Rows, dict[int, int]]:
-    """Reads the last records of ranges; returns them by descending time, and the offset of the first by partition."""
-    candidates: _Rows = []
-    begun: dict[int, int] = {}
-    for number, (low, high) in bounds.items():
-        width = limit
-        while True:  # transactions and compaction leave offsets without a record
-            begin = max(low, high - width)
-            rows = log.read(topic, number, begin, high).to_pylist() if begin < high else []
-            if len(rows) >= limit or begin == low:
-                break
-            width *= 4
-        candidates += [(number, row) for row in rows[-limit:]]
-        begun[number] = low if begin == low and len(rows) <= limit else rows[-limit]["offset"]
-    # In a partition, records keep the order of their offsets: a page ends at one offset of each.
-    latest: dict[int, int] = {}
-    times = {}
-    for number, row in candidates:
-        latest[number] = max(latest.get(number, row["timestamp"]), row["timestamp"])
-        times[number, row["offset"]] = latest[number]
-    candidates.sort(key=lambda each: (times[each[0], each[1]["offset"]], each[1]["offset"]), reverse=True)
-    positions = {number: high for number, (_low, high) in bounds.items()}
-    shown = candidates[:limit]
-    for number, row in shown:
-        positions[number] = min(positions[number], row["offset"])
-    taken = {number: sum(each == number for each, _row in shown) for number in bounds}
-    had = {number: sum(each == number for each, _row in candidates) for number in bounds}
-    for number in bounds:
-        if taken[number] == had[number]:
-            positions[number] = begun[number]
-    return shown, positions
-
-
-def _positions(cursor: str | None) -> dict[int, int]:
-    """Reads a cursor.
-
-    Raises:
-        HTTPException: It is not one.
-    """
-    if cursor is None:
-        return {}
-    try:
-        return msgspec.json.decode(cursor, type=_Cursor)
-    except (msgspec.MsgspecError, UnicodeEncodeError):
-        raise HTTPException(400, "the cursor is not one that this route has returned") from None
-
-
 def _bytes(value: Any, serde: Serde[Any], where: str) -> bytes | None:
     if value is None:
         return None
     try:
         return serde.serialize(value_of_json(value, serde))
-    except (SerdeError, TypeError, ValueError, AttributeError) as error:
+    except (SerdeError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, struct.error) as error:
         message = error.message if isinstance(error, SerdeError) else f"it does not fit the serde {serde.name}"
         raise HTTPException(400, f"{where}: {message}") from None
 

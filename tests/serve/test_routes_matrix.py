@@ -1,0 +1,123 @@
+"""Every route with every method, for each kind of sender. The routes are those of the server: a new one needs a rule."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute, iter_route_contexts
+from tests.serve.in_process import InProcess, in_process
+
+from millstream.serve.access.authorization import Requirement
+from millstream.serve.access.limits import Rates
+from millstream.serve.access.roles import Role
+from millstream.serve.web import create_routes
+
+OPEN = {("GET", "/healthz"), ("HEAD", "/healthz"), ("GET", "/readyz"), ("HEAD", "/readyz"), ("POST", "/api/v1/session")}
+"""The routes that need no token: probes, and the exchange of a code or a token for a session."""
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND")
+SENDERS = ("nobody", "wrong", "expired", "revoked", "scraper", "viewer", "operator", "admin", "limited")
+
+
+def routes() -> dict[str, dict[str, Requirement | None]]:
+    """The required roles of all routes of the server, by path and method."""
+    by_path: dict[str, dict[str, Requirement | None]] = {}
+    for context in iter_route_contexts(create_routes().routes):
+        route = context.original_route
+        if isinstance(route, APIRoute):
+            for method in route.methods:
+                by_path.setdefault(context.path, {})[method] = required(context.dependant)
+    return by_path
+
+
+def required(dependant: Dependant) -> Requirement | None:
+    """The requirement of a route, or of one of its dependencies."""
+    if isinstance(dependant.call, Requirement):
+        return dependant.call
+    return next((each for each in map(required, dependant.dependencies) if each is not None), None)
+
+
+ROUTES = routes()
+
+
+@pytest.fixture(scope="module")
+def server(shop_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
+    data = tmp_path_factory.mktemp("matrix") / "data"
+    shutil.copytree(shop_data, data)
+    with in_process(data) as server:
+        server.access.rates = Rates(per_second=1e9, failures=1e9)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def tokens(server: InProcess) -> dict[str, str | None]:
+    create = server.access.tokens.create
+    made: dict[str, str | None] = {role.name.lower(): create(role.name.lower(), role) for role in Role}
+    made |= {"nobody": None, "wrong": f"{made['admin'][:-1]}x" if made["admin"] else None}
+    made["limited"] = create("limited", Role.ADMIN, stores=("other/*",))
+    made["expired"] = create("expired", Role.ADMIN, seconds=0.000_001)
+    made["revoked"] = create("revoked", Role.ADMIN)
+    server.access.tokens.revoke("revoked")
+    return made
+
+
+def expected(requirement: Requirement | None, sender: str) -> set[int] | None:
+    """The statuses of an answer; None if the request is allowed."""
+    if requirement is None:
+        return None
+    if sender in {"nobody", "wrong", "expired", "revoked"}:
+        return {401}
+    if sender == "limited":
+        return None if requirement.limited else {403}
+    return None if Role.named(sender) >= requirement.role else {403}
+
+
+@pytest.mark.parametrize("path", sorted(ROUTES))
+def test_a_route_answers_senders_by_their_role(path: str, server: InProcess, tokens: dict[str, str | None]) -> None:
+    address = re.sub(r"\{[^}]+\}", "1", path)
+    for method in METHODS:
+        rule = ROUTES[path].get(method)
+        for sender in SENDERS:
+            body: Any = {"code": "x"} if path == "/api/v1/session" and method == "POST" else {}
+            answer = server.request(
+                method, address, token=tokens[sender], json_body=body if method in {"POST", "PUT", "PATCH"} else None
+            )
+            what = f"{method} {path} as {sender}: {answer.status} {answer.body[:200]!r}"
+            if method not in ROUTES[path]:
+                assert answer.status in {404, 405}, what
+                continue
+            statuses = expected(rule, sender)
+            if statuses is not None:
+                assert answer.status in statuses, what
+                assert "error" in answer.json(), what
+            elif (method, path) in OPEN:
+                assert answer.status in {200, 401, 503}, what
+            else:
+                assert answer.status not in {401, 403}, what
+                assert answer.status < 500 or answer.status == 503, what
+
+
+def test_every_route_names_the_role_that_it_requires() -> None:
+    without = {(method, path) for path, methods in ROUTES.items() for method, rule in methods.items() if rule is None}
+    assert without == OPEN
+
+
+def test_the_description_of_the_api_has_the_role_of_each_route() -> None:
+    described = create_routes().openapi()
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            rule = ROUTES[path][method.upper()]
+            names = [name for scheme in operation.get("security", ()) for name in scheme]
+            assert names == ([] if rule is None else [rule.scheme_name]), (method, path)
+
+
+def test_only_routes_of_stores_and_of_the_sender_itself_take_limited_tokens() -> None:
+    limited = {path for path, methods in ROUTES.items() if any(rule and rule.limited for rule in methods.values())}
+    own = {"/api/v1/session", "/openapi.json", "/docs", "/metrics", "/api/v1/events"}
+    assert all(path in own or "/stores" in path or path.startswith("/state/") for path in limited), limited
