@@ -141,6 +141,13 @@ def test_an_application_is_shown_with_rates_by_operator(live_shop: LiveShop, ser
         assert event.data["metrics"]["sources"]["orders"]["read"] == 50
 
 
+def test_an_application_that_does_not_run_is_shown_once(shop_server: Server) -> None:
+    with shop_server.viewer.events(EVENTS, channel=["application:shop", "applications"]) as events:
+        got = {event.kind: event.data for event in take(events, 2)}
+    assert got["application"]["state"] == "NOT_RUNNING"
+    assert [each["state"] for each in got["applications"]["applications"]] == ["NOT_RUNNING"]
+
+
 def test_the_state_of_an_application_that_stops_is_seen(live_shop: LiveShop, server: Server) -> None:
     with server.viewer.events(EVENTS, channel="application:shop") as events:
         take(events, 1, lambda event: event.data["state"] == "RUNNING")

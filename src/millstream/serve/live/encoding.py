@@ -19,8 +19,8 @@ from millstream.state.spec import NO_TIMESTAMP, StoreKind
 Row: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
 """Offset, timestamp, key, value and headers of a record."""
 
-Mask: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-"""Hides the personal fields of a record or row."""
+Mask: TypeAlias = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+"""Hides the personal fields of records or rows."""
 
 Encode: TypeAlias = Callable[[Iterable[Row]], list[Event]]
 
@@ -48,16 +48,19 @@ class TopicEncoder:
 
     def __call__(self, rows: Iterable[Row]) -> list[Event]:
         """Returns an event for each record."""
-        return [Event(row[0], None, self._encode(*row)) for row in rows]
+        records = self._mask([self._record(*row) for row in rows])
+        return [Event(record["offset"], None, rest_of(record)) for record in records]
 
-    def _encode(self, offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers) -> bytes:
+    def _record(
+        self, offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> dict[str, Any]:
         record: dict[str, Any] = {"partition": self._partition, "offset": offset, "timestamp": timestamp}
         record |= _field("key", key, self._serdes.key, headers) | _field("value", value, self._serdes.value, headers)
         if isinstance(headers, UnreadableHeaders):
             record["headers_error"] = headers.reason
         else:
             record["headers"] = as_headers(headers)
-        return rest_of(self._mask(record))
+        return record
 
 
 class StoreEncoder:
@@ -92,7 +95,8 @@ class StoreEncoder:
 
     def __call__(self, rows: Iterable[Row]) -> list[Event]:
         """Returns an event for each change of a row. The value of a deleted row is null."""
-        events = []
+        keys: list[bytes] = []
+        changes: list[dict[str, Any]] = []
         for offset, timestamp, data, stored, headers in rows:
             if data is None:  # a record without a key in the topic that a table reads is no row
                 continue
@@ -107,8 +111,10 @@ class StoreEncoder:
                 place = {"key_error": error.message}
             row: dict[str, Any] = {"partition": self._partition, "offset": offset, "timestamp": timestamp, **place}
             row |= _field("key", key, self._serdes.key, headers) | _field("value", value, self._serdes.value, headers)
-            events.append(Event(offset, key, rest_of(self._mask(row))))
-        return events
+            keys.append(key)
+            changes.append(row)
+        hidden = self._mask(changes)
+        return [Event(row["offset"], key, rest_of(row)) for key, row in zip(keys, hidden, strict=True)]
 
     def _split(self, data: bytes, timestamp: int) -> tuple[bytes, dict[str, Any]]:
         if self._kind == "window":

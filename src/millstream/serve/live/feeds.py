@@ -106,7 +106,7 @@ class Feed:
     def append(self, events: Sequence[Event], end: int) -> None:
         """Appends events, and drops the oldest ones beyond the limits."""
         if self.begin is None:
-            self.begin = end
+            self.begin = events[0].position if events else end
         self.events += events
         self._positions += [event.position for event in events]
         size = sum(len(event.rest) for event in events)

@@ -57,6 +57,7 @@ class LogPoller:
         self._follower: Follower | None = None
         self._joined: dict[Place, list[_Joined]] = {}
         self._positions: dict[Place, int] = {}
+        self._new: dict[Place, int] = {}
         self._behind_since: dict[Place, float] = {}
 
     def join(self, feed: Feed, source: LogSource) -> None:
@@ -94,23 +95,20 @@ class LogPoller:
         self._close_follower()
 
     def _take_orders(self) -> None:
-        order: Callable[[], None] | None
         with contextlib.suppress(queue.Empty):
             order = self._orders.get(block=not self._joined)
             while True:
                 if order is not None:
                     order()
                 order = self._orders.get_nowait()
+        new, self._new = self._new, {}
+        if new and self._follower is not None:
+            self._follower.follow(new)
 
     def _join(self, joined: _Joined) -> None:
         place = (joined.source.topic, joined.source.partition)
         if place not in self._positions:
-            self._positions[place] = joined.source.end
-            if self._follower is not None:
-                try:
-                    self._follower.follow({place: joined.source.end})
-                except MillstreamError:
-                    self._close_follower()  # it is found out why when all are followed again
+            self._positions[place] = self._new[place] = joined.source.end
         self._joined.setdefault(place, []).append(joined)
         self._call(joined.feed.begin_at, self._positions[place])
 
@@ -125,11 +123,8 @@ class LogPoller:
     def _remove(self, place: Place) -> None:
         del self._joined[place], self._positions[place]
         self._behind_since.pop(place, None)
-        if self._follower is not None:
-            try:
-                self._follower.unfollow([place])
-            except (MillstreamError, KeyError):
-                self._close_follower()
+        if self._new.pop(place, None) is None and self._follower is not None:
+            self._follower.unfollow([place])
 
     def _pass_on(self, fetched: Fetched) -> None:
         """Encodes records in parts, each for all feeds of the partition, and waits until the streams have taken it."""

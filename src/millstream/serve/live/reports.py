@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from millstream.serve.live.encoding import rest_of
 from millstream.serve.live.feeds import Event, Feed
 from millstream.serve.observe.reports import Report
 from millstream.serve.operations.applications import summary
+from millstream.text.escaping import trace_text
 
 _SECONDS = 1.0
 _NAMES_EVERY = 5
@@ -87,6 +89,9 @@ class ReportPoller:
                 self._names = self._data.applications()
             return {"applications": [summary(self._data.reports.report(name), name) for name in self._names]}
         except MillstreamError:
+            return None
+        except Exception as error:  # noqa: BLE001  (streams would wait for ever for a task that has ended)
+            print(f"millstream: event streams: {trace_text(error)}", file=sys.stderr, flush=True)  # noqa: T201
             return None
 
     def _application(self, name: str) -> Content:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -57,10 +57,10 @@ class EventResponse(StreamingResponse):
             sending.cancel()
             leaving.cancel()
             await asyncio.gather(sending, leaving, return_exceptions=True)
-        if not sending.cancelled():
-            error = sending.exception()
-            if error is not None and not isinstance(error, TimeoutError):
-                raise error
+        error = None if sending.cancelled() else sending.exception()
+        if error is not None and not isinstance(error, TimeoutError):
+            raise error
+        if error is None and not sending.cancelled():
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -102,7 +102,10 @@ async def events(
     after = read_id(last_event or last_event_id or "")
 
     def problem() -> str | None:
-        now = access.principal(request)
+        try:
+            now = access.principal(request)
+        except HTTPException as error:  # the tokens cannot be read
+            return str(error.detail)
         if now is None:
             return "the token or the session has expired, or was revoked"
         rights = (now.name, now.role, now.stores)

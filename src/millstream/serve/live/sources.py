@@ -112,7 +112,7 @@ class Sources:
             topic.check_partition(channel.partition)
         chosen = range(topic.partitions) if channel.partition is None else [channel.partition]
         serdes = Serdes(*self._decoder.serdes(channel.name))
-        mask = partial(self._masked_record, principal, channel.name)
+        mask = partial(self._decoder.masks.records, principal, channel.name)
         encoders = {number: TopicEncoder(number, serdes, mask) for number in chosen}
         feed = ("topic", principal.sees_personal_fields)
         return Source(channel, self._partitions(feed, channel, channel.name, encoders, after))
@@ -133,7 +133,7 @@ class Sources:
             _serde(store["key"]) or text_or_schema[0],
             _serde(store["value"]) or text_or_schema[1],
         )
-        mask = partial(self._masked_row, principal, channel)
+        mask = partial(self._decoder.masks.rows, principal, channel.name, channel.store)
         size = store.get("window_size_ms")
         encoders = {
             number: StoreEncoder(number, store["kind"], serdes, mask, size, has_versions=has_versions)
@@ -191,12 +191,6 @@ class Sources:
             missed = (wanted, place) if place != wanted else None
             sources.append(LogSource((*feed, topic, number), topic, number, encode, place, end, missed))
         return tuple(sources)
-
-    def _masked_record(self, principal: Principal, topic: str, record: dict[str, Any]) -> dict[str, Any]:
-        return self._decoder.masks.records(principal, topic, [record])[0]
-
-    def _masked_row(self, principal: Principal, channel: Channel, row: dict[str, Any]) -> dict[str, Any]:
-        return self._decoder.masks.rows(principal, channel.name, channel.store, [row])[0]
 
 
 def _serde(name: str) -> Serde[Any] | None:
