@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -87,6 +89,9 @@ def serve(
     if options.insecure and options.certificate is None:
         print_note("warning: --insecure: tokens and records are sent unencrypted, unless a proxy in front has TLS")
     ServerProcess(options).run(announce)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # as in millstream.serve.__main__
 
 
 @command(

@@ -56,4 +56,8 @@ def _tell(**facts: str | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Without the end of the interpreter: threads of granian that still close connections would abort it, or wait for it.
+    os._exit(code)

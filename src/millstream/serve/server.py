@@ -29,6 +29,10 @@ from millstream.serve.web import create_web
 _STOP_SECONDS = 2.0
 """How long open connections may delay the end of the server."""
 
+_BACKLOG = 1024
+_CONNECTIONS = 1000
+"""How many connections are served besides those of event streams. Further ones wait."""
+
 _HTTP1 = HTTP1Settings(header_read_timeout=10_000, max_buffer_size=64 * 1024)
 _HTTP2 = HTTP2Settings(max_headers_size=64 * 1024, keep_alive_interval=30_000)
 
@@ -83,6 +87,8 @@ class ServerProcess:
             http1_settings=_HTTP1,
             http2_settings=_HTTP2,
             websockets=False,
+            backlog=_BACKLOG,
+            backpressure=options.most_streams + _CONNECTIONS,
             log_enabled=False,
             ssl_cert=options.certificate,
             ssl_key=options.key,
@@ -104,9 +110,12 @@ class ServerProcess:
                 raise SetupError(f"the server has ended: {error or 'its connections failed'}") from error
         finally:
             stopping.cancel()
+            await web.state.hub.close()  # the server waits for open connections
             granian.stop()  # type: ignore[no-untyped-call]
             # Clients may keep connections open for as long as they like.
             await asyncio.wait({serving}, timeout=_STOP_SECONDS)
+            if not serving.done():
+                loop.set_exception_handler(lambda _loop, _context: None)  # granian sets a future that is cancelled then
             web.state.decoder.close()
             data.close()
 
