@@ -30,6 +30,7 @@ class ServeOptions:
         allowed_hosts: Further names under which it is reached.
         most_streams: The largest number of open event streams.
         sql: Whether it runs SQL.
+        alerts: The file with the configuration of alerts; None: that of the profile, or of `millstream.toml`.
     """
 
     host: str = "127.0.0.1"
@@ -44,6 +45,7 @@ class ServeOptions:
     allowed_hosts: tuple[str, ...] = ()
     most_streams: int = 100
     sql: bool = True
+    alerts: Path | str | None = None
 
     def __post_init__(self) -> None:
         """Checks that the options are safe together.

@@ -14,7 +14,8 @@ from millstream.serve.access import routes as session
 from millstream.serve.access.authorization import Access, require
 from millstream.serve.access.roles import Role
 from millstream.serve.data import ServedData
-from millstream.serve.observe import health
+from millstream.serve.observe import health, routes as observe
+from millstream.serve.observe.observer import Observer
 from millstream.serve.operations import applications, dead_letters, groups, topics
 from millstream.serve.operations.decoding import Decoder
 
@@ -27,6 +28,7 @@ ROUTERS = (
     groups.router,
     dead_letters.router,
     health.router,
+    observe.router,
 )
 
 
@@ -42,6 +44,7 @@ def create_web(data: ServedData, access: Access) -> FastAPI:
     )
     web.state.data = data
     web.state.access = access
+    web.state.observer = Observer(data)
     web.state.decoder = Decoder(data)
     failures.install(web)
     for router in ROUTERS:
