@@ -31,10 +31,9 @@ from urllib.parse import urlsplit
 
 from millstream.config.profiles import FILE
 from millstream.config.secrets import protected, reveal
-from millstream.core.durations import to_ms
 from millstream.core.names import check_name
-from millstream.errors import ConfigError, suggestion
-from millstream.serve.observe.alerts.rules import DEFAULTS, Rule, rules_of
+from millstream.errors import ConfigError, InvalidNameError, suggestion
+from millstream.serve.observe.alerts.rules import DEFAULTS, Rule, duration, rules_of
 
 
 class Webhook:
@@ -118,7 +117,10 @@ def _configuration(table: Any, where: str, *, is_needed: bool = False) -> AlertC
     topic = None
     if "topic" in table:
         topic = _text(_table(table["topic"], f"{where}.topic", ("name",)), "name", f"{where}.topic")
-        check_name(topic, "topic")
+        try:
+            check_name(topic, "topic")
+        except InvalidNameError as error:
+            raise ConfigError(f"{where}.topic: {error.message}", hint=error.hint) from None
     return AlertConfiguration(
         rules=rules_of(table.get("rules", []), f"{where}.rules"),
         log=log,
@@ -141,7 +143,7 @@ def _webhook(table: Any, where: str) -> Webhook:
         value.isascii() and value.isprintable() for value in values.values()
     ):
         raise ConfigError(f"{where}.headers: a header is not valid", hint="names and values are printable ASCII")
-    milliseconds = to_ms(table.get("timeout", "5s"), f"{where}, timeout")
+    milliseconds = duration(table.get("timeout", "5s"), f"{where}, timeout")
     if not 0 < milliseconds <= 60_000:
         raise ConfigError(f"{where}: the timeout is not between 1ms and 60s")
     return Webhook(url, values, milliseconds / 1000)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from millstream.core.durations import to_ms
-from millstream.errors import ConfigError, suggestion
+from millstream.errors import ConfigError, DurationError, suggestion
 from millstream.serve.observe.history import SERIES
 
 METRICS: dict[str, str] = {
@@ -154,6 +154,21 @@ def _changed(rule: Rule | None, table: Mapping[str, Any], where: str) -> Rule:
     return replace(rule, **changes)
 
 
+def duration(value: Any, where: str) -> int:
+    """Returns a duration of the configuration in milliseconds.
+
+    Raises:
+        ConfigError: It is not one.
+    """
+    try:
+        milliseconds = to_ms(value, where)
+    except DurationError as error:
+        raise ConfigError(error.message, hint=error.hint) from None
+    if milliseconds < 0:
+        raise ConfigError(f"{where} is negative", hint="write a duration such as 5m")
+    return milliseconds
+
+
 def _checked(key: str, value: Any, where: str) -> Any:
     """Returns the value of a key of a rule.
 
@@ -161,10 +176,7 @@ def _checked(key: str, value: Any, where: str) -> Any:
         ConfigError: It is not valid.
     """
     if key in _DURATIONS:
-        milliseconds = to_ms(value, f"{where}, {key}")
-        if milliseconds < 0:
-            raise ConfigError(f"{where}: {key} is negative", hint="write a duration such as 5m")
-        return milliseconds
+        return duration(value, f"{where}, {key}")
     if key in _TEXTS and value not in _TEXTS[key]:
         known = _TEXTS[key]
         hint = (suggestion(value, known) if isinstance(value, str) else None) or f"write one of: {', '.join(known)}"
