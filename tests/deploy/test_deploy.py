@@ -77,9 +77,8 @@ def unknown(text: str, shown: str, exposed: dict[str, set[str]]) -> list[str]:
         problems += [f"{name}: {label}" for label in _LABEL.findall(selector) if label not in exposed[name]]
     grouped = {label.strip() for group in _GROUPED.findall(text) for label in group.split(",")}
     problems += sorted(grouped - labels)
-    problems += sorted(
-        {label for label in _SHOWN.findall(shown) if label != "value"} - (grouped or labels | {"instance"})
-    )
+    named = {label for label in _SHOWN.findall(shown) if label != "value"}
+    problems += sorted(named - (grouped or labels | {"instance"}))
     return problems
 
 
