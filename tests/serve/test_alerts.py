@@ -93,7 +93,7 @@ def test_an_alert_fires_once_and_ends_once(watched: Watched) -> None:
     assert watched.sees(300, 0) == [FIRING, RESOLVED]
     (alert,) = watched.observer.alerts.read()["alerts"]
     assert (alert["state"], alert["since"], alert["ended"]) == ("resolved", START, START + 190_000)
-    assert alert["application"] == "shop"
+    assert (alert["application"], alert["message"]) == ("shop", "lag is 0")
 
 
 def test_a_short_excess_does_not_fire(watched: Watched) -> None:

@@ -94,7 +94,7 @@ class NodeCounts:
     def _derive(self, received: Counts, sent: Counts, drops: Mapping[str, int]) -> bool:
         """Derives what follows from the known counts; returns whether there was anything."""
         known = len(received) + len(sent)
-        for node in self._nodes:
+        for node in (*self._nodes, *reversed(self._nodes)):  # a count follows from one above or from one below
             name, lost = node.name, drops.get(node.name, 0)
             if not isinstance(node, BranchOutput | Late) and not any(map(self._chooses, node.parents)):
                 _balance(received, name, sent, [parent.name for parent in node.parents])

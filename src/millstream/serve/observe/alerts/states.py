@@ -87,7 +87,7 @@ class ApplicationAlerts:
         for name in self.alerts.keys() - names:  # the configuration does not have the rule any more
             alert = self.alerts.pop(name)
             if alert.state == "firing":
-                changed.append(_over(alert, now))
+                changed.append(_over(alert, now, "there is no such rule any more"))
         return changed
 
     def _evaluate(self, rule: Rule, value: float | None, now: int) -> Alert | None:
@@ -114,12 +114,14 @@ class ApplicationAlerts:
         if now - alert.quiet < rule.ends_after_ms:
             return None
         del self.alerts[rule.name]
-        alert.value = value if value is not None else alert.value
-        return _over(alert, now)
+        alert.value = value
+        if value is None:
+            return _over(alert, now, "the application does not run")
+        return _over(alert, now, f"{rule.metric} is {_short(value)}")
 
 
-def _over(alert: Alert, now: int) -> Alert:
-    alert.state, alert.ended, alert.told = "resolved", now, False
+def _over(alert: Alert, now: int, message: str) -> Alert:
+    alert.state, alert.ended, alert.message, alert.told = "resolved", now, message, False
     return alert
 
 
