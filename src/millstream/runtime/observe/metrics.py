@@ -74,8 +74,7 @@ class Metrics:
         self._waiting: dict[int, int] = {}
         self.unit = "batch" if application.mode == "micro_batch" else "commit"
         """The name of a publication: workers publish at intervals, not in batches."""
-        self.restarts = 0
-        """How often a part of the application, or all of it, was lost and started again."""
+        self._restarts = 0
         self.restoring = ""
         """The progress of workers that restore their stores; empty if none does."""
         first = application.first.offsets
@@ -84,6 +83,17 @@ class Metrics:
         # Topics that are not read any more, and changelogs, which are read once, have no lag.
         topics = set(application.subscription.topics) - self._restores
         self._positions = {place: offset for place, offset in positions.items() if place[0] in topics}
+
+    @property
+    def restarts(self) -> int:
+        """How often a part of the application, or all of it, was lost and started again."""
+        return self._restarts
+
+    def restarted(self) -> None:
+        """Counts a restart."""
+        with self._lock:
+            self._restarts += 1
+            self._processes.clear()
 
     def position(self, topic: str, partition: int) -> int:
         """The offset up to which a partition was read."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from millstream.core.process_memory import resident_bytes
-from millstream.runtime.messages import TaskResult
+from millstream.runtime.messages import TaskResult, process_number
 
-_FORGOTTEN = 60.0
-"""Seconds without a report after which a process counts as ended."""
+_FORGOTTEN = 600.0
+"""Seconds without a report after which a process counts as ended. Task hosts end after as many seconds without work."""
 
 
 class ProcessMemory:
@@ -18,7 +16,7 @@ class ProcessMemory:
     """
 
     def __init__(self) -> None:
-        self._own = os.getpid()
+        self._own = process_number()
         self._reported: dict[int, tuple[float, int]] = {}
         self._numbers: dict[int, int] = {}
 
@@ -42,6 +40,11 @@ class ProcessMemory:
         self._forget(now)
         others = {f"worker-{number}": self._reported[process][1] for process, number in self._numbers.items()}
         return {"application": resident_bytes(), **dict(sorted(others.items()))}
+
+    def clear(self) -> None:
+        """Forgets all processes: some of them were lost."""
+        self._reported.clear()
+        self._numbers.clear()
 
     def _forget(self, now: float) -> None:
         for process in [each for each, (time, _size) in self._reported.items() if time < now - _FORGOTTEN]:

@@ -50,6 +50,7 @@ _MOST_UNSTORED = 20
 
 _GROUP_OFFSETS_EVERY = 1.0
 _SIZES_EVERY = 1.0
+_SIZES_WHEN_IDLE_EVERY = 60.0
 _DELETE_EVERY = 10.0
 """Seconds between two deletions of records of changelogs."""
 
@@ -343,7 +344,8 @@ class Publications:
     def _report_sizes(self, *, is_last: bool = False) -> None:
         """Reports the sizes of stores after a publication, but not often: counting rows may take long."""
         now = self._clock.monotonic()
-        if self._measured == self._batch or not (is_last or now >= self._last_sizes + _SIZES_EVERY):
+        pause = _SIZES_EVERY if self._measured != self._batch else _SIZES_WHEN_IDLE_EVERY
+        if now < self._last_sizes + (0.0 if is_last and self._measured != self._batch else pause):
             return
         self._measured, self._last_sizes = self._batch, now
         sizes = measure(self._context.assignment.worker, self._rounds.tasks)
