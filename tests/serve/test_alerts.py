@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,14 @@ def test_an_application_that_ends_ends_its_alerts(watched: Watched) -> None:
     watched.sees(60, 1000)
     watched.sees(65, 1000, state="NOT_RUNNING")
     assert watched.sees(125, state="NOT_RUNNING") == [FIRING, RESOLVED]
+
+
+def test_the_alerts_of_an_application_whose_reports_were_removed_end(watched: Watched, data: Path) -> None:
+    assert watched.sees(0, state="ERROR") == [("failing", "firing")]
+    shutil.rmtree(data / "applications")
+    watched.observer.observe(START + 5000)
+    assert watched.events == [("failing", "firing"), ("failing", "resolved")]
+    assert list((data / "alerts").glob("*.json")) == []
 
 
 def test_a_failed_application_is_an_alert_by_default(watched: Watched) -> None:

@@ -103,16 +103,16 @@ class Observer:
                         del self._histories[name]
                 values = values_of(report, sample, history, now)
             self.alerts.evaluate(name, values, now, is_live=report.is_live)
-        self._forget({report.application for report in reports})
+        self._forget({report.application for report in reports}, now)
 
-    def _forget(self, names: set[str]) -> None:
+    def _forget(self, names: set[str], now: int) -> None:
         with self._lock:
             gone = self._samplers.keys() - names
             for name in gone:
                 del self._samplers[name]
                 self._histories.pop(name, None)
         for name in gone:
-            self.alerts.forget(name)
+            self.alerts.forget(name, now)
 
     def history(self, application: str, since: int = 0) -> dict[str, Any]:
         """Returns the samples of an application from a time on, in milliseconds; empty ones if there are none."""

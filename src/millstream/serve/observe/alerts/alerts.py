@@ -57,22 +57,34 @@ class Alerts:
             )
             own = self._take_over(application, create=may_change)
             changed = current.evaluate(rules, values, now, is_live=is_live)
-            ended = [alert for alert in changed if alert.state == "resolved"]
-            self._ended.extend(ended)
-            if changed and own:
-                self._untold.setdefault(application, []).extend(ended)
-                self._save(application)
+            self._keep(application, changed, own=own)
+        self._tell(changed, own=own)
+
+    def forget(self, application: str, now: int) -> None:
+        """Ends the alerts of an application whose reports were removed."""
+        with self._lock:
+            current = self._applications.setdefault(application, ApplicationAlerts(application, {}))
+            own = self._take_over(application, create=bool(current.alerts))
+            changed = current.end("there is no such application any more", now)
+            self._keep(application, changed, own=own)
+            del self._applications[application]
+        self._tell(changed, own=own)
+
+    def _keep(self, application: str, changed: list[Alert], *, own: bool) -> None:
+        """Keeps changes: those that are over are shown for a while, and saved until they are delivered."""
+        ended = [alert for alert in changed if alert.state == "resolved"]
+        self._ended.extend(ended)
+        if changed and own:
+            self._untold.setdefault(application, []).extend(ended)
+            self._save(application)
+
+    def _tell(self, changed: list[Alert], *, own: bool) -> None:
         for alert in changed:
             event = self._event(alert)
             for listener in self.listeners:
                 listener(event)
             if own:
                 self._deliveries.deliver(event, self._told(alert))
-
-    def forget(self, application: str) -> None:
-        """Forgets the alerts of an application whose directory was removed."""
-        with self._lock:
-            self._applications.pop(application, None)
 
     def _take_over(self, application: str, *, create: bool) -> bool:
         """Returns whether this server delivers the alerts of an application; at first it loads those that were kept.
@@ -113,7 +125,8 @@ class Alerts:
 
     def _save(self, application: str) -> None:
         if application in self._owned:
-            firing = [a for a in self._applications[application].alerts.values() if a.state == "firing"]
+            current = self._applications.get(application)
+            firing = [] if current is None else [each for each in current.alerts.values() if each.state == "firing"]
             self._files.save(application, [*self._untold.get(application, []), *firing])
 
     def _event(self, alert: Alert) -> Event:

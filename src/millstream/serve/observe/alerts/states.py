@@ -90,6 +90,11 @@ class ApplicationAlerts:
                 changed.append(_over(alert, now, "there is no such rule any more"))
         return changed
 
+    def end(self, message: str, now: int) -> list[Alert]:
+        """Ends all alerts; returns those that have fired."""
+        alerts, self.alerts = self.alerts, {}
+        return [_over(alert, now, message) for alert in alerts.values() if alert.state == "firing"]
+
     def _evaluate(self, rule: Rule, value: float | None, now: int) -> Alert | None:
         alert = self.alerts.get(rule.name)
         if value is not None and rule.holds(value):
