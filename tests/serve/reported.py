@@ -62,6 +62,6 @@ def original_report(shop_data: Path) -> dict[str, Any]:
     return report
 
 
-def observer_of(data: Path, alerts: Path | None = None) -> Observer:
+def observer_of(data: Path, alerts: Path | None = None, interval_ms: int = 5000) -> Observer:
     """An observer of a data directory. A test calls `Observer.observe` in the place of its thread."""
-    return Observer(ServedData(ServeOptions(data=str(data), alerts=alerts)))
+    return Observer(ServedData(ServeOptions(data=str(data), alerts=alerts)), interval_ms)

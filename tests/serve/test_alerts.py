@@ -174,6 +174,16 @@ def test_a_killed_application_is_an_alert_by_default(watched: Watched) -> None:
     assert watched.sees(0, pid=2**22 + 1) == [("failing", "firing")]
 
 
+def test_an_application_that_exists_and_does_not_report_is_an_alert_by_default(watched: Watched) -> None:
+    watched.sees(0, interval_ms=1000)
+    watched.observer.observe(START + 29_000)
+    assert watched.events == []
+    watched.observer.observe(START + 30_000)
+    assert watched.events == [("not reporting", "firing")]
+    watched.sees(35, interval_ms=10**15)
+    assert watched.sees(95) == [("not reporting", "firing"), ("not reporting", "resolved")]
+
+
 def test_lag_that_grows_for_ten_minutes_is_an_alert_by_default(watched: Watched) -> None:
     watched.start_again("[alerts]\n")
     for second in range(0, 20 * MINUTE, 30):

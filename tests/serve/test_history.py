@@ -95,14 +95,25 @@ def test_an_application_that_has_ended_leaves_a_gap_and_is_forgotten_after_an_ho
     assert observer.history("shop")["times"] == []
 
 
-def test_the_history_is_bounded(observer: Observer, sampled: Callable[..., dict[str, Any]]) -> None:
-    for step in range(1, 800):
-        sampled(step * 5)
+def test_the_history_has_an_hour(data: Path, reported: Reported) -> None:
+    observer = observer_of(data, interval_ms=60_000)
+    for minute in range(1, 80):
+        reported.write(minute * 60_000)
+        observer.observe(START + minute * 60_000)
     history = observer.history("shop")
-    assert len(history["times"]) == 720
-    assert history["times"][-1] == START + 799 * 5000
-    assert {len(row) for row in history["series"].values()} == {720}
-    assert len(observer.history("shop", START + 799 * 5000 - 10_000)["times"]) == 3
+    assert history["times"] == [START + minute * 60_000 for minute in range(20, 80)]
+    assert {len(row) for row in history["series"].values()} == {60}
+    assert len(observer.history("shop", START + 77 * 60_000)["times"]) == 3
+    observer.stop()
+
+
+def test_the_history_begins_again_if_the_clock_is_set_back(
+    observer: Observer, sampled: Callable[..., dict[str, Any]]
+) -> None:
+    sampled(50)
+    sampled(55)
+    assert sampled(20)["times"] == [START + 20_000]
+    assert sampled(25)["times"] == [START + 20_000, START + 25_000]
 
 
 def test_a_server_shows_the_history_of_a_running_application(live_shop: LiveShop, serving: Serving) -> None:

@@ -62,6 +62,8 @@ class History:
             time: Its time, in milliseconds.
             values: Its values by column: `SERIES`, and names after ``phase:``, ``node:`` and ``sent:``.
         """
+        if self._times and time <= self._times[-1]:  # the clock was set back
+            self._forget(len(self._times))
         self._times.append(time)
         for name in values:
             if name not in self._columns and len(self._columns) < _MOST_COLUMNS:

@@ -71,12 +71,15 @@ class Observer:
         self.alerts.close()
 
     def _run(self) -> None:
-        trouble = ""
+        trouble, last = "", 0
         while not self._stopping.is_set():
             now = int(time.time() * 1000)
+            moment = now - now % self.interval_ms
             try:
-                self.observe(now - now % self.interval_ms)
-                trouble = ""
+                if moment != last:  # a wait may end a moment early
+                    last = moment
+                    self.observe(moment)
+                    trouble = ""
             except Exception as error:  # noqa: BLE001  (a report that cannot be read must not end the thread)
                 if error_text(error) != trouble:
                     trouble = error_text(error)
