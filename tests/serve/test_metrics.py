@@ -11,10 +11,11 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
-from tests.serve.conftest import LiveShop, Serving
-from tests.serve.servers import Server, wait_until
-from tests.serve.shop import order
+from tests.serve import shop
+from tests.serve.conftest import Serving
+from tests.serve.servers import Server, start_server, wait_until
 
+from millstream.log import ProducerRecord, open_log
 from millstream.serve.access.roles import Role
 from millstream.serve.observe.families import EVERY, FIRING
 
@@ -38,13 +39,21 @@ def value(metrics: dict[str, Metric], sample: str, **labels: str) -> float | Non
     return None
 
 
-@pytest.fixture
-def busy(live_shop: LiveShop, serving: Serving) -> Iterator[Server]:
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server of a running application that has processed an order, and one that violates the contract."""
-    live_shop.produce("orders", order(SENTINEL, 5), order("south", 0))
-    with serving(live_shop.data) as server:
-        wait_until(lambda: value(families(server), "millstream_records_written_total", topic="counts") == 1.0, "output")
+    data = tmp_path_factory.mktemp("metrics") / "data"
+    shop.create_topics(data)
+    produce(data, shop.order(SENTINEL, 5), shop.order("south", 0))
+    with shop.build(data, report_interval_ms=50).start(mode="local"), start_server(data) as server:
+        wait_until(lambda: value(families(server), "millstream_records_written_total", topic="counts"), "output")
         yield server
+
+
+def produce(data: Path, *orders: ProducerRecord) -> None:
+    """Writes orders."""
+    with open_log(data) as log:
+        log.produce("orders", list(orders))
 
 
 def test_a_running_application_has_every_metric(busy: Server) -> None:
@@ -58,7 +67,7 @@ def test_a_running_application_has_every_metric(busy: Server) -> None:
             assert sample.labels.keys() - {"le"} == {"application_id", *family.labels}, sample
 
 
-def test_the_values_are_those_of_the_application(live_shop: LiveShop, busy: Server) -> None:
+def test_the_values_are_those_of_the_application(busy: Server) -> None:
     metrics = families(busy)
     assert value(metrics, "millstream_application_state", state="RUNNING") == 1
     assert value(metrics, "millstream_application_state", state="PAUSED") == 0
@@ -70,7 +79,7 @@ def test_the_values_are_those_of_the_application(live_shop: LiveShop, busy: Serv
     broken = {"contract": "orders", "rule": "an amount", "reason": "violated"}
     assert value(metrics, "millstream_contract_violations_total", **broken) == 1
     assert value(metrics, "millstream_event_latency_seconds_count") == 1
-    live_shop.produce("orders", order("south", 7))
+    produce(busy.data, shop.order("south", 7))
     wait_until(lambda: value(families(busy), "millstream_event_latency_seconds_count") == 2, "the next output")
 
 
