@@ -73,3 +73,25 @@ def test_dropped_records_are_part_of_what_an_operator_received(app: App, tmp_pat
     numbers.map_values(lambda n: 1 // (n % 10), name="inverse").to("out")
     nodes = counts(app, tmp_path)
     assert nodes["inverse"] == (COUNT, COUNT - 4)
+
+
+def test_a_sink_with_a_topic_function_leaves_the_records_of_sinks_unknown(app: App, tmp_path: Path) -> None:
+    numbers = app.stream("in", key=str, value=int)
+    numbers.filter(lambda n: n < 10, name="low").to("out")
+    numbers.filter(lambda n: n < 5, name="lower").to(lambda _value: "out")
+    nodes = counts(app, tmp_path)
+    assert nodes["low"] == (COUNT, None)
+    assert nodes["lower"] == (COUNT, None)
+
+
+def test_a_long_chain_is_known_from_both_ends(app: App, tmp_path: Path) -> None:
+    stream = app.stream("in", key=str, value=int)
+    for number in range(100):
+        stream = stream.map_values(lambda n: n, name=f"above-{number}")
+    stream = stream.filter(lambda n: n < 7, name="filter")
+    for number in range(100):
+        stream = stream.map_values(lambda n: n, name=f"below-{number}")
+    stream.to("out")
+    nodes = counts(app, tmp_path)
+    assert {nodes[f"above-{number}"] for number in range(100)} == {(COUNT, COUNT)}
+    assert {nodes[f"below-{number}"] for number in range(100)} == {(7, 7)}

@@ -63,7 +63,7 @@ class Metrics:
         fixed = {topic for node in sinks for topic in node.topics} if all(node.topics for node in sinks) else set()
         ignored = (self._own_topics if sinks else self._internal) | self._letters
         self._latencies = Latencies(fixed, ignored, has_sinks=bool(sinks))
-        self._nodes = NodeCounts(topology)
+        self._nodes = NodeCounts(topology, self._letters)
         self.batches = 0
         self.last_batch = -1
         self.last_seconds = 0.0
@@ -249,6 +249,9 @@ class Metrics:
         lags = self.lags()
         rate_in, rate_out = self.rates()
         with self._lock:
+            totals = dict(self._taken), dict(self._read), dict(self._written), dict(self._dropped)
+        nodes = self._nodes.read(*totals)  # outside of the lock: a topology may have many operators
+        with self._lock:
             changes = {name: {"changes": count} for name, count in self._changed.items()}
             state = _sum(state for state, _stores in self._tasks.values())
             stores = _by_store(stores for _state, stores in self._tasks.values())
@@ -265,7 +268,7 @@ class Metrics:
                 "contracts": _by_contract(self._dropped),
                 "dead_letters": self._by_cause(),
                 "operators": _by_operator(self._dropped, self._taken),
-                "nodes": self._nodes.read(self._taken, self._read, self._written, self._dropped),
+                "nodes": nodes,
                 "subtopologies": self._by_subtopology(),
                 "stores": {
                     name: {**changes.get(name, {}), **stores.get(name, {})}
