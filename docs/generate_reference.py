@@ -39,6 +39,8 @@ from millstream.serde import Serde
 from millstream.serve.failures import RESPONSES
 from millstream.serve.reference import as_markdown
 from millstream.serve.web import create_routes
+from millstream.serve.observe.alerts.rules import DEFAULTS as DEFAULT_RULES, METRICS as RULE_METRICS
+from millstream.serve.observe.families import EVERY as FAMILIES
 from millstream.sql.application import DEFINITIONS
 from millstream.sql.catalog.properties import CREATE_AS_PROPERTIES, CREATE_PROPERTIES, INSERT_PROPERTIES
 from millstream.sql.formats.declarations import FORMATS, Format
@@ -486,6 +488,31 @@ def _error_rows(cls: type[errors.MillstreamError], depth: int) -> Iterator[str]:
             yield from _error_rows(below, depth + 1)
 
 
+METRICS_PAGE = """\
+`millstream serve` exposes these metrics at `/metrics`: see [Monitor applications](../how-to/monitor.md). Labels have
+names of applications, topics, operators and stores, never keys or values of records. Counters count from the start of
+a run; a scraper sees a restart as a reset. An application that has ended has its state and its times only.
+
+TABLE
+
+A histogram has the samples `_bucket`, with the label `le`, `_count` and `_sum`. Besides, there are the metrics of the
+server's own process: `process_cpu_seconds_total`, `process_resident_memory_bytes` and others.
+
+The numbers of records of operators follow from those of sources, repartitions and sinks, and from the topology,
+because a count of its own for each record would cost time. So some are not known: what passes from one filter to the
+next, for example. Records of a sink whose topic a function chooses are not known either.
+
+## Metrics of alerts
+
+The rules of the server's own alerts (see [Be alerted](../how-to/alert.md)) compare these values, which it takes every
+five seconds. Rates are means over these five seconds.
+
+TABLE
+
+## Rules of alerts
+
+TABLE
+"""
 DROPPED = """
 A record that an operator does not use is counted, under the operator's name and one of these reasons. A test reads the
 counts from `TestDriver.dropped`, and the records themselves from `TestDriver.dropped_records`.
@@ -533,6 +560,38 @@ def dropped_records() -> str:
         raise SystemExit(f"error: REASONS in {__file__} and the code do not agree on: {', '.join(differing)}")
     rows = [f"| `{reason}` | {text} |" for reason, text in {**REASONS, **CONTRACT_REASONS}.items()]
     return _page("Dropped records", _filled(DROPPED, "| Reason | |", rows))
+
+
+def metrics() -> str:
+    """The page of the metrics of the server, and of those of alerts."""
+    rows = []
+    for family in FAMILIES:
+        labels = ", ".join(f"`{label}`" for label in ("application_id", *family.labels))
+        rows.append(f"| `{family.full_name}` | {family.kind} | {labels} | {family.help} |")
+    exposed = ["| Name | Type | Labels | |", "|---|---|---|---|", *rows]
+    values = ["| Metric | |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in RULE_METRICS.items())]
+    rules = ["| Rule | Alert if | For | Ends after | Severity | |", "|---|---|---|---|---|---|"]
+    for rule in DEFAULT_RULES:
+        condition = f"`{rule.metric}` {rule.comparison} {_number(rule.threshold)}".replace("|", "\\|")
+        durations = f"{_seconds(rule.for_ms)} | {_seconds(rule.ends_after_ms)}"
+        state = "on" if rule.enabled else "off by default"
+        rules.append(f"| `{rule.name}` | {condition} | {durations} | {rule.severity} | {state} |")
+    parts = METRICS_PAGE.split("TABLE")
+    tables = ("\n".join(table) for table in (exposed, values, rules))
+    text = "".join(part + table for part, table in zip_longest(parts, tables, fillvalue=""))
+    return _page("Metrics", text.strip())
+
+
+def _number(number: float) -> str:
+    """A number without digits that say nothing: ``0.01``, ``10,000,000,000``."""
+    return f"{number:,.0f}" if number == int(number) else f"{number:g}"
+
+
+def _seconds(milliseconds: int) -> str:
+    """A duration as people write it: ``30s``, ``5m``."""
+    if not milliseconds:
+        return "at once"
+    return f"{milliseconds // 1000}s" if milliseconds % 60_000 else f"{milliseconds // 60_000}m"
 
 
 def found_reasons() -> set[str]:
@@ -839,6 +898,7 @@ def pages() -> dict[str, str]:
         "configuration.md": configuration(),
         "errors.md": error_classes(),
         "dropped-records.md": dropped_records(),
+        "metrics.md": metrics(),
         "cli.md": command_line(),
         "sql.md": sql(),
         "sql-functions.md": sql_functions(),

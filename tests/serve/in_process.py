@@ -23,6 +23,7 @@ from millstream.serve.access.sessions import Sessions
 from millstream.serve.access.tokens import Tokens
 from millstream.serve.data import ServedData
 from millstream.serve.options import ServeOptions
+from millstream.serve.services import Services
 from millstream.serve.web import create_web
 
 HOST = "127.0.0.1:8088"
@@ -112,16 +113,15 @@ def in_process(data: Path, **options: Any) -> Iterator[InProcess]:
         options: Fields of `ServeOptions`.
     """
     given = ServeOptions(data=str(data), **options)
-    served = ServedData(given)
+    services = Services(ServedData(given))
     access = Access(Tokens(data), Sessions(), is_open=given.is_open)
-    web = create_web(served, access)
+    web = create_web(services, access)
     guard = Guard(web, given.hosts(8088), given.origins(8088), Audit(data))
     with asyncio.Runner() as runner:
         try:
             yield InProcess(guard, web, access, data, runner)
         finally:
-            web.state.decoder.close()
-            served.close()
+            services.close()
 
 
 class Senders:

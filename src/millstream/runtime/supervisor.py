@@ -138,7 +138,7 @@ class Supervisor:
 
     def retried(self, message: str) -> None:
         """Shows which work is run again."""
-        self.metrics.restarts += 1
+        self.metrics.restarted()
         self._status.retrying(message)
         self._reporter.retried(message)
 
@@ -202,7 +202,7 @@ class Supervisor:
                 if failures > config["restart.max.attempts"]:
                     raise
                 pause = min(_MAX_BACKOFF, config["restart.backoff.ms"] / 1000 * 2 ** (failures - 1))
-                self.metrics.restarts += 1
+                self.metrics.restarted()
                 self._status.failed(error, pause)
                 self._reporter.failed(error)
                 self.life.change(State.STARTING)

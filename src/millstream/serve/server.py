@@ -24,6 +24,7 @@ from millstream.serve.access.sessions import Sessions
 from millstream.serve.access.tokens import Tokens
 from millstream.serve.data import ServedData
 from millstream.serve.options import ServeOptions
+from millstream.serve.services import Services
 from millstream.serve.web import create_web
 
 _STOP_SECONDS = 2.0
@@ -75,7 +76,8 @@ class ServerProcess:
         data = ServedData(options)
         sessions = Sessions()
         access = Access(Tokens(data.directory), sessions, is_open=options.is_open)
-        web = create_web(data, access)
+        services = Services(data)
+        web = create_web(services, access)
         guard = Guard(web, options.hosts(self.port), options.origins(self.port), Audit(data.directory))
         logging.getLogger("granian").setLevel(logging.ERROR)
         granian = Granian(
@@ -102,6 +104,7 @@ class ServerProcess:
         try:
             await self._wait_until_listening(serving, address)
             if not serving.done():
+                await services.begin()
                 fragment = "" if options.is_open else f"#code={sessions.new_code()}"
                 ready(f"{options.address(self.port)}/{fragment}")
                 await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -110,14 +113,13 @@ class ServerProcess:
                 raise SetupError(f"the server has ended: {error or 'its connections failed'}") from error
         finally:
             stopping.cancel()
-            await web.state.hub.close()  # the server waits for open connections
+            await services.end_streams()  # the server waits for open connections
             granian.stop()  # type: ignore[no-untyped-call]
             # Clients may keep connections open for as long as they like.
             await asyncio.wait({serving}, timeout=_STOP_SECONDS)
             if not serving.done():
                 loop.set_exception_handler(lambda _loop, _context: None)  # granian sets a future that is cancelled then
-            web.state.decoder.close()
-            data.close()
+            services.close()
 
     async def _wait_until_listening(self, serving: asyncio.Future[None], address: str) -> None:
         while not serving.done():

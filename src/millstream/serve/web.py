@@ -13,15 +13,12 @@ from millstream.serve import failures
 from millstream.serve.access import routes as session
 from millstream.serve.access.authorization import Access, require
 from millstream.serve.access.roles import Role
-from millstream.serve.data import ServedData
 from millstream.serve.live import routes as events
-from millstream.serve.live.hub import Hub
-from millstream.serve.observe import health
+from millstream.serve.observe import health, routes as observe
 from millstream.serve.operations import applications, dead_letters, groups, topics
-from millstream.serve.operations.decoding import Decoder
 from millstream.serve.reference import POLICY, as_html
+from millstream.serve.services import Services
 from millstream.serve.stores import kafka_streams, routes as stores
-from millstream.serve.stores.queries import StoreQueries
 
 CONSOLE = Path(__file__).parent / "console"
 
@@ -35,6 +32,7 @@ ROUTERS = (
     dead_letters.router,
     events.router,
     health.router,
+    observe.router,
 )
 
 reference = APIRouter(include_in_schema=False, dependencies=[Depends(require(Role.VIEWER, limited=True))])
@@ -54,14 +52,12 @@ async def docs(request: Request) -> HTMLResponse:
     return HTMLResponse(as_html(web.openapi()), headers={"Content-Security-Policy": POLICY})
 
 
-def create_web(data: ServedData, access: Access) -> FastAPI:
+def create_web(services: Services, access: Access) -> FastAPI:
     """Returns the application of the web framework."""
     web = create_routes()
-    web.state.data = data
     web.state.access = access
-    web.state.decoder = Decoder(data)
-    web.state.stores = StoreQueries(data, web.state.decoder)
-    web.state.hub = Hub(data, web.state.decoder)
+    for name, service in vars(services).items():
+        setattr(web.state, name, service)
     return web
 
 

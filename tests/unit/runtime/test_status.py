@@ -146,7 +146,8 @@ def test_the_line_of_workers_shows_commits_restarts_and_restorations(
     batch(run, metrics)
     metrics.measure([worker])
     batch(run, metrics)
-    metrics.restarts = 2
+    metrics.restarted()
+    metrics.restarted()
     monkeypatch.setattr(metrics, "rates", lambda: (10.0, 20.0))
     assert status.line() == (
         "shop  in 10/s  out 20/s  lag 0  commit 50 ms  state 1.9 MB  dropped 0  restarts 2"
