@@ -80,12 +80,14 @@ class ServerProcess:
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             await self._wait_until_listening(serving)
+            await web.state.sql.begin()
             fragment = "" if options.is_open else f"#code={sessions.new_code()}"
             host = f"[{options.host}]" if ":" in options.host else options.host
             ready(f"{options.scheme}://{host}:{self.port}/{fragment}")
             await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopping.cancel()
+            await web.state.sql.close()  # ends the answers of queries
             granian.stop()  # type: ignore[no-untyped-call]
             with contextlib.suppress(asyncio.CancelledError):
                 await serving

@@ -14,6 +14,9 @@ from millstream.serve.access import routes as session
 from millstream.serve.access.authorization import Access, require
 from millstream.serve.access.roles import Role
 from millstream.serve.data import ServedData
+from millstream.serve.ksql import console as sql_console, routes as ksql
+from millstream.serve.ksql.engine import SqlEngine
+from millstream.serve.ksql.streams import Places
 from millstream.serve.observe import health
 from millstream.serve.operations import applications, dead_letters, groups, topics
 from millstream.serve.operations.decoding import Decoder
@@ -27,6 +30,8 @@ ROUTERS = (
     groups.router,
     dead_letters.router,
     health.router,
+    ksql.router,
+    sql_console.router,
 )
 
 
@@ -43,6 +48,8 @@ def create_web(data: ServedData, access: Access) -> FastAPI:
     web.state.data = data
     web.state.access = access
     web.state.decoder = Decoder(data)
+    web.state.sql = SqlEngine(data)
+    web.state.places = Places(data.options.most_streams)
     failures.install(web)
     for router in ROUTERS:
         web.include_router(router)
