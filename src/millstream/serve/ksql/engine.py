@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from millstream.config.secrets import reveal
@@ -20,7 +20,10 @@ from millstream.serve.ksql.frames import packed, receive_async
 from millstream.sql.live.journal import journal_topic
 
 NAME = "sql"
-NOT_FOUND, UNAVAILABLE = 40400, 50300
+NOT_FOUND, TOO_MANY, UNAVAILABLE = 40400, 42900, 50300
+
+_MOST_CALLS = 64
+"""The largest number of calls besides those of queries that go on: each has a thread."""
 
 _START_SECONDS = 8.0
 _WAIT_SECONDS = 2.0
@@ -35,12 +38,14 @@ class CallFailed(Exception):  # noqa: N818  (it is an answer)
     Attributes:
         status: The status of HTTP.
         body: The error as ksqlDB's API has it.
+        changes: The statements of the request that would change something.
     """
 
-    def __init__(self, status: int, body: str) -> None:
+    def __init__(self, status: int, body: str, changes: Sequence[str] = ()) -> None:
         super().__init__(body)
         self.status = status
         self.body = body
+        self.changes = changes
 
     @classmethod
     def generic(cls, error_code: int, message: str) -> CallFailed:
@@ -166,14 +171,22 @@ class SqlEngine:
     # ----- calls -----------------------------------------------------------------------------------------------------
 
     async def call(self, method: str, **arguments: Any) -> Any:
-        """Calls a method that has one result.
+        """Calls a method that has one result, and returns it.
+
+        Raises:
+            CallFailed: It was refused, or there is no SQL now.
+        """
+        return (await self.change(method, **arguments))[0]
+
+    async def change(self, method: str, **arguments: Any) -> tuple[Any, list[str]]:
+        """Calls a method that may change something; returns its result, and the statements that change something.
 
         Raises:
             CallFailed: It was refused, or there is no SQL now.
         """
         async with contextlib.aclosing(self._messages(method, arguments)) as messages:
             async for message in messages:
-                return message["result"]
+                return message["result"], message["changes"]
         raise AssertionError("a call has a result")
 
     async def items(self, method: str, **arguments: Any) -> AsyncGenerator[list[str], None]:
@@ -189,6 +202,8 @@ class SqlEngine:
 
     async def _messages(self, method: str, arguments: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         await self._wait_until_ready()
+        if len(self._calls) >= self._data.options.most_streams + _MOST_CALLS:
+            raise CallFailed.generic(TOO_MANY, "too many statements are in progress: wait a moment")
         id_ = next(self._numbers)
         queue = self._calls[id_] = asyncio.Queue()
         is_over = False
@@ -202,7 +217,7 @@ class SqlEngine:
                 if "error" in message:
                     if message["error"] is None:
                         raise RuntimeError("the SQL process has failed: its traceback is above")
-                    raise CallFailed(**message["error"])
+                    raise CallFailed(**message["error"], changes=message["changes"])
                 yield message
                 if not is_over:
                     self._send(id=id_, more=True)

@@ -38,10 +38,14 @@ class Sender:
 
     Args:
         principal: Who it is.
+
+    Attributes:
+        changes: The statements that it has sent and that change something, for the audit log: without values.
     """
 
     def __init__(self, principal: Principal) -> None:
         self.principal = principal
+        self.changes: list[str] = []
 
     @classmethod
     def of(cls, facts: dict[str, Any]) -> Sender:
@@ -59,6 +63,7 @@ class Sender:
         Raises:
             RequestError: It may not execute one of them.
         """
+        self.changes = [_noted(statement) for statement in statements if role_of(statement) > Role.VIEWER]
         for statement in statements:
             self.require(role_of(statement), _title(statement), statement.text)
             if self.principal.stores and isinstance(statement, tree.Print | tree.CreateAs | tree.InsertInto):
@@ -106,6 +111,12 @@ class Sender:
 def _title(statement: tree.Statement) -> str:
     words = statement.text.split(None, 2)[:2]
     return " ".join(words).upper().rstrip(";")[:60]
+
+
+def _noted(statement: tree.Statement) -> str:
+    """A statement in the audit log: what it does, and the name of what it does it to."""
+    named = (getattr(statement, name, None) for name in ("name", "target", "query"))
+    return f"{_title(statement)}: {next((name for name in named if isinstance(name, str)), 'all')}"
 
 
 def _forbidden(message: str, statement: tree.Statement) -> RequestError:

@@ -133,21 +133,23 @@ class _Call:
         self._more.release()
 
     def _run(self) -> None:
-        send, id_ = self._process.send, self._id
+        end: dict[str, Any] = {"id": self._id}
+        arguments = dict(self._arguments)
+        sender = Sender.of(arguments["sender"]) if "sender" in arguments else None
+        if sender is not None:
+            arguments["sender"] = sender
         try:
-            send(id=id_, result=self._result())
+            end["result"] = self._result(arguments)
         except MillstreamError as error:
-            send(id=id_, error=failure(error))
+            end["error"] = failure(error)
         except Exception as error:  # noqa: BLE001  (it is logged; the server answers with its number only)
             _log(error)
-            send(id=id_, error=None)
+            end["error"] = None
         finally:
-            self._process.over(id_)
+            self._process.over(self._id)
+        self._process.send(**end, changes=[] if sender is None else sender.changes)
 
-    def _result(self) -> Any:
-        arguments = dict(self._arguments)
-        if "sender" in arguments:
-            arguments["sender"] = Sender.of(arguments["sender"])
+    def _result(self, arguments: dict[str, Any]) -> Any:
         method = self._process.method(self._method)
         if self._method != "query":
             return method(**arguments)

@@ -100,7 +100,12 @@ async def ksql(request: Request, engine: Engine, principal: Viewer) -> Response:
     """
     content_type = _accepted(request, (KSQL_JSON, JSON))
     body = decoded(await request.body(), Statements)
-    text = await engine.call("statements", sender=Sender.facts(principal), **body.arguments())
+    try:
+        text, changes = await engine.change("statements", sender=Sender.facts(principal), **body.arguments())
+    except CallFailed as failed:
+        _note(request, statements=failed.changes)
+        raise
+    _note(request, statements=changes)
     return Response(text, media_type=content_type)
 
 
@@ -148,6 +153,7 @@ async def inserts_stream(request: Request, engine: Engine, principal: Operator) 
         "target": target.target,
         "properties": {name: value for name, value in (target.properties or {}).items() if value is not None},
     }
+    _note(request, target=target.target)
     await engine.call("insert", lines=[], seq=0, **arguments)
     places = _places(request)
     places.take()
@@ -261,6 +267,11 @@ def _accepted(request: Request, offered: Collection[str]) -> str:
     if content_type is None:
         raise CallFailed.generic(_NOT_ACCEPTABLE, f"the content types of the answer are: {', '.join(offered)}")
     return content_type
+
+
+def _note(request: Request, **facts: Any) -> None:
+    """Adds facts to the line of the request in the audit log."""
+    request.state.audit = {name: fact for name, fact in facts.items() if fact}
 
 
 def _places(request: Request) -> Places:

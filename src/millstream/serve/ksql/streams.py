@@ -10,10 +10,9 @@ from fastapi import Request, Response
 from starlette.requests import ClientDisconnect
 
 from millstream.serve.access.authorization import Access
-from millstream.serve.ksql.engine import CallFailed
+from millstream.serve.ksql.engine import TOO_MANY, CallFailed
 from millstream.sql.requests.errors import BAD_REQUEST
 
-TOO_MANY = 42900
 MOST_LINE = 1_000_000
 """The longest line of ``/inserts-stream``, in bytes."""
 
