@@ -50,6 +50,10 @@ class Sql:
         """Executes statements."""
         return self.post("/ksql", {"ksql": text, **members})
 
+    def wait(self) -> None:
+        """Waits until the server executes statements."""
+        wait_until(lambda: self.ksql("SHOW TABLES;").status_code == 200, "the start of SQL")
+
     def run(self, text: str, properties: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Executes statements, which must succeed; returns their entities."""
         answer = self.ksql(text, streamsProperties=dict(properties or {}))
@@ -83,6 +87,7 @@ def sql_server(data: Path, **options: Any) -> Iterator[tuple[Server, Sql]]:
     with start_server(data, is_open=True, **options) as server:
         sql = Sql(server)
         try:
+            sql.wait()
             sql.run(ORDERS)
             sql.run(SPENDING, EARLIEST)
             sql.run(INSERTS)
