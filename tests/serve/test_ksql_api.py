@@ -76,7 +76,7 @@ def test_both_versions_of_http_are_spoken_without_tls(sql: Sql) -> None:
         ({"ksql": "SELECT * FROM spending;"}, 40002, "should be issued to the websocket endpoint '/query'"),
         ({"ksql": "CREATE STREAM o AS SELECT nope FROM orders;"}, 40001, "'NOPE' cannot be resolved"),
         ({"ksql": "DROP STREAM order;"}, 40001, "ORDER"),
-        ({"ksql": "RUN SCRIPT 'x.sql';"}, 40001, "only the shell"),
+        ({"ksql": "RUN SCRIPT 'x.sql';"}, 40001, "only the shell runs scripts"),
         ({"ksql": "SHOW STREAMS; SHOW"}, 40001, "line 1:"),
         ({"ksql": "SHOW TABLES;", "streamsProperties": {"ksql.service.id": "x"}}, 40000, "Unknown property"),
         ({"ksql": "SHOW TABLES;", "streamsProperties": {"bootstrap.servers": "evil:1"}}, 40000, "Unknown property"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.callsite import called_from
 from millstream.core.frozen import Frozen
 from millstream.dsl.app import App
 from millstream.errors import SqlStatementError, suggestion
@@ -146,7 +147,8 @@ def _explained_select(statement: tree.Select, session: Session) -> _Explained | 
         check_pull(query, environment)
     planned = plan_query(query, environment, persistent=False)
     app = App("explain")
-    add_transient(QueryLowering(app, environment, SourceSerdes(environment.properties)), planned, "result")
+    with called_from("query"):
+        add_transient(QueryLowering(app, environment, SourceSerdes(environment.properties)), planned, "result")
     return _Explained(planned, app, None, "PUSH" if query.emit else "PULL")
 
 
@@ -172,7 +174,8 @@ def _shown(lookup: Lookup) -> str:
 
 def _persistent_app(query: PersistentQuery, environment: Environment, id_: str = "explain") -> App:
     app = App(id_)
-    QueryLowering(app, environment, SourceSerdes(query.properties)).add(query)
+    with called_from(query.id):
+        QueryLowering(app, environment, SourceSerdes(query.properties)).add(query)
     return app
 
 
