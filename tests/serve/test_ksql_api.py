@@ -216,6 +216,20 @@ def test_a_push_query_sends_rows_as_they_come_until_it_is_closed(sql: Sql, http1
     assert (answer.status_code, answer.json()["message"]) == (400, f"No query with id {query}")
 
 
+def test_a_row_of_an_array_is_a_whole_line_as_soon_as_it_comes(sql: Sql, http1: Sql) -> None:
+    body = {"ksql": "SELECT buyer FROM orders WHERE city = 'Bonn' EMIT CHANGES;"}
+    with sql.http.stream("POST", "/query", json=body, headers={"Accept": KSQL_JSON}) as answer:
+        lines = answer.iter_lines()
+        first = next(lines)
+        head = json.loads(first.removeprefix("[").removesuffix(","))
+        http1.run("INSERT INTO orders VALUES ('kim', 'Bonn', 1);")
+        row = next(lines)
+        assert row == '{"row":{"columns":["kim"]}},'
+        assert sql.post("/close-query", {"queryId": head["header"]["queryId"]}).status_code == 200
+        rest = list(lines)
+    assert json.loads(first + row + "".join(rest))[-1] == {"finalMessage": "Query Completed"}
+
+
 def test_push_queries_are_limited_and_end_when_their_clients_go_away(server: Server, http1: Sql) -> None:
     text = {"sql": "SELECT * FROM orders EMIT CHANGES;"}
     clients = [Sql(server, version=1 + number % 2) for number in range(5)]

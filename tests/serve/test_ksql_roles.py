@@ -206,3 +206,12 @@ def test_a_token_of_some_stores_reads_their_tables_only(server: Server, clients:
         answer = limited.post(path, {"ksql": text})
         assert (answer.status_code, answer.json()["error_code"]) == (403, 40300), text
     limited.close()
+
+
+@pytest.mark.slow
+def test_a_push_query_ends_when_its_token_is_revoked(server: Server) -> None:
+    sql = Sql(server, Tokens(server.data).create("leaver", VIEWER))
+    with sql.push("SELECT * FROM orders EMIT CHANGES;") as (_query, rows):
+        Tokens(server.data).revoke("leaver")
+        assert list(rows) == []
+    sql.close()

@@ -30,9 +30,14 @@ def service(tmp_path: Any) -> Iterator[SqlService]:
         yield opened
 
 
-def items(service: SqlService, text: str) -> list[Any]:
+def rows_of(service: SqlService, text: str) -> list[Any]:
     answer = service.query(Sender(ADMIN), threading.Event(), text, {}, {}, "entities")
-    return [json.loads(item) for batch in answer for item in batch if item not in ("pull", "push")]
+    items = next(answer)[1:]
+    while True:
+        try:
+            items += next(answer)
+        except StopIteration as end:
+            return [json.loads(item) for item in (*items, end.value)]
 
 
 def test_a_pull_query_that_takes_too_long_is_stopped_with_an_error(
@@ -40,10 +45,10 @@ def test_a_pull_query_that_takes_too_long_is_stopped_with_an_error(
 ) -> None:
     service.insert(Sender(ADMIN), "s", {}, ['{"v": 1}'] * 3000, 0)
     text = "SELECT k FROM s WHERE REDUCE(GENERATE_SERIES(1, 500), 0, (s, x) => s + x) = v;"
-    assert items(service, text)[1:] == [{"finalMessage": "Query Completed"}]
+    assert rows_of(service, text)[1:] == [{"finalMessage": "Query Completed"}]
     monkeypatch.setattr(sql_service, "_PULL_SECONDS", 0.0)
     monkeypatch.setattr(sql_service, "_POLL", 0.01)
-    assert "takes longer than" in items(service, text)[-1]["errorMessage"]["message"]
+    assert "takes longer than" in rows_of(service, text)[-1]["errorMessage"]["message"]
 
 
 def test_the_rows_of_a_large_answer_come_in_parts(service: SqlService) -> None:

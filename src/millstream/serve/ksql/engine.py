@@ -189,8 +189,10 @@ class SqlEngine:
                 return message["result"], message["changes"]
         raise AssertionError("a call has a result")
 
-    async def items(self, method: str, **arguments: Any) -> AsyncGenerator[list[str], None]:
+    async def items(self, method: str, **arguments: Any) -> AsyncGenerator[tuple[list[str], bool], None]:
         """Calls a method that has items, and yields them as they come. The process waits until they are taken.
+
+        At the end, it yields the last item, if there is one, and True.
 
         Raises:
             CallFailed: It was refused, or there is no SQL now.
@@ -198,7 +200,9 @@ class SqlEngine:
         async with contextlib.aclosing(self._messages(method, arguments)) as messages:
             async for message in messages:
                 if "items" in message:
-                    yield message["items"]
+                    yield message["items"], False
+                else:
+                    yield [message["result"]] if message["result"] is not None else [], True
 
     async def _messages(self, method: str, arguments: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         await self._wait_until_ready()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from millstream.errors import MillstreamError
-from millstream.sql.requests.answers import Answer
+from millstream.sql.requests.answers import COMPLETED, Answer
 from millstream.sql.requests.deployment import ResultRow
 from millstream.sql.requests.errors import SERVER_ERROR, RequestError
 from millstream.sql.requests.json_values import json_value
@@ -36,16 +36,44 @@ class AnswerFormat:
     rows: Rows
     is_array: bool
 
-    def text(self, items: Collection[str], *, is_first: bool) -> str:
-        """Returns the text of items that follow each other."""
-        if not self.is_array:
-            return "".join(f"{item}\n" for item in items)
-        return ("[" if is_first else ",\n") + ",\n".join(items) if items else ""
 
-    @property
-    def end(self) -> str:
-        """What ends an answer."""
-        return "]" if self.is_array else ""
+class Framing:
+    r"""Puts the items of an answer together.
+
+    >>> framing = Framing(AnswerFormat(JSON, "lists", is_array=True))
+    >>> framing.add(["1", "2"]) + framing.add([]) + framing.add(["3"]) + framing.end()
+    '[1,\n2,\n3]\n'
+
+    Args:
+        form: The format.
+        by_line: An item of an array is followed by its comma and the end of its line at once, for readers of lines. The
+            answer then has a last item, which `end` takes.
+    """
+
+    def __init__(self, form: AnswerFormat, *, by_line: bool = False) -> None:
+        self._form = form
+        self._by_line = by_line
+        self._is_empty = True
+
+    def add(self, items: Collection[str]) -> str:
+        """Returns the text of further items."""
+        if not items:
+            return ""
+        first, self._is_empty = self._is_empty, False
+        if not self._form.is_array:
+            return "".join(f"{item}\n" for item in items)
+        if self._by_line:
+            return ("[" if first else "") + "".join(f"{item},\n" for item in items)
+        return ("[" if first else ",\n") + ",\n".join(items)
+
+    def end(self, last: str | None = None) -> str:
+        """Returns the end of the answer, with its last item, if there is one."""
+        if not self._form.is_array:
+            return "" if last is None else f"{last}\n"
+        if self._by_line:
+            return f"{'[' if self._is_empty else ''}{last or 'null'}]\n"
+        text = "" if last is None else self.add([last])
+        return f"{text}{'[' if self._is_empty else ''}]\n"
 
 
 QUERY_FORMATS = {
@@ -138,8 +166,11 @@ class Writer:
         return [json_value(value, column.type) for value, column in zip(row.values, self._answer.columns, strict=True)]
 
     def final(self) -> dict[str, Any] | None:
-        """Returns the last item, which says why the rows end; None if there is none."""
-        return None if self._rows == "lists" else final_row(self._answer)
+        """Returns the last item, which says why the rows end; None if there is none. A push query always has one."""
+        if self._rows == "lists":
+            return None
+        ended = {"finalMessage": COMPLETED} if self._answer.kind == "push" else None
+        return final_row(self._answer) or ended
 
     def error(self, error: MillstreamError) -> dict[str, Any]:
         """Returns the item of an error after rows."""

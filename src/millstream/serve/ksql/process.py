@@ -12,13 +12,13 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from millstream.errors import AlreadyRunningError, MillstreamError
 from millstream.serve.ksql.frames import packed, receive
 from millstream.serve.ksql.permissions import Sender
-from millstream.serve.ksql.service import NAME, SqlService, failure
+from millstream.serve.ksql.service import NAME, Items, SqlService, failure
 from millstream.sql.live.server import SqlServer
 from millstream.text.escaping import trace_text
 
@@ -153,13 +153,16 @@ class _Call:
         method = self._process.method(self._method)
         if self._method != "query":
             return method(**arguments)
-        answer: Iterator[list[str]] = method(**arguments, ended=self._ended)
-        with contextlib.closing(answer):  # type: ignore[type-var]
-            for items in answer:
+        answer: Items = method(**arguments, ended=self._ended)
+        with contextlib.closing(answer):
+            while True:
+                try:
+                    items = next(answer)
+                except StopIteration as end:
+                    return end.value
                 self._process.send(id=self._id, items=items)
-                if not self._more.acquire(timeout=_STUCK_SECONDS) or self._ended.is_set():
-                    break
-        return None
+                if not self._more.acquire(timeout=_STUCK_SECONDS):
+                    return None  # the client does not read
 
 
 def _reason(error: MillstreamError) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from importlib.metadata import version
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
 from millstream.serve.access.authorization import require
@@ -23,13 +23,15 @@ from millstream.serve.ksql.formats import (
     QUERY_FORMATS,
     QUERY_STREAM_FORMATS,
     AnswerFormat,
+    Framing,
     accepted,
 )
 from millstream.serve.ksql.permissions import Sender
-from millstream.serve.ksql.streams import Credentials, DuplexResponse, Places, line_batches
+from millstream.serve.ksql.streams import Credentials, DuplexResponse, PlacedResponse, Places, line_batches
 from millstream.sql.requests.errors import BAD_REQUEST
 
 _NOT_ACCEPTABLE, _MOST_ID = 40600, 1000
+_LAST_ITEM = '{"finalMessage":"Query Completed"}'
 
 
 class KsqlRoute(APIRoute):
@@ -143,6 +145,7 @@ async def query_stream(request: Request, engine: Engine, principal: Viewer) -> R
 async def inserts_stream(request: Request, engine: Engine, principal: Operator) -> Response:
     """Inserts rows: the first line names the target, and each further one is a row. Each row is acknowledged."""
     form = INSERT_FORMATS[_accepted(request, INSERT_FORMATS)]
+    framing = Framing(form)
     batches = line_batches(request.stream())
     first: list[str] = await anext(batches, [])
     if not first:
@@ -165,31 +168,27 @@ async def inserts_stream(request: Request, engine: Engine, principal: Operator) 
             return [failed.body]
         return str(text).split("\n")
 
-    async def acknowledgements() -> AsyncIterator[str]:
+    async def acknowledgements() -> AsyncGenerator[str, None]:
         credentials = Credentials(request)
         seq = 0
-        try:
-            lines = first[1:]
-            while True:
-                items = await insert(lines, seq) if lines else []
-                if items:
-                    yield form.text(items, is_first=not seq)
-                seq += len(items)
-                if (items and '"status":"ok"' not in items[-1]) or credentials.have_ended():
-                    break
-                try:
-                    lines = await anext(batches)
-                except StopAsyncIteration:
-                    break
-                except CallFailed as failed:
-                    yield form.text([failed.body], is_first=not seq)
-                    seq += 1
-                    break
-            yield form.end if seq else "[]" * form.is_array
-        finally:
-            places.give()
+        lines = first[1:]
+        while True:
+            items = await insert(lines, seq) if lines else []
+            if items:
+                yield framing.add(items)
+            seq += len(items)
+            if (items and '"status":"ok"' not in items[-1]) or credentials.have_ended():
+                break
+            try:
+                lines = await anext(batches)
+            except StopAsyncIteration:
+                break
+            except CallFailed as failed:
+                yield framing.add([failed.body])
+                break
+        yield framing.end()
 
-    return DuplexResponse(acknowledgements(), form.content_type)
+    return DuplexResponse(acknowledgements(), form.content_type, places)
 
 
 @router.post(
@@ -283,7 +282,7 @@ async def _query(request: Request, engine: SqlEngine, principal: Principal, form
     body = decoded(await request.body(), Statements)
     items = engine.items("query", sender=Sender.facts(principal), rows=form.rows, **body.arguments())
     try:
-        kind, *first = await anext(items)
+        (kind, *first), _is_last = await anext(items)
         places = _places(request) if kind != "pull" else None
         if places is not None:
             places.take()
@@ -292,34 +291,23 @@ async def _query(request: Request, engine: SqlEngine, principal: Principal, form
         raise
     if kind == "print":
         form = AnswerFormat("text/plain; charset=utf-8", "lists", is_array=False)
+    framing = Framing(form, by_line=kind == "push" and form.rows != "lists")
 
-    async def rows() -> AsyncIterator[str]:
+    async def rows() -> AsyncGenerator[str, None]:
         credentials = Credentials(request)
-        is_first = True
+        last = _LAST_ITEM if form.rows != "lists" else None
         try:
             async with contextlib.aclosing(items):
-                if first:
-                    yield form.text(first, is_first=True)
-                    is_first = False
-                async for batch in items:
-                    if credentials.have_ended():
+                yield framing.add(first)
+                async for batch, is_last in items:
+                    if is_last:
+                        last = batch[0] if batch else None
+                    elif credentials.have_ended():
                         break
-                    if batch:
-                        yield form.text(batch, is_first=is_first)
-                        is_first = False
-            yield form.end
-        finally:
-            if places is not None:
-                places.give()
+                    elif batch:
+                        yield framing.add(batch)
+        except CallFailed as failed:
+            last = failed.body if form.rows == "lists" else f'{{"errorMessage":{failed.body}}}'
+        yield framing.end(last)
 
-    return StreamingResponse(_ended_well(rows(), form), media_type=form.content_type)
-
-
-async def _ended_well(texts: AsyncIterator[str], form: AnswerFormat) -> AsyncIterator[str]:
-    """Yields an answer. If it fails after its beginning, the last item is the error."""
-    try:
-        async for text in texts:
-            yield text
-    except CallFailed as failed:
-        yield form.text([failed.body if form.rows == "lists" else f'{{"errorMessage":{failed.body}}}'], is_first=False)
-        yield form.end
+    return PlacedResponse(rows(), form.content_type, places)

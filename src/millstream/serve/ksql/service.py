@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from millstream.errors import BrokerError, LogBusyError, LogFullError, MillstreamError
@@ -34,7 +34,8 @@ _PULL_SECONDS = 10.0
 _MOST_CHARACTERS = 1 << 18
 _MOST_NAMES = 200
 
-Items = Iterator[list[str]]
+Items = Generator[list[str], None, str | None]
+"""Items of an answer, several at once; what the generator returns is the last one."""
 
 
 class SqlService:
@@ -75,8 +76,7 @@ class SqlService:
         request = _request(properties, variables)
         statements = self._handler.parse(text, request, sender.permit)
         if len(statements) == 1 and isinstance(statements[0], tree.Print):
-            yield from self._print(text, request, ended)
-            return
+            return (yield from self._print(text, request, ended))
         if len(statements) == 1 and isinstance(statements[0], tree.Select):
             self._permit_rows(sender, statements[0])
         answer = self._handler.query(text, request, sender.permit)
@@ -84,7 +84,7 @@ class SqlService:
         try:
             writer = Writer(rows, answer)
             yield ["push" if answer.kind == "push" else "pull", json_text(writer.header())]
-            yield from self._rows(answer, writer, ended)
+            return (yield from self._rows(answer, writer, ended))
         finally:
             self._open.pop(answer.query_id, None)
             answer.close()
@@ -110,13 +110,11 @@ class SqlService:
                     yield batch.take()
                     alive = time.monotonic()
         except MillstreamError as error:
-            batch.add(writer.error(error))
-            yield batch.take()
-            return
+            if batch:
+                yield batch.take()
+            return json_text(writer.error(error))
         final = writer.final()
-        if final is not None:
-            batch.add(final)
-            yield batch.take()
+        return None if final is None else json_text(final)
 
     def _print(self, text: str, request: RequestSession, ended: threading.Event) -> Items:
         topic = self._handler.print_topic(text, request)
@@ -128,6 +126,7 @@ class SqlService:
                 if lines or time.monotonic() - alive > _IDLE:
                     yield lines
                     alive = time.monotonic()
+            return None
         finally:
             topic.close()
 

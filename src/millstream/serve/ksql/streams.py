@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator
 
-from fastapi import Request, Response
+from fastapi import Request
+from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
 
 from millstream.serve.access.authorization import Access
 from millstream.serve.ksql.engine import TOO_MANY, CallFailed
@@ -65,26 +66,37 @@ class Credentials:
         return access.principal(self._request) is None
 
 
-class DuplexResponse(Response):
-    """An answer that is written while the body of the request is still read.
+class PlacedResponse(StreamingResponse):
+    """An answer that has a place while it goes on. It ends when the client goes away.
 
     Args:
         content: The answer.
         media_type: Its content type.
+        places: Where its place is given back; None: it has none.
     """
 
-    def __init__(self, content: AsyncIterator[str], media_type: str) -> None:
-        super().__init__(media_type=media_type)
-        del self.headers["content-length"]
+    def __init__(self, content: AsyncGenerator[str, None], media_type: str, places: Places | None) -> None:
+        super().__init__(content, media_type=media_type)
         self._content = content
+        self._places = places
 
-    async def __call__(
-        self,
-        scope: MutableMapping[str, Any],
-        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
-        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the answer."""
+        try:
+            await self._send(scope, receive, send)
+        finally:
+            if self._places is not None:
+                self._places.give()
+            await self._content.aclose()
+
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await super().__call__(scope, receive, send)
+
+
+class DuplexResponse(PlacedResponse):
+    """An answer that is written while the body of the request is still read, so that nothing else may receive it."""
+
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         try:
             async for text in self._content:
