@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ksqldb import KSQLdbClient
+from ksqldb import KSQLdbClient  # type: ignore[import-untyped]
 from tests.serve.sql_server import EARLIEST, sql_server
 
 # The package does not close its connections.
