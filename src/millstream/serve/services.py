@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from millstream.serve.data import ServedData
+from millstream.serve.ksql.engine import SqlEngine
+from millstream.serve.ksql.streams import Places
 from millstream.serve.live.hub import Hub
 from millstream.serve.observe.observer import Observer
 from millstream.serve.operations.decoding import Decoder
@@ -21,6 +23,8 @@ class Services:
         stores: Answers queries of stores.
         hub: Sends events to open streams.
         observer: Samples metrics, and evaluates alerts.
+        sql: Executes SQL.
+        places: Limits the queries that are open.
     """
 
     def __init__(self, data: ServedData) -> None:
@@ -29,15 +33,19 @@ class Services:
         self.stores = StoreQueries(data, self.decoder)
         self.hub = Hub(data, self.decoder)
         self.observer = Observer(data)
+        self.sql = SqlEngine(data)
+        self.places = Places(data.options.most_streams)
         self.observer.alerts.listeners.append(lambda event: self.hub.publish("alerts", event))
 
     async def begin(self) -> None:
         """Starts what works without a request."""
         self.observer.start()
+        await self.sql.begin()
 
     async def end_streams(self) -> None:
         """Ends all open streams of answers."""
         await self.hub.close()
+        await self.sql.close()
 
     def close(self) -> None:
         """Ends the services, and closes the data."""

@@ -13,6 +13,7 @@ from millstream.serve import failures
 from millstream.serve.access import routes as session
 from millstream.serve.access.authorization import Access, require
 from millstream.serve.access.roles import Role
+from millstream.serve.ksql import console as sql_console, routes as ksql
 from millstream.serve.live import routes as events
 from millstream.serve.observe import health, routes as observe
 from millstream.serve.operations import applications, dead_letters, groups, topics
@@ -33,6 +34,8 @@ ROUTERS = (
     events.router,
     health.router,
     observe.router,
+    ksql.router,
+    sql_console.router,
 )
 
 reference = APIRouter(include_in_schema=False, dependencies=[Depends(require(Role.VIEWER, limited=True))])

@@ -24,7 +24,12 @@ MOST_BYTES = 1_000_000
 UNEXPECTED = "this should not happen; the log of the server has the traceback of the request"
 """The message of an error that no route expects."""
 
+_STREAMED = {"/inserts-stream"}
+"""Paths whose body is read line by line, and may go on: the route limits its lines."""
+
 _SECONDS = 10.0
+_LONGER = {"/ksql": 60.0}
+"""Paths whose answer may begin later: it comes when the queries that a request creates run."""
 _METHODS = {"GET", "HEAD", "OPTIONS", "POST", "DELETE", "PUT", "PATCH"}
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _PROBES = {"/healthz", "/readyz"}
@@ -120,17 +125,19 @@ class Guard:
         length = headers.get(b"content-length", "0")
         if not length.isascii() or not length.isdigit():
             raise Refused(400, "the content length is not a number")
-        if int(length) > MOST_BYTES:
+        if int(length) > MOST_BYTES and scope["path"] not in _STREAMED:
             raise Refused(413, f"the body exceeds {MOST_BYTES} bytes")
 
     async def _pass_on(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         """Runs the application. After the time limit it is cancelled, unless its answer has begun."""
-        task = asyncio.ensure_future(self._application(scope, _limited(receive, answer), answer))
+        receive = receive if scope["path"] in _STREAMED else _limited(receive, answer)
+        seconds = _LONGER.get(scope["path"], self._seconds)
+        task = asyncio.ensure_future(self._application(scope, receive, answer))
         began = asyncio.ensure_future(answer.began.wait())
         try:
-            await asyncio.wait({task, began}, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, began}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if not task.done() and not began.done():
-                raise Refused(503, f"there is no answer after {self._seconds:g} s: ask for less, or try again")
+                raise Refused(503, f"there is no answer after {seconds:g} s: ask for less, or try again")
             await task
         finally:
             began.cancel()

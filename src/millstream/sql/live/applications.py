@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from millstream.core.callsite import called_from
 from millstream.dsl.app import App
 from millstream.dsl.stream import Stream
 from millstream.errors import SqlStatementError, TopologyError
@@ -39,10 +40,11 @@ def query_application(id_: str, query: PersistentQuery, environment: Environment
     app = App(id_, config={**config, "auto.offset.reset": "earliest" if from_beginning(environment) else "latest"})
     lowering = QueryLowering(app, environment, SourceSerdes(query.properties))
     try:
-        stream = lowering.add(query)
-        if query.sink.is_table:
-            _keep_rows(stream, query.sink, lowering)
-        app.topology()
+        with called_from(query.id):  # descriptions and errors name the query, not the thread that starts it
+            stream = lowering.add(query)
+            if query.sink.is_table:
+                _keep_rows(stream, query.sink, lowering)
+            app.topology()
     except TopologyError as error:
         raise SqlStatementError(error.message, hint=error.hint) from error
     return app
@@ -52,7 +54,8 @@ def table_application(id_: str, source: DataSource, environment: Environment, co
     """Returns the application that keeps the rows of a SOURCE TABLE in a named store."""
     app = App(id_, config={**config, "auto.offset.reset": "earliest"})
     lowering = QueryLowering(app, environment, SourceSerdes(environment.properties))
-    _keep_rows(lowering.source_stream(source), source, lowering)
+    with called_from(source.name):
+        _keep_rows(lowering.source_stream(source), source, lowering)
     return app
 
 

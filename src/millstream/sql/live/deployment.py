@@ -24,7 +24,7 @@ from millstream.sql.live.applications import (
 from millstream.sql.live.tables import LiveTable
 from millstream.sql.live.transient import LiveReader, LiveTransient
 from millstream.sql.planner.environment import Environment
-from millstream.sql.requests.deployment import State, TopicInfo, TransientQuery
+from millstream.sql.requests.deployment import NewRecord, State, TopicInfo, TransientQuery
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 15.0
@@ -262,9 +262,9 @@ class LiveDeployment:
         except UnknownTopicError:
             return
 
-    def append(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int | None) -> None:
-        """Appends a record."""
-        self._log.produce(topic, [ProducerRecord(key, value, timestamp)])
+    def append(self, topic: str, records: Sequence[NewRecord]) -> None:
+        """Appends records in one transaction."""
+        self._log.produce(topic, [ProducerRecord(each.key, each.value, each.timestamp) for each in records])
 
     def read(self, topic: str, *, from_beginning: bool) -> LiveReader:
         """Returns a reader of a topic."""

@@ -18,6 +18,11 @@ from millstream.sql.statements.session import Session
 from millstream.sql.syntax import parse_statement, tree
 
 
+def journal_topic(deployment: str) -> str:
+    """Returns the name of the topic with the statements of a deployment."""
+    return f"{deployment}-statements"
+
+
 class Entry(Frozen):
     """A statement that has changed something.
 
@@ -47,7 +52,7 @@ class Journal:
 
     def __init__(self, log: Log, name: str) -> None:
         self._log = log
-        self.topic = f"{name}-statements"
+        self.topic = journal_topic(name)
         log.create_topic(
             self.topic, 1, {"retention.ms": "-1", "cleanup.policy": "delete"}, internal=True, exist_ok=True
         )

@@ -43,18 +43,17 @@ class LiveTable:
         return sorted(chosen, key=lambda row: row.window or (0, 0))
 
     def between(self, low: Any | None, high: Any | None) -> Iterable[TableRow]:
-        """Returns the rows whose key is within a range."""
+        """Yields the rows whose key is within a range, read as they are consumed."""
         store = self._store()
-        entries = () if store is None else store.range(low, high)
-        return [self._row(key, value) for key, value in entries]
+        return self._rows(() if store is None else store.range(low, high))
 
     def scan(self) -> Iterable[TableRow]:
-        """Returns all rows."""
-        return list(self._all())
-
-    def _all(self) -> Iterator[TableRow]:
+        """Yields all rows, read as they are consumed."""
         store = self._store()
-        for key, value in () if store is None else store.all():
+        return self._rows(() if store is None else store.all())
+
+    def _rows(self, entries: Iterable[tuple[Any, Any]]) -> Iterator[TableRow]:
+        for key, value in entries:
             yield self._row(key, value)
 
     def _store(self) -> Any:

@@ -99,7 +99,7 @@ class LiveTransient:
         self._reader = LiveReader(log, list(sources), whole)
 
     def poll(self, timeout: float) -> Sequence[ResultRow]:
-        """Processes records until there is a row."""
+        """Processes records until there is a row, or until the timeout: many records may give no row."""
         deadline = time.monotonic() + timeout
         while True:
             while self._waiting:
@@ -108,7 +108,7 @@ class LiveTransient:
                     record.key, record.value, timestamp=record.timestamp, headers=record.headers
                 )
                 rows = [ResultRow(*result_values(item.value)) for item in self._output.read_all()]
-                if rows:
+                if rows or time.monotonic() > deadline:
                     return rows
             if self.finished:
                 return []

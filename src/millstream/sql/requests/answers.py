@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from typing import Literal
 
 from millstream.core.frozen import Frozen
 from millstream.sql.requests.deployment import ResultRow, RunningTransient
 from millstream.sql.types import SqlType
+
+_MOST_ROWS = 1000
 
 LIMIT_REACHED, COMPLETED = "Limit Reached", "Query Completed"
 Kind = Literal["pull", "push", "stream pull"]
@@ -82,16 +84,26 @@ class Answer:
 
 
 class ReadyRows:
-    """Rows that are read from a table as they are asked for."""
+    """Rows that are read from a table as they are asked for.
 
-    def __init__(self, rows: Iterable[ResultRow]) -> None:
+    Args:
+        rows: The rows; None for each row that was read and is no part of the answer.
+    """
+
+    def __init__(self, rows: Iterable[ResultRow | None]) -> None:
         self._rows = iter(rows)
         self._finished = False
 
     def poll(self, timeout: float) -> Sequence[ResultRow]:
-        """Returns the next rows."""
-        rows = [] if self._finished else list(islice(self._rows, 1000))
-        self._finished = self._finished or not rows
+        """Returns the next rows, those that it has found when the time is over."""
+        deadline = time.monotonic() + timeout
+        rows: list[ResultRow] = []
+        for row in () if self._finished else self._rows:
+            if row is not None:
+                rows.append(row)
+            if len(rows) == _MOST_ROWS or time.monotonic() > deadline:
+                return rows
+        self._finished = True
         return rows
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from millstream.errors import MillstreamError, SqlStatementError, suggestion
@@ -9,10 +10,11 @@ from millstream.schemas.registries import ApplicationRegistry
 from millstream.serde.api import SerdeContext
 from millstream.sql.catalog.catalog import PersistentQuery
 from millstream.sql.catalog.properties import CREATE_AS_PROPERTIES, CREATE_PROPERTIES, check_properties
+from millstream.sql.catalog.sources import DataSource
 from millstream.sql.lowering.serdes import SourceSerdes
-from millstream.sql.requests.deployment import Deployment
+from millstream.sql.requests.deployment import Deployment, NewRecord
 from millstream.sql.requests.entities import Entity, status, warning
-from millstream.sql.statements.insert import inserted_row
+from millstream.sql.statements.insert import InsertedRow, inserted_row
 from millstream.sql.statements.session import Session
 from millstream.sql.syntax import tree
 
@@ -185,17 +187,17 @@ class Changes:
     def insert(self, statement: tree.InsertValues) -> None:
         """Appends the record of INSERT VALUES."""
         source = self.session.catalog.source(statement.target, statement.at)
-        key, value, timestamp = inserted_row(statement, source, self.session.environment)
-        if self.check_only:
-            return
+        row = inserted_row(statement, source, self.session.environment)
+        if not self.check_only:
+            self.append(source, [row])
+
+    def append(self, source: DataSource, rows: Sequence[InsertedRow]) -> None:
+        """Appends the records of rows, all or none of them."""
+        context = [SerdeContext(source.topic, is_key, self.registry) for is_key in (True, False)]
         serdes = SourceSerdes(self.session.properties)
-        bind = {is_key: SerdeContext(source.topic, is_key, self.registry) for is_key in (True, False)}
-        self.deployment.append(
-            source.topic,
-            serdes.key(source).bind(bind[True]).serialize(key),
-            serdes.value(source).bind(bind[False]).serialize(value),
-            timestamp,
-        )
+        key, value = serdes.key(source).bind(context[0]), serdes.value(source).bind(context[1])
+        records = [NewRecord(key.serialize(row[0]), value.serialize(row[1]), row[2]) for row in rows]
+        self.deployment.append(source.topic, records)
 
     # ----- control ---------------------------------------------------------------------------------------------------
 

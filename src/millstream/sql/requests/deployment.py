@@ -39,6 +39,14 @@ class TopicRecord(Frozen):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+class NewRecord(Frozen):
+    """A record that a request inserts, as bytes."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int | None
+
+
 class TableRow(Frozen):
     """A committed row of a table.
 
@@ -224,8 +232,8 @@ class Deployment(Protocol):
         """Deletes a topic with its records, if it exists."""
         ...
 
-    def append(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int | None) -> None:
-        """Appends a committed record; without a time, it has the clock's."""
+    def append(self, topic: str, records: Sequence[NewRecord]) -> None:
+        """Appends records, all or none of them; one without a time has the clock's."""
         ...
 
     def read(self, topic: str, *, from_beginning: bool) -> TopicReader:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
+from millstream.core.callsite import called_from
+from millstream.core.frozen import Frozen
 from millstream.dsl.app import App
 from millstream.errors import SqlStatementError, suggestion
 from millstream.optimize import optimize
@@ -28,6 +31,7 @@ from millstream.stages.describe import describe
 
 if TYPE_CHECKING:
     from millstream.plan.node import Plan
+    from millstream.stages.subtopology import Topology
 
 
 def explain(statement: tree.Explain, session: Session, deployment: Deployment) -> Entity:
@@ -67,22 +71,67 @@ def query_description(query: PersistentQuery, environment: Environment, deployme
     )
 
 
+def query_topology(query: PersistentQuery, environment: Environment, application: str) -> dict[str, Any]:
+    """Returns the topology of a persistent query as JSON: see `millstream.stages.describe`."""
+    return _json(_persistent_app(query, environment, application))
+
+
+def statement_topology(statement: tree.Statement, session: Session) -> dict[str, Any]:
+    """Returns the topology of the query of a statement as JSON, with its ``kind`` and its ``columns``.
+
+    A pull query on a table has no topology; its ``plan`` says how it reads the table.
+
+    Raises:
+        SqlStatementError: The statement has no query, or is invalid.
+    """
+    explained = _explained(statement, session)
+    if isinstance(explained, PullPlan):
+        columns = [{"name": column.name, "type": str(column.type)} for column in explained.columns]
+        return {"kind": "PULL", "columns": columns, "plan": _plan_text(explained), "sub_topologies": []}
+    key = () if explained.sink is None else explained.planned.key
+    columns = [{"name": column.name, "type": str(column.type)} for column in (*key, *explained.planned.value)]
+    return {"kind": explained.kind, "columns": columns, "plan": None, **_json(explained.app)}
+
+
+class _Explained(Frozen):
+    """A planned query as an application; ``sink`` is the name of what it writes."""
+
+    planned: PlannedQuery
+    app: App
+    sink: str | None
+    kind: str
+
+
 def _statement_description(statement: tree.Statement, session: Session) -> Entity:
+    explained = _explained(statement, session)
+    while isinstance(statement, tree.Explain) and statement.statement is not None:
+        statement = statement.statement
+    if isinstance(explained, PullPlan):
+        return _members(
+            statementText=statement.text,
+            fields=[{"name": column.name, "schema": schema_info(column.type)} for column in explained.columns],
+            sources=[explained.source.name],
+            executionPlan=_plan_text(explained),
+            queryType="PULL",
+        )
+    members = {"statementText": statement.text, "queryType": explained.kind}
+    return _description(explained.planned, explained.app, explained.sink, **members)
+
+
+def _explained(statement: tree.Statement, session: Session) -> _Explained | PullPlan:
     match statement:
         case tree.CreateAs() | tree.InsertInto():
             trial = session.with_properties(session.properties, session.catalog.copy())
             if isinstance(statement, tree.CreateAs):
                 trial.catalog.sources.pop(statement.name, None)  # it may be the one that runs
             query = trial.execute(statement)
-            assert query is not None
-            app = _persistent_app(query, session.environment)
-            return _description(
-                query.planned, app, query.sink.name, statementText=statement.text, queryType="PERSISTENT"
-            )
+            if query is not None:
+                app = _persistent_app(query, session.environment)
+                return _Explained(query.planned, app, query.sink.name, "PERSISTENT")
         case tree.Select():
-            return _select_description(statement, session)
+            return _explained_select(statement, session)
         case tree.Explain() if statement.statement is not None:
-            return _statement_description(statement.statement, session)
+            return _explained(statement.statement, session)
     raise SqlStatementError(
         "The provided statement does not run a ksql query",
         hint="EXPLAIN takes a SELECT or CREATE … AS",
@@ -90,28 +139,23 @@ def _statement_description(statement: tree.Statement, session: Session) -> Entit
     )
 
 
-def _select_description(statement: tree.Select, session: Session) -> Entity:
+def _explained_select(statement: tree.Select, session: Session) -> _Explained | PullPlan:
     query, environment = statement.query, session.environment
     if query.emit is None:
         if environment.source(query.relation.source, query.relation.at).is_table:
-            return _pull_description(statement, plan_pull(query, environment, session.catalog))
+            return plan_pull(query, environment, session.catalog)
         check_pull(query, environment)
     planned = plan_query(query, environment, persistent=False)
     app = App("explain")
-    add_transient(QueryLowering(app, environment, SourceSerdes(environment.properties)), planned, "result")
-    return _description(planned, app, None, statementText=statement.text, queryType="PUSH" if query.emit else "PULL")
+    with called_from("query"):
+        add_transient(QueryLowering(app, environment, SourceSerdes(environment.properties)), planned, "result")
+    return _Explained(planned, app, None, "PUSH" if query.emit else "PULL")
 
 
-def _pull_description(statement: tree.Select, plan: PullPlan) -> Entity:
+def _plan_text(plan: PullPlan) -> str:
     condition = "" if plan.condition is None else f"\n  where {text_of(plan.condition)}"
     lookups = "".join(f"\n  {_shown(lookup)}" for lookup in plan.lookups)
-    return _members(
-        statementText=statement.text,
-        fields=[{"name": column.name, "schema": schema_info(column.type)} for column in plan.columns],
-        sources=[plan.source.name],
-        executionPlan=f"read {plan.source.name}{lookups}{condition}",
-        queryType="PULL",
-    )
+    return f"read {plan.source.name}{lookups}{condition}"
 
 
 def _shown(lookup: Lookup) -> str:
@@ -128,14 +172,25 @@ def _shown(lookup: Lookup) -> str:
     return "by full scan"
 
 
-def _persistent_app(query: PersistentQuery, environment: Environment) -> App:
-    app = App("explain")
-    QueryLowering(app, environment, SourceSerdes(query.properties)).add(query)
+def _persistent_app(query: PersistentQuery, environment: Environment, id_: str = "explain") -> App:
+    app = App(id_)
+    with called_from(query.id):
+        QueryLowering(app, environment, SourceSerdes(query.properties)).add(query)
     return app
 
 
 def _text(app: App, plan: Plan) -> str:
-    return describe(cut(bind_serdes(plan, registry_of(app.id, app.config))), "text")
+    return describe(_topology(app, plan), "text")
+
+
+def _json(app: App) -> dict[str, Any]:
+    plan = optimize(app.plan(), app.config["topology.optimization"])
+    content: dict[str, Any] = json.loads(describe(_topology(app, plan), "json"))
+    return content
+
+
+def _topology(app: App, plan: Plan) -> Topology:
+    return cut(bind_serdes(plan, registry_of(app.id, app.config)))
 
 
 def _description(planned: PlannedQuery, app: App, sink: str | None, **members: object) -> Entity:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from millstream.errors import MillstreamError, SqlError, SqlStatementError
@@ -23,6 +23,9 @@ from millstream.sql.requests.properties import RequestSession
 from millstream.sql.requests.queries import Queries
 from millstream.sql.statements.session import Session
 from millstream.sql.syntax import parse_script, tree
+
+Permit = Callable[[Sequence[tree.Statement]], None]
+"""Raises an error if the sender of statements may not execute all of them."""
 
 
 class RequestHandler:
@@ -48,28 +51,35 @@ class RequestHandler:
         self.deployment = deployment
         self.registry = registry
 
-    def statements(self, text: str, request: RequestSession | None = None) -> list[Entity]:
+    def statements(
+        self, text: str, request: RequestSession | None = None, permit: Permit | None = None
+    ) -> list[Entity]:
         """Executes the statements of a request to ``/ksql``, and returns their entities.
 
         All statements are parsed and checked, each against what those before it will have changed, before the first
         one is executed. SET and DEFINE change the `request`.
 
+        Args:
+            text: The statements.
+            request: Their properties and variables.
+            permit: Raises an error for statements that the sender may not execute.
+
         Raises:
             RequestError: A statement is invalid or cannot be executed; with the entities of those before it.
         """
         request = RequestSession() if request is None else request
-        parsed = self.parse(text, request)
+        parsed = self.parse(text, request, permit)
         self._run(parsed, request.copy(), check_only=True)
         return self._run(parsed, request, check_only=False)
 
-    def query(self, text: str, request: RequestSession | None = None) -> Answer:
+    def query(self, text: str, request: RequestSession | None = None, permit: Permit | None = None) -> Answer:
         """Starts the query of a request to ``/query``, and returns its answer, which must be closed.
 
         Raises:
             RequestError: The query is invalid, or cannot run.
         """
         request = RequestSession() if request is None else request
-        parsed = self.parse(text, request)
+        parsed = self.parse(text, request, permit)
         statement = parsed[0] if len(parsed) == 1 else None
         if not isinstance(statement, tree.Select):
             raise RequestError("A request to /query has one SELECT statement", hint="send other statements to /ksql")
@@ -79,14 +89,16 @@ class RequestHandler:
         except MillstreamError as error:
             raise refused(error, statement.text) from error
 
-    def print_topic(self, text: str, request: RequestSession | None = None) -> PrintedTopic:
+    def print_topic(
+        self, text: str, request: RequestSession | None = None, permit: Permit | None = None
+    ) -> PrintedTopic:
         """Starts the PRINT of a request to ``/query``, and returns the lines, which must be closed.
 
         Raises:
             RequestError: The text is no PRINT, or there is no such topic.
         """
         request = RequestSession() if request is None else request
-        parsed = self.parse(text, request)
+        parsed = self.parse(text, request, permit)
         statement = parsed[0] if len(parsed) == 1 else None
         if not isinstance(statement, tree.Print):
             raise RequestError("the request has one PRINT statement")
@@ -98,16 +110,19 @@ class RequestHandler:
         except MillstreamError as error:
             raise refused(error, statement.text) from error
 
-    def parse(self, text: str, request: RequestSession) -> list[tree.Statement]:
-        """Parses the statements of a request.
+    def parse(self, text: str, request: RequestSession, permit: Permit | None = None) -> list[tree.Statement]:
+        """Parses the statements of a request, and has `permit` check them.
 
         Raises:
-            RequestError: The text is invalid.
+            RequestError: The text is invalid, or a statement is not permitted.
         """
         try:
-            return parse_script(text, request.variables)
+            statements = parse_script(text, request.variables)
         except SqlError as error:
             raise refused(error, text) from error
+        if permit is not None:
+            permit(statements)
+        return statements
 
     def session_of(self, request: RequestSession) -> Session:
         """Returns the session of a request: the catalog, with the properties of the request over the server's."""

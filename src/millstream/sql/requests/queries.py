@@ -86,8 +86,8 @@ class Queries:
         return Answer(f"query_{next(_numbers)}", "pull", columns, rows, plan.limit)
 
 
-def pull_rows(plan: PullPlan, table: MaterializedTable, environment: Environment) -> Iterator[ResultRow]:
-    """Yields the rows of a pull query on a table."""
+def pull_rows(plan: PullPlan, table: MaterializedTable, environment: Environment) -> Iterator[ResultRow | None]:
+    """Yields the rows of a pull query on a table; None for each row that is no part of the result."""
     types = plan.read.types
     condition = None if plan.condition is None else Condition((plan.condition,), types, environment)
     projection = Projection(plan.items, types, environment)
@@ -100,10 +100,12 @@ def pull_rows(plan: PullPlan, table: MaterializedTable, environment: Environment
                     continue
                 seen.add(place)
             values = row_of(plan, row.key, {**row.value, **row.system_columns})
-            if condition is None or condition(values):
-                result = projection(values)
-                assert result is not None
-                yield ResultRow(tuple(result.values()))
+            if condition is not None and not condition(values):
+                yield None
+                continue
+            result = projection(values)
+            assert result is not None
+            yield ResultRow(tuple(result.values()))
 
 
 def _found(lookup: Lookup, table: MaterializedTable, *, windowed: bool) -> Iterator[TableRow]:

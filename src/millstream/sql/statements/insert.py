@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 from millstream.errors import SqlStatementError, suggestion
 from millstream.sql.binder.bound import Bound
@@ -99,25 +99,44 @@ def _fitted(value: Any, have: SqlType, want: SqlType) -> Any:
     return value if convert is None else convert(value)
 
 
-def inserted_row(
-    statement: tree.InsertValues, source: DataSource, environment: Environment
-) -> tuple[Any, dict[str, Any], int | None]:
-    """Returns key, value and time of the record that a statement inserts.
+InsertedRow: TypeAlias = tuple[Any, dict[str, Any], int | None]
+"""Key, value and time of a record that is inserted."""
+
+
+def inserted_row(statement: tree.InsertValues, source: DataSource, environment: Environment) -> InsertedRow:
+    """Returns the record that a statement inserts.
 
     Raises:
         SqlStatementError: The source cannot be written, or the values do not fit it.
+    """
+    columns = statement.columns or tuple(column.name for column in (*source.key, *source.value))
+    check_target(source, columns)
+    return record_of(source, evaluated(source, columns, statement.values, environment))
+
+
+def check_target(source: DataSource, columns: Sequence[str]) -> None:
+    """Checks that rows with these columns can be inserted into a source.
+
+    Raises:
+        SqlStatementError: The source or a column cannot be written.
     """
     if source.read_only:
         raise SqlStatementError(f"Cannot insert values into read-only {source.kind.lower()}: {source.name}")
     if source.window is not None:
         raise SqlStatementError("Cannot insert values into windowed stream/table!")
-    columns = statement.columns or tuple(column.name for column in (*source.key, *source.value))
     for name in columns:
         if name in PSEUDO_COLUMNS and name != ROWTIME:
             raise SqlStatementError(f"Inserting into column `{name}` is not allowed.")
         if any(header.name == name for header in source.headers):
             raise SqlStatementError(f"Cannot insert into HEADER columns: {name}")
-    row = evaluated(source, columns, statement.values, environment)
+
+
+def record_of(source: DataSource, row: Mapping[str, Any]) -> InsertedRow:
+    """Returns the record of a row, whose values fit the columns.
+
+    Raises:
+        SqlStatementError: A primary key is missing.
+    """
     missing = [column.name for column in source.key if row.get(column.name) is None]
     if source.is_table and missing:
         raise SqlStatementError(

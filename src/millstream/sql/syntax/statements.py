@@ -96,7 +96,11 @@ class StatementParser(DefinitionParser):
         word = self.next.word
         parse = _STARTS.get(word)
         if word == "RUN" and not self.test_statements:
-            raise SqlSyntaxError("Unknown statement 'RUN'", at=self.next.at, hint="only the test tool runs scripts")
+            raise SqlSyntaxError(
+                "Unknown statement 'RUN'",
+                at=self.next.at,
+                hint="only the shell runs scripts",
+            )
         if parse is None:
             if self.next.kind in {Kind.END, Kind.OPERATOR}:
                 self.fail((), "a statement")

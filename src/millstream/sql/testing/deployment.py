@@ -13,7 +13,14 @@ from millstream.sql.lowering.serdes import SourceSerdes
 from millstream.sql.lowering.topology import QueryLowering
 from millstream.sql.lowering.transient import add_transient, result_values
 from millstream.sql.planner.environment import Environment
-from millstream.sql.requests.deployment import ResultRow, State, TopicInfo, TopicRecord, TransientQuery
+from millstream.sql.requests.deployment import (
+    NewRecord,
+    ResultRow,
+    State,
+    TopicInfo,
+    TopicRecord,
+    TransientQuery,
+)
 from millstream.sql.testing.engine import StoredRecord
 from millstream.sql.testing.execution import CONFIG
 from millstream.sql.testing.tables import TopicTable
@@ -87,10 +94,12 @@ class LocalDeployment:
         """Deletes a topic."""
         self._engine.delete_topic(name)
 
-    def append(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int | None) -> None:
-        """Appends a record."""
-        time_of = int(time.time() * 1000) if timestamp is None else timestamp
-        self._engine.process(StoredRecord(topic, key, value, time_of))
+    def append(self, topic: str, records: Sequence[NewRecord]) -> None:
+        """Appends records."""
+        now = int(time.time() * 1000)
+        for record in records:
+            time_of = now if record.timestamp is None else record.timestamp
+            self._engine.process(StoredRecord(topic, record.key, record.value, time_of))
 
     def read(self, topic: str, *, from_beginning: bool) -> LocalReader:
         """Returns a reader of a topic."""
