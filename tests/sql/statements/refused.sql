@@ -224,6 +224,12 @@ CREATE TABLE o AS SELECT COUNT(*) FROM s GROUP BY w;
 -- refused: GROUP BY requires aggregate functions in either the SELECT or HAVING
 CREATE TABLE o AS SELECT w FROM s GROUP BY w;
 
+-- refused: Can't find any functions with the name 'FOO'
+CREATE TABLE o AS SELECT w, FOO(v), COUNT(*) FROM s GROUP BY w;
+
+-- refused: The type of argument 1 is not known
+CREATE TABLE o AS SELECT w, COUNT(NULL) FROM s GROUP BY w;
+
 -- refused: Non-aggregate SELECT expression(s) not part of GROUP BY: V
 CREATE TABLE o AS SELECT w, v, COUNT(*) FROM s GROUP BY w;
 

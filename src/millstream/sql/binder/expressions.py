@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from millstream.errors import SqlError, SqlStatementError, suggestion
@@ -235,16 +235,19 @@ class ExpressionBinder:
         operand, pattern = self.bind(expression.operand), self.bind(expression.pattern)
         if operand.type != STRING or pattern.type != STRING:
             raise SqlStatementError("LIKE compares a STRING with a STRING")
+        escape = expression.escape
+
+        def match(text: str, pattern_text: str) -> bool:
+            return like_matcher(pattern_text, escape)(text)
+
+        test: bound.Bound = bound.Apply(
+            type=BOOLEAN, call=match, operands=(operand, pattern), nulls="raise", name="LIKE"
+        )
         if isinstance(pattern, bound.Constant):
-            matches = like_matcher(pattern.value, expression.escape)
-            test: bound.Bound = bound.Apply(type=BOOLEAN, call=matches, operands=(operand,), nulls="raise", name="LIKE")
-        else:
-            escape = expression.escape
-
-            def match(text: str, pattern_text: str) -> bool:
-                return like_matcher(pattern_text, escape)(text)
-
-            test = bound.Apply(type=BOOLEAN, call=match, operands=(operand, pattern), nulls="raise", name="LIKE")
+            # A pattern that ends with its escape character is an error of each row, not of the statement.
+            with suppress(ValueError):
+                matches = like_matcher(pattern.value, escape)
+                test = bound.Apply(type=BOOLEAN, call=matches, operands=(operand,), nulls="raise", name="LIKE")
         return bound.Negation(type=BOOLEAN, operand=test) if expression.negated else test
 
     @_bind.register

@@ -66,9 +66,10 @@ class Scope:
             )
         if not candidates:
             shown = ref.name if ref.source is None else f"{ref.source}.{ref.name}"
+            owners = [column.source for column in self._by_name.get(ref.name, [])]
             raise SqlStatementError(
                 f"{clause} column '{shown}' cannot be resolved.",
-                hint=suggestion(ref.name, self._by_name),
+                hint=f"write {owners[0]}.{ref.name}" if owners else suggestion(ref.name, self._by_name),
                 at=ref.at,
             )
         return candidates[0]

@@ -157,7 +157,10 @@ class _Rewriter:
         name = self.groups.get(expression_key(part))
         if name is not None:
             return tree.ColumnRef(at=part.at, name=name)
-        if not isinstance(part, tree.Call) or not self.environment.functions.is_aggregate(part.name):
+        if not isinstance(part, tree.Call):
+            return None
+        self.environment.functions.find(part.name)  # an unknown function is told before its arguments are
+        if not self.environment.functions.is_aggregate(part.name):
             return None
         for argument in part.arguments:
             for inner in parts(argument):

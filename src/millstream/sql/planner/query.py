@@ -13,12 +13,15 @@ from millstream.sql.planner.aggregation import check_window, plan_aggregation
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.joins import JoinKey, JoinPlanner, read_step
 from millstream.sql.planner.names import NameGenerator
-from millstream.sql.planner.steps import Filter, PlannedQuery, Project, Rekey, Step
+from millstream.sql.planner.steps import Filter, PlannedQuery, Project, Read, Rekey, Step
 from millstream.sql.planner.table_functions import plan_table_functions
 from millstream.sql.planner.timestamps import rewrite_timestamps
 from millstream.sql.syntax import tree
 from millstream.sql.syntax.text import key as expression_key, text_of as expression_text
 from millstream.sql.types import SqlType, StructType
+
+_NEW_PLANNER = "ksql.new.query.planner.enabled"
+_START = tree.Position(1, 1)
 
 
 class Item(Frozen):
@@ -86,6 +89,9 @@ class _QueryPlanner:
                 raise SqlStatementError("Table source is not supported with table functions", at=self.query.at)
             step = exploded
         items = [Item(name, expression, item.at) for (name, expression), item in zip(expressions, items, strict=True)]
+        if self.selects_keys(step, where):
+            step = select_keys(step, items)
+            key = JoinKey(columns=tuple(column.name for column in step.key))
         return self.result(step, self.key_columns(step, key, partitions), items)
 
     # ----- clauses ---------------------------------------------------------------------------------------------------
@@ -315,6 +321,15 @@ class _QueryPlanner:
             names = [key.columns]
         return [[expression_key(tree.ColumnRef(at=at, name=name)) for name in group] for group in names]
 
+    def selects_keys(self, step: Step, where: tree.Expression | None) -> bool:
+        """Whether the select list may leave out key columns, and gives their order: ksqlDB's new planner does so.
+
+        As in ksqlDB, it is for plain projections of one stream.
+        """
+        plain = not (where or self.is_join or self.query.partition_by) and isinstance(step, Read)
+        enabled = str(self.environment.properties.get(_NEW_PLANNER, "false")).lower() == "true"
+        return enabled and plain and self.persistent and step.kind == "STREAM" and step.window is None
+
     def grouped(
         self,
         step: Step,
@@ -424,6 +439,17 @@ def filter_step(step: Step, condition: tree.Expression) -> Filter:
     return Filter(
         kind=step.kind, key=step.key, columns=step.columns, window=step.window, parent=step, condition=condition
     )
+
+
+def select_keys(step: Step, items: Iterable[Item]) -> Step:
+    """Returns the step whose key columns are those that the select list has, in its order."""
+    known = {column.name: column for column in step.key}
+    names = dict.fromkeys(item.expression.name for item in items if isinstance(item.expression, tree.ColumnRef))
+    key = tuple(known[name] for name in names if name in known)
+    if key == step.key:
+        return step
+    expressions = tuple(tree.ColumnRef(at=_START, name=column.name) for column in key)
+    return Rekey(kind="STREAM", key=key, columns=step.columns, parent=step, expressions=expressions)
 
 
 def _is_null(expression: tree.Expression) -> bool:
