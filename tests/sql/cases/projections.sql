@@ -82,3 +82,23 @@ CREATE STREAM prices (id INT KEY, xs ARRAY<INT>, factor INT) WITH (kafka_topic='
 CREATE STREAM scaled AS SELECT id, TRANSFORM(xs, x => x * factor) AS ys, REDUCE(xs, 0, (s, x) => s + x) AS total FROM prices;
 INSERT INTO prices VALUES (1, ARRAY[1, 2, 3], 10);
 ASSERT VALUES scaled (id, ys, total) VALUES (1, ARRAY[10, 20, 30], 6);
+
+--@test: a number that INSERT INTO selects as written takes the scale of a DECIMAL column
+CREATE STREAM orders (id INT KEY, amount INT) WITH (kafka_topic='orders', value_format='JSON');
+CREATE STREAM prices (id INT KEY, a DECIMAL(4, 2), b DECIMAL(4, 2), c DECIMAL(4, 2)) WITH (kafka_topic='prices', value_format='JSON');
+INSERT INTO prices SELECT id, 7 AS a, -1.5e0 AS b, 0.1 AS c FROM orders;
+INSERT INTO orders VALUES (1, 2);
+ASSERT VALUES prices (id, a, b, c) VALUES (1, 7.00, -1.50, 0.10);
+
+--@test: a number that a DECIMAL column cannot hold is not converted
+--@expected.error: io.confluent.ksql.util.KsqlException
+--@expected.message: Incompatible schema between results and sink
+CREATE STREAM orders (id INT KEY, amount INT) WITH (kafka_topic='orders', value_format='JSON');
+CREATE STREAM prices (id INT KEY, a DECIMAL(4, 2)) WITH (kafka_topic='prices', value_format='JSON');
+INSERT INTO prices SELECT id, 100 AS a FROM orders;
+
+--@test: no statement writes to a topic in which Kafka keeps its state
+--@expected.error: io.confluent.ksql.util.KsqlException
+--@expected.message: Cannot insert into read-only topic: __consumer_offsets
+CREATE STREAM offsets (id INT KEY, amount INT) WITH (kafka_topic='__consumer_offsets', value_format='JSON');
+INSERT INTO offsets VALUES (1, 2);

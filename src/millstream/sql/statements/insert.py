@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -14,6 +15,12 @@ from millstream.sql.functions import ensure_fit, widening, widens
 from millstream.sql.planner.environment import Environment
 from millstream.sql.syntax import tree
 from millstream.sql.types import BIGINT, INTEGER, ArrayType, DecimalType, MapType, SqlType, StructType
+
+
+_READ_ONLY = re.compile(
+    "__?confluent.*|_schemas|__consumer_offsets|__transaction_state|connect-(configs|offsets|status|statuses)"
+)
+"""The topics in which Kafka and its tools keep their own state: no statement writes to them."""
 
 
 def evaluated(
@@ -29,7 +36,7 @@ def evaluated(
     if source.window is not None:
         types.update(WINDOW_BOUNDS)
     if len(columns) != len(expressions):
-        raise SqlStatementError(f"Expected {len(columns)} values, got {len(expressions)}")
+        raise SqlStatementError(f"Expected {len(columns)} values, got {len(expressions)}", at=expressions[0].at)
     row: dict[str, Any] = {}
     for name, expression in zip(columns, expressions, strict=True):
         if name in row:
@@ -108,21 +115,26 @@ def inserted_row(
         SqlStatementError: The source cannot be written, or the values do not fit it.
     """
     if source.read_only:
-        raise SqlStatementError(f"Cannot insert values into read-only {source.kind.lower()}: {source.name}")
+        raise SqlStatementError(
+            f"Cannot insert values into read-only {source.kind.lower()}: {source.name}", at=statement.at
+        )
+    if _READ_ONLY.fullmatch(source.topic):
+        raise SqlStatementError(f"Cannot insert into read-only topic: {source.topic}", at=statement.at)
     if source.window is not None:
-        raise SqlStatementError("Cannot insert values into windowed stream/table!")
+        raise SqlStatementError("Cannot insert values into windowed stream/table!", at=statement.at)
     columns = statement.columns or tuple(column.name for column in (*source.key, *source.value))
     for name in columns:
         if name in PSEUDO_COLUMNS and name != ROWTIME:
-            raise SqlStatementError(f"Inserting into column `{name}` is not allowed.")
+            raise SqlStatementError(f"Inserting into column `{name}` is not allowed.", at=statement.at)
         if any(header.name == name for header in source.headers):
-            raise SqlStatementError(f"Cannot insert into HEADER columns: {name}")
+            raise SqlStatementError(f"Cannot insert into HEADER columns: {name}", at=statement.at)
     row = evaluated(source, columns, statement.values, environment)
     missing = [column.name for column in source.key if row.get(column.name) is None]
     if source.is_table and missing:
         raise SqlStatementError(
             f"Failed to insert values into '{source.name}'. Value for primary key column(s) {', '.join(missing)} is "
-            "required for tables"
+            "required for tables",
+            at=statement.at,
         )
     key = tuple(row.get(column.name) for column in source.key)
     value = {column.name: row.get(column.name) for column in source.value}
