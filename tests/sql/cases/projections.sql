@@ -102,3 +102,18 @@ INSERT INTO prices SELECT id, 100 AS a FROM orders;
 --@expected.message: Cannot insert into read-only topic: __consumer_offsets
 CREATE STREAM offsets (id INT KEY, amount INT) WITH (kafka_topic='__consumer_offsets', value_format='JSON');
 INSERT INTO offsets VALUES (1, 2);
+
+--@test: all fields of a struct that a table function returns
+CREATE STREAM carts (id INT KEY, items ARRAY<STRUCT<name STRING, n INT>>) WITH (kafka_topic='carts', value_format='JSON');
+CREATE STREAM items AS SELECT id, EXPLODE(items)->*, EXPLODE(items)->n * 2 AS twice FROM carts;
+ASSERT STREAM items (id INT KEY, name STRING, n INT, twice INT) WITH (kafka_topic='ITEMS');
+INSERT INTO carts VALUES (1, ARRAY[STRUCT(name := 'pen', n := 2), STRUCT(name := 'ink', n := 1)]);
+ASSERT VALUES items (id, name, n, twice) VALUES (1, 'pen', 2, 4);
+ASSERT VALUES items (id, name, n, twice) VALUES (1, 'ink', 1, 2);
+
+--@test: all fields of a struct that an aggregate function returns
+CREATE STREAM moves (id INT KEY, place STRUCT<town STRING, zip INT>) WITH (kafka_topic='moves', value_format='JSON');
+CREATE TABLE places AS SELECT id, LATEST_BY_OFFSET(place)->*, COUNT(*) AS n FROM moves GROUP BY id;
+ASSERT TABLE places (id INT PRIMARY KEY, town STRING, zip INT, n BIGINT) WITH (kafka_topic='PLACES');
+INSERT INTO moves VALUES (1, STRUCT(town := 'Bonn', zip := 53111));
+ASSERT VALUES places (id, town, zip, n) VALUES (1, 'Bonn', 53111, 1);

@@ -10,6 +10,7 @@ from millstream.sql.binder.rewrite import column_refs, parts, resolve_columns
 from millstream.sql.binder.scope import Scope, source_columns
 from millstream.sql.catalog.sources import SYSTEM_COLUMNS, WINDOW_BOUNDS, Column
 from millstream.sql.planner.aggregation import check_window, plan_aggregation
+from millstream.sql.planner.calls import type_of
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.joins import JoinKey, JoinPlanner, read_step
 from millstream.sql.planner.names import NameGenerator
@@ -272,7 +273,7 @@ class _QueryPlanner:
 
     def struct_star(self, star: tree.StructStar) -> list[Item]:
         base = self.resolve(star.base, "SELECT")
-        type_ = self.environment.binder(self.scope.types).bind(base).type
+        type_ = type_of(base, self.scope.types, self.environment)
         if not isinstance(type_, StructType):
             raise SqlStatementError(
                 f"Cannot use ->* on {expression_text(star.base)}: it is {type_ or 'NULL'}, not a STRUCT", at=star.at
