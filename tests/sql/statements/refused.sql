@@ -742,6 +742,9 @@ DROP TYPE foo;
 -- refused: Cannot register custom type 'FOO' since it is already registered with
 CREATE TYPE foo AS INT; CREATE TYPE foo AS INT;
 
+-- refused: Duplicate field names found in STRUCT
+CREATE STREAM o (id INT KEY, v STRUCT<a INT, b ARRAY<STRUCT<c INT, C STRING>>>) WITH (kafka_topic='o', value_format='JSON');
+
 -- refused: Cannot resolve unknown type: FOO
 CREATE STREAM x (id INT KEY, v FOO) WITH (kafka_topic='x', value_format='JSON');
 
