@@ -147,7 +147,8 @@ class _Rewriter:
         for ref in column_refs(result):
             if ref.name not in available:
                 raise SqlStatementError(
-                    f"Non-aggregate {clause} expression(s) not part of GROUP BY: {expression_text(ref)}",
+                    f"Non-aggregate {clause} expression{'(s)' if clause == 'SELECT' else ''} not part of GROUP BY: "
+                    f"{expression_text(ref)}",
                     hint="add the column to GROUP BY, or use an aggregate function",
                     at=expression.at,
                 )

@@ -16,7 +16,6 @@ from millstream.sql.planner.environment import Environment
 from millstream.sql.syntax import tree
 from millstream.sql.types import BIGINT, INTEGER, ArrayType, DecimalType, MapType, SqlType, StructType
 
-
 _READ_ONLY = re.compile(
     "__?confluent.*|_schemas|__consumer_offsets|__transaction_state|connect-(configs|offsets|status|statuses)"
 )

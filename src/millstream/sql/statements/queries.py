@@ -32,7 +32,7 @@ def create_as(
 ) -> PersistentQuery:
     """Returns the query of a statement, with the sink that it defines."""
     properties = check_properties(statement.properties, CREATE_AS_PROPERTIES)
-    planned = plan_query(statement.query, environment, persistent=True)
+    planned = plan_query(statement.query, environment, persistent=True, sink=statement.name)
     _check_kind(statement, planned)
     left = planned.sources[0]
     key_format, value_format = sink_formats(properties, left, planned, environment.properties)
@@ -113,7 +113,7 @@ def insert_into(
         raise SqlStatementError(f"Cannot insert into read-only stream: {target.name}", at=statement.at)
     if target.headers:
         raise SqlStatementError(f"Cannot insert into {target.name} because it has header columns", at=statement.at)
-    planned = plan_query(statement.query, environment, persistent=True)
+    planned = plan_query(statement.query, environment, persistent=True, sink=target.name)
     if planned.root.kind == "TABLE":
         raise SqlStatementError(
             "INSERT INTO can only be used to insert into a stream, but the query makes a table.", at=statement.at

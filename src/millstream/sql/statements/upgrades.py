@@ -18,9 +18,12 @@ def check_replacement(old: DataSource, new: DataSource, statement: tree.Statemen
     Raises:
         SqlStatementError: Kind, topic, formats, key or timestamp differ, or a column is missing.
     """
-    problems = []
     if old.read_only:
-        problems.append("it is read-only")
+        kind = old.kind.lower()
+        raise SqlStatementError(
+            f"Cannot add {kind} '{old.name}': CREATE OR REPLACE is not supported on source {kind}s.", at=statement.at
+        )
+    problems = []
     if old.kind != new.kind:
         problems.append(f"it is a {old.kind}")
     if old.topic != new.topic:
