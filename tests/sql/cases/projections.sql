@@ -117,3 +117,16 @@ CREATE TABLE places AS SELECT id, LATEST_BY_OFFSET(place)->*, COUNT(*) AS n FROM
 ASSERT TABLE places (id INT PRIMARY KEY, town STRING, zip INT, n BIGINT) WITH (kafka_topic='PLACES');
 INSERT INTO moves VALUES (1, STRUCT(town := 'Bonn', zip := 53111));
 ASSERT VALUES places (id, town, zip, n) VALUES (1, 'Bonn', 53111, 1);
+
+--@test: an element of a constructor that fails is NULL
+CREATE STREAM numbers (id INT KEY, a INT, b INT) WITH (kafka_topic='numbers', value_format='JSON');
+CREATE STREAM made AS SELECT id, ARRAY[a / b, a] AS xs, STRUCT(q := a / b, a := a) AS st, a FROM numbers;
+INSERT INTO numbers VALUES (1, 6, 0);
+ASSERT VALUES made (id, xs, st, a) VALUES (1, ARRAY[CAST(NULL AS INT), 6], STRUCT(q := CAST(NULL AS INT), a := 6), 6);
+
+--@test: with ksql.nested.error.set.null=false, all of the value is NULL
+SET 'ksql.nested.error.set.null'='false';
+CREATE STREAM numbers (id INT KEY, a INT, b INT) WITH (kafka_topic='numbers', value_format='JSON');
+CREATE STREAM made AS SELECT id, ARRAY[a / b, a] AS xs, STRUCT(q := a / b, a := a) AS st, a FROM numbers;
+INSERT INTO numbers VALUES (1, 6, 0);
+ASSERT VALUES made (id, xs, st, a) VALUES (1, NULL, NULL, 6);

@@ -78,6 +78,11 @@ PROPERTIES: dict[str, Property] = {
     "ksql.query.push.v2.enabled": Property(
         _boolean, "false", "Whether a push query at the tip of a persistent query has the id of a scalable one."
     ),
+    "ksql.nested.error.set.null": Property(
+        _boolean,
+        "true",
+        "Whether an element of ARRAY, MAP or STRUCT that fails is NULL; otherwise, the whole value is.",
+    ),
     "ksql.new.query.planner.enabled": Property(
         _boolean,
         "false",
@@ -98,7 +103,6 @@ ACCEPTED = (
     "ksql.insert.into.values.enabled",
     "ksql.json_sr.converter.deserializer.enabled",
     "ksql.lambdas.enabled",
-    "ksql.nested.error.set.null",
     "ksql.query.pull.consistency.token.enabled",
     "ksql.query.pull.enable",
     "ksql.query.pull.interpreter.enabled",
