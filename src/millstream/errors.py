@@ -390,5 +390,7 @@ def suggestion(word: str, known: Iterable[str]) -> str | None:
     """
     import difflib  # noqa: PLC0415  (needed only for an error)
 
-    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    names = list(known)
+    same = [name for name in names if name.lower() == word.lower()]
+    matches = same or difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return f"did you mean {matches[0]!r}?" if matches else None

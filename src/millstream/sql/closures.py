@@ -246,18 +246,25 @@ def _choice(expression: bound.Choice) -> Run:
     return evaluate
 
 
+def _element(constructor: bound.Constructor, element: bound.Bound, what: str) -> Run:
+    return guarded(element, what) if constructor.isolates else compile_bound(element)
+
+
 def _array(expression: bound.MakeArray) -> Run:
-    items = [guarded(item, "ARRAY element") for item in expression.items]
+    items = [_element(expression, item, "ARRAY element") for item in expression.items]
     return lambda row: [item(row) for item in items]
 
 
 def _map(expression: bound.MakeMap) -> Run:
-    entries = [(guarded(key, "MAP key"), guarded(value, "MAP value")) for key, value in expression.entries]
+    entries = [
+        (_element(expression, key, "MAP key"), _element(expression, value, "MAP value"))
+        for key, value in expression.entries
+    ]
     return lambda row: {key(row): value(row) for key, value in entries}
 
 
 def _struct(expression: bound.MakeStruct) -> Run:
-    fields = [(name, guarded(value, f"STRUCT field {name}")) for name, value in expression.fields]
+    fields = [(name, _element(expression, value, f"STRUCT field {name}")) for name, value in expression.fields]
     return lambda row: {name: value(row) for name, value in fields}
 
 

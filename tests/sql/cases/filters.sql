@@ -81,3 +81,9 @@ CREATE STREAM bad AS SELECT * FROM readings WHERE v + 1;
 --@expected.message: NULL
 CREATE STREAM readings (id INT KEY, v INT) WITH (kafka_topic='readings', value_format='JSON');
 CREATE STREAM bad AS SELECT * FROM readings WHERE v = NULL;
+
+--@test: a LIKE pattern that ends with its escape character is an error of each row
+CREATE STREAM texts (id INT KEY, t STRING) WITH (kafka_topic='texts', value_format='JSON');
+CREATE STREAM fits AS SELECT id, t LIKE 'a!' ESCAPE '!' AS fits, t FROM texts;
+INSERT INTO texts VALUES (1, 'a');
+ASSERT VALUES fits (id, fits, t) VALUES (1, NULL, 'a');

@@ -77,3 +77,19 @@ CREATE STREAM bad AS SELECT * FROM orders PARTITION BY a, b;
 --@expected.message: PARTITION BY
 CREATE TABLE people (id INT PRIMARY KEY, town STRING) WITH (kafka_topic='people', value_format='JSON');
 CREATE TABLE bad AS SELECT * FROM people PARTITION BY town;
+
+--@test: with the new planner, the key has the columns that are selected, in the order of their selection
+SET 'ksql.new.query.planner.enabled'='true';
+CREATE STREAM steps (a INT KEY, b STRING KEY, c INT KEY, v INT) WITH (kafka_topic='steps', format='JSON');
+CREATE STREAM some AS SELECT c, v, a AS first FROM steps;
+ASSERT STREAM some (c INT KEY, first INT KEY, v INT) WITH (kafka_topic='SOME', key_format='JSON');
+INSERT INTO steps VALUES (1, 'x', 3, 5);
+ASSERT VALUES some (c, first, v) VALUES (3, 1, 5);
+
+--@test: with the new planner, a projection without key columns has no key
+SET 'ksql.new.query.planner.enabled'='true';
+CREATE STREAM steps (a INT KEY, v INT, w INT) WITH (kafka_topic='steps', value_format='JSON');
+CREATE STREAM bare AS SELECT v, w FROM steps;
+ASSERT STREAM bare (v INT, w INT) WITH (kafka_topic='BARE', key_format='NONE');
+INSERT INTO steps VALUES (1, 2, 3);
+ASSERT VALUES bare (v, w) VALUES (2, 3);

@@ -82,3 +82,51 @@ CREATE STREAM prices (id INT KEY, xs ARRAY<INT>, factor INT) WITH (kafka_topic='
 CREATE STREAM scaled AS SELECT id, TRANSFORM(xs, x => x * factor) AS ys, REDUCE(xs, 0, (s, x) => s + x) AS total FROM prices;
 INSERT INTO prices VALUES (1, ARRAY[1, 2, 3], 10);
 ASSERT VALUES scaled (id, ys, total) VALUES (1, ARRAY[10, 20, 30], 6);
+
+--@test: a number that INSERT INTO selects as written takes the scale of a DECIMAL column
+CREATE STREAM orders (id INT KEY, amount INT) WITH (kafka_topic='orders', value_format='JSON');
+CREATE STREAM prices (id INT KEY, a DECIMAL(4, 2), b DECIMAL(4, 2), c DECIMAL(4, 2)) WITH (kafka_topic='prices', value_format='JSON');
+INSERT INTO prices SELECT id, 7 AS a, -1.5e0 AS b, 0.1 AS c FROM orders;
+INSERT INTO orders VALUES (1, 2);
+ASSERT VALUES prices (id, a, b, c) VALUES (1, 7.00, -1.50, 0.10);
+
+--@test: a number that a DECIMAL column cannot hold is not converted
+--@expected.error: io.confluent.ksql.util.KsqlException
+--@expected.message: Incompatible schema between results and sink
+CREATE STREAM orders (id INT KEY, amount INT) WITH (kafka_topic='orders', value_format='JSON');
+CREATE STREAM prices (id INT KEY, a DECIMAL(4, 2)) WITH (kafka_topic='prices', value_format='JSON');
+INSERT INTO prices SELECT id, 100 AS a FROM orders;
+
+--@test: no statement writes to a topic in which Kafka keeps its state
+--@expected.error: io.confluent.ksql.util.KsqlException
+--@expected.message: Cannot insert into read-only topic: __consumer_offsets
+CREATE STREAM offsets (id INT KEY, amount INT) WITH (kafka_topic='__consumer_offsets', value_format='JSON');
+INSERT INTO offsets VALUES (1, 2);
+
+--@test: all fields of a struct that a table function returns
+CREATE STREAM carts (id INT KEY, items ARRAY<STRUCT<name STRING, n INT>>) WITH (kafka_topic='carts', value_format='JSON');
+CREATE STREAM items AS SELECT id, EXPLODE(items)->*, EXPLODE(items)->n * 2 AS twice FROM carts;
+ASSERT STREAM items (id INT KEY, name STRING, n INT, twice INT) WITH (kafka_topic='ITEMS');
+INSERT INTO carts VALUES (1, ARRAY[STRUCT(name := 'pen', n := 2), STRUCT(name := 'ink', n := 1)]);
+ASSERT VALUES items (id, name, n, twice) VALUES (1, 'pen', 2, 4);
+ASSERT VALUES items (id, name, n, twice) VALUES (1, 'ink', 1, 2);
+
+--@test: all fields of a struct that an aggregate function returns
+CREATE STREAM moves (id INT KEY, place STRUCT<town STRING, zip INT>) WITH (kafka_topic='moves', value_format='JSON');
+CREATE TABLE places AS SELECT id, LATEST_BY_OFFSET(place)->*, COUNT(*) AS n FROM moves GROUP BY id;
+ASSERT TABLE places (id INT PRIMARY KEY, town STRING, zip INT, n BIGINT) WITH (kafka_topic='PLACES');
+INSERT INTO moves VALUES (1, STRUCT(town := 'Bonn', zip := 53111));
+ASSERT VALUES places (id, town, zip, n) VALUES (1, 'Bonn', 53111, 1);
+
+--@test: an element of a constructor that fails is NULL
+CREATE STREAM numbers (id INT KEY, a INT, b INT) WITH (kafka_topic='numbers', value_format='JSON');
+CREATE STREAM made AS SELECT id, ARRAY[a / b, a] AS xs, STRUCT(q := a / b, a := a) AS st, a FROM numbers;
+INSERT INTO numbers VALUES (1, 6, 0);
+ASSERT VALUES made (id, xs, st, a) VALUES (1, ARRAY[CAST(NULL AS INT), 6], STRUCT(q := CAST(NULL AS INT), a := 6), 6);
+
+--@test: with ksql.nested.error.set.null=false, all of the value is NULL
+SET 'ksql.nested.error.set.null'='false';
+CREATE STREAM numbers (id INT KEY, a INT, b INT) WITH (kafka_topic='numbers', value_format='JSON');
+CREATE STREAM made AS SELECT id, ARRAY[a / b, a] AS xs, STRUCT(q := a / b, a := a) AS st, a FROM numbers;
+INSERT INTO numbers VALUES (1, 6, 0);
+ASSERT VALUES made (id, xs, st, a) VALUES (1, NULL, NULL, 6);

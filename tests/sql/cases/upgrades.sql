@@ -48,7 +48,7 @@ CREATE OR REPLACE TABLE totals AS SELECT shop, SUM(amount) AS total FROM sales W
 
 --@test: the aggregate functions of a replaced query cannot change
 --@expected.error: io.confluent.ksql.util.KsqlException
---@expected.message: must have matching aggregationFunctions
+--@expected.message: must have matching aggregationFunctions. Values differ: [MIN(AMOUNT)] vs. [MAX(AMOUNT)]
 CREATE STREAM sales (shop INT KEY, amount INT) WITH (kafka_topic='sales', value_format='JSON');
 CREATE TABLE totals AS SELECT shop, MIN(amount) AS total FROM sales GROUP BY shop;
 CREATE OR REPLACE TABLE totals AS SELECT shop, MAX(amount) AS total FROM sales GROUP BY shop;

@@ -102,10 +102,10 @@ def test_a_quotient_that_does_not_end_raises() -> None:
 
 
 def test_a_division_with_a_huge_precision_takes_no_time() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ArithmeticError):
         arithmetic("/", DecimalType(10**9, 0), DecimalType(10**9, 0))[1](Decimal(1), Decimal(3))
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize(
@@ -250,9 +250,9 @@ def test_a_pattern_must_not_end_with_its_escape_character() -> None:
 
 @pytest.mark.parametrize("text", ["a" * 5000, "a" * 2000 + "\n"])
 def test_like_takes_no_exponential_time(text: Any) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert not like_matcher("%a" * 20 + "%b")(text)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_nan_is_neither_equal_to_a_number_nor_different() -> None:

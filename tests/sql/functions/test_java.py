@@ -46,10 +46,10 @@ def test_keys_come_in_the_order_of_a_hash_map() -> None:
 
 def test_a_pattern_that_backtracks_ends_within_the_limit(monkeypatch: Any) -> None:
     monkeypatch.setattr(regex, "TIMEOUT", 0.2)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(TimeoutError):
         regex.find("(a|aa)+$", "a" * 60 + "!")
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert regex.find("(a+)+$", "a" * 28 + "!") is None
 
 

@@ -29,13 +29,13 @@ CREATE STREAM ds (id INT KEY, v INT, w STRING)
 
 -- projections
 
--- refused: The query used to build the result must include the key column(s)
+-- refused: The query used to build `O` must include the key column ID in its projection (eg, SELECT ID...).
 CREATE STREAM o AS SELECT v FROM s;
 
 -- refused: The projection contains no value columns.
 CREATE STREAM o AS SELECT id FROM s;
 
--- refused: The projection contains a key column more than once: `ID` and `K2`.
+-- refused: The projection contains a key column (`ID`) more than once, aliased as: ID and K2.
 CREATE STREAM o AS SELECT id, id AS k2, v FROM s;
 
 -- refused: The projection contains a duplicate column: `V`.
@@ -137,7 +137,7 @@ CREATE STREAM o WITH (timestamp='v') AS SELECT * FROM s;
 -- refused: Cannot add stream 'S': A stream with the same name already exists
 CREATE STREAM s AS SELECT * FROM s2;
 
--- refused: The query used to build the result must include the key column(s)
+-- refused: The query used to build `O` must include the key columns K1 and K2 in its projection (eg, SELECT K1, K2...).
 CREATE STREAM o AS SELECT k1, v FROM ms;
 
 -- conditions
@@ -165,7 +165,7 @@ CREATE STREAM o AS SELECT id, ROWTIME > '2020' AS x FROM s;
 
 -- PARTITION BY
 
--- refused: The query used to build the result must include the key column(s)
+-- refused: The query used to build `O` must include the partitioning expression (V + 1) in its projection
 CREATE STREAM o AS SELECT id FROM s PARTITION BY v + 1;
 
 -- refused: PARTITION BY column 'K' cannot be resolved.
@@ -218,11 +218,17 @@ CREATE STREAM o AS SELECT v, w FROM s GROUP BY v PARTITION BY w;
 
 -- GROUP BY
 
--- refused: The query used to build the result must include the key column(s) `W`
+-- refused: The query used to build `O` must include the grouping expression W in its projection (eg, SELECT W...).
 CREATE TABLE o AS SELECT COUNT(*) FROM s GROUP BY w;
 
 -- refused: GROUP BY requires aggregate functions in either the SELECT or HAVING
 CREATE TABLE o AS SELECT w FROM s GROUP BY w;
+
+-- refused: Can't find any functions with the name 'FOO'
+CREATE TABLE o AS SELECT w, FOO(v), COUNT(*) FROM s GROUP BY w;
+
+-- refused: The type of argument 1 is not known
+CREATE TABLE o AS SELECT w, COUNT(NULL) FROM s GROUP BY w;
 
 -- refused: Non-aggregate SELECT expression(s) not part of GROUP BY: V
 CREATE TABLE o AS SELECT w, v, COUNT(*) FROM s GROUP BY w;
@@ -236,13 +242,13 @@ CREATE TABLE o AS SELECT COUNT(*) FROM s;
 -- refused: Non-aggregate SELECT expression(s) not part of GROUP BY: V
 CREATE TABLE o AS SELECT v + 1 AS k, v + 2 AS y, COUNT(*) FROM s GROUP BY v + 1;
 
--- refused: The projection contains a key column more than once: `W` and `W2`.
+-- refused: The projection contains a key column (`W`) more than once, aliased as: W and W2.
 CREATE TABLE o AS SELECT w, w AS w2, COUNT(*) FROM s GROUP BY w;
 
 -- refused: The 'KAFKA' format only supports a single field. Got: [`V` INTEGER
 CREATE TABLE o AS SELECT v, w, COUNT(*) FROM s GROUP BY v, w;
 
--- refused: The query used to build the result must include the key column(s)
+-- refused: The query used to build `O` must include the grouping expressions V and W in its projection
 CREATE TABLE o WITH (key_format='JSON') AS SELECT v, COUNT(*) FROM s GROUP BY v, w;
 
 -- refused: Duplicate expression in GROUP BY: V
@@ -278,7 +284,7 @@ CREATE TABLE o AS SELECT w, EXPLODE(ar), COUNT(*) FROM s GROUP BY w;
 -- refused: Invalid result type. Your SELECT query produces a TABLE. Please use
 CREATE STREAM o AS SELECT w, COUNT(*) FROM s GROUP BY w;
 
--- refused: Non-aggregate HAVING expression(s) not part of GROUP BY: V
+-- refused: Non-aggregate HAVING expression not part of GROUP BY: V
 CREATE TABLE o AS SELECT w, COUNT(*) FROM s GROUP BY w HAVING v > 1;
 
 -- refused: Type error in HAVING expression: Should evaluate to boolean but is
@@ -409,13 +415,13 @@ CREATE STREAM o (id INT KEY, v INT) WITH (kafka_topic='o', value_format='JSON', 
 
 -- joins of streams
 
--- refused: The query used to build the result must include the key column(s)
+-- refused: The query used to build `O` must include the join expressions S.ID or S2.ID2 in its projection (eg, SELECT S.ID...).
 CREATE STREAM o AS SELECT s.v AS a FROM s JOIN s2 WITHIN 10 SECONDS ON s.id = s2.id2;
 
--- refused: The query used to build the result must include the key column(s)
+-- refused: The query used to build `O` must include the join expression ROWKEY in its projection (eg, SELECT ROWKEY...).
 CREATE STREAM o AS SELECT id, id2, s.v AS a FROM s FULL OUTER JOIN s2 WITHIN 10 SECONDS ON s2.id2 = s.id;
 
--- refused: The query used to build the result must include the key column(s)
+-- refused: The query used to build `O` must include the join expression S.ID in its projection (eg, SELECT S.ID...).
 CREATE STREAM o AS SELECT id2, s2.v FROM s JOIN s2 WITHIN 10 SECONDS ON s2.id2 + 1 = s.id;
 
 -- refused: SELECT column 'S.ROWKEY' cannot be resolved.
@@ -427,7 +433,7 @@ CREATE STREAM o AS SELECT id, s2.v FROM s JOIN s2 WITHIN 10 SECONDS ON s2.id2 + 
 -- refused: Stream-Stream joins must have a WITHIN clause specified. None was
 CREATE STREAM o AS SELECT * FROM s JOIN s2 ON s.id = s2.id2;
 
--- refused: Invalid join condition: types don't match. Got S_W{STRING} =
+-- refused: Invalid join condition: types don't match. Got S.W{STRING} =
 CREATE STREAM o AS SELECT * FROM s JOIN s2 WITHIN 10 SECONDS ON s.w = s2.id2;
 
 -- refused: Invalid join condition: joins on multiple conditions are not yet
@@ -500,7 +506,7 @@ CREATE TABLE o AS SELECT * FROM t JOIN t2 WITHIN 1 SECOND ON t.tid = t2.tid2;
 -- refused: Invalid join condition: table-table joins require to join on the
 CREATE TABLE o AS SELECT * FROM t JOIN t2 ON t.tid = t2.z;
 
--- refused: The query used to build the result must include the key column(s)
+-- refused: The query used to build `O` must include the primary key column T.TID in its projection (eg, SELECT T.TID...).
 CREATE TABLE o AS SELECT tid2, y, q FROM t LEFT JOIN t2 ON t2.tid2 = t.fk;
 
 -- refused: Invalid join type: RIGHT OUTER foreign-key table-table join not
@@ -509,10 +515,10 @@ CREATE TABLE o AS SELECT tid, y, q FROM t RIGHT JOIN t2 ON t2.tid2 = t.fk;
 -- refused: Invalid join type: FULL OUTER foreign-key table-table join not
 CREATE TABLE o AS SELECT tid, y, q FROM t FULL JOIN t2 ON t2.tid2 = t.fk;
 
--- refused: Invalid join condition: types don't match. Got T_Y{STRING} =
+-- refused: Invalid join condition: types don't match. Got T.Y{STRING} =
 CREATE TABLE o AS SELECT tid, y, q FROM t LEFT JOIN t2 ON t2.tid2 = t.y;
 
--- refused: The query used to build the result must include the key column(s)
+-- refused: The query used to build `O` must include the primary key columns MT.K1 and MT.K2 in its projection
 CREATE TABLE o AS SELECT k2, q FROM mt JOIN t2 ON mt.k1 = t2.tid2;
 
 -- refused: Invalid join condition: joins on a table with multiple primary key
@@ -523,7 +529,7 @@ CREATE TABLE o AS SELECT * FROM t JOIN t ON t.tid = t.tid;
 
 -- joins of several sources
 
--- refused: The query used to build the result must include the key column(s)
+-- refused: The query used to build `O` must include the join expressions S2.V or T.TID in its projection (eg, SELECT S2.V...).
 CREATE STREAM o AS SELECT id, id2 FROM s JOIN s2 WITHIN 1 SECOND ON s.id = s2.id2 JOIN t ON t.tid = s2.v;
 
 -- refused: Invalid join condition: joins on a table with multiple primary key
@@ -560,7 +566,7 @@ CREATE STREAM o AS SELECT id, v FROM ks JOIN s2 WITHIN 1 SECOND ON ks.id = s2.id
 
 -- joins with other clauses
 
--- refused: The projection contains a key column more than once: `ID` and `X`.
+-- refused: The projection contains a key column (`S.ID`) more than once, aliased as: ID and X.
 CREATE STREAM o AS SELECT s.id, s.id AS x, s.v FROM s JOIN s2 WITHIN 10 SECONDS ON s.id = s2.id2;
 
 -- refused: The projection contains a duplicate column: `S2_V`.
@@ -598,7 +604,7 @@ CREATE STREAM x (id INT KEY, v INT) WITH (kafka_topic='x', value_format='FOO');
 -- refused: Invalid config variable(s) in the WITH clause: FOO
 CREATE STREAM x (id INT KEY, v INT) WITH (kafka_topic='x', value_format='JSON', foo='y');
 
--- refused: Cannot supply both 'VALUE_FORMAT' and 'FORMAT' properties.
+-- refused: Cannot supply both 'VALUE_FORMAT' and 'FORMAT' properties, as 'FORMAT' sets both key and value formats.
 CREATE STREAM x (id INT KEY, v INT) WITH (kafka_topic='x', value_format='JSON', format='JSON');
 
 -- refused: Invalid value 'x' for property PARTITIONS: it must be a whole number.
@@ -712,7 +718,7 @@ CREATE SOURCE STREAM x (id INT KEY, v INT) WITH (kafka_topic='x', value_format='
 -- refused: Cannot delete topic for read-only source: X
 CREATE SOURCE STREAM x (id INT KEY, v INT) WITH (kafka_topic='x', value_format='JSON'); DROP STREAM x DELETE TOPIC;
 
--- refused: Cannot upgrade data source: DataSource '`X`' is not upgradeable: it
+-- refused: Cannot add stream 'X': CREATE OR REPLACE is not supported on source streams.
 CREATE SOURCE STREAM x (id INT KEY, v INT) WITH (kafka_topic='x', value_format='JSON'); CREATE OR REPLACE STREAM x (id INT KEY, v INT, w INT) WITH (kafka_topic='x', value_format='JSON');
 
 -- refused: ALTER command is not supported for Y: it is created by a query
@@ -735,6 +741,9 @@ DROP TYPE foo;
 
 -- refused: Cannot register custom type 'FOO' since it is already registered with
 CREATE TYPE foo AS INT; CREATE TYPE foo AS INT;
+
+-- refused: Duplicate field names found in STRUCT
+CREATE STREAM o (id INT KEY, v STRUCT<a INT, b ARRAY<STRUCT<c INT, C STRING>>>) WITH (kafka_topic='o', value_format='JSON');
 
 -- refused: Cannot resolve unknown type: FOO
 CREATE STREAM x (id INT KEY, v FOO) WITH (kafka_topic='x', value_format='JSON');

@@ -119,19 +119,25 @@ class Choice(Bound, kw_only=True):
     default: Bound
 
 
-class MakeArray(Bound, kw_only=True):
+class Constructor(Bound, kw_only=True):
+    """Makes an array, a map or a struct. An element that fails is null; without `isolates`, all of the value is."""
+
+    isolates: bool = True
+
+
+class MakeArray(Constructor, kw_only=True):
     """ARRAY[…]."""
 
     items: tuple[Bound, ...]
 
 
-class MakeMap(Bound, kw_only=True):
+class MakeMap(Constructor, kw_only=True):
     """MAP(…)."""
 
     entries: tuple[tuple[Bound, Bound], ...]
 
 
-class MakeStruct(Bound, kw_only=True):
+class MakeStruct(Constructor, kw_only=True):
     """STRUCT(…)."""
 
     fields: tuple[tuple[str, Bound], ...]

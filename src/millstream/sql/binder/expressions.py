@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from millstream.errors import SqlError, SqlStatementError, suggestion
@@ -45,6 +45,7 @@ class ExpressionBinder:
         columns: Resolves the names of columns.
         catalogue: The functions.
         types: The user's types, by name.
+        isolates: An element of ARRAY, MAP and STRUCT that fails is null, not all of the value.
     """
 
     def __init__(
@@ -52,7 +53,10 @@ class ExpressionBinder:
         columns: Callable[[tree.ColumnRef], tuple[str, SqlType]],
         catalogue: Catalogue,
         types: Mapping[str, SqlType],
+        *,
+        isolates: bool = True,
     ) -> None:
+        self.isolates = isolates
         self.columns = columns
         self.catalogue = catalogue
         self.types = types
@@ -235,16 +239,19 @@ class ExpressionBinder:
         operand, pattern = self.bind(expression.operand), self.bind(expression.pattern)
         if operand.type != STRING or pattern.type != STRING:
             raise SqlStatementError("LIKE compares a STRING with a STRING")
+        escape = expression.escape
+
+        def match(text: str, pattern_text: str) -> bool:
+            return like_matcher(pattern_text, escape)(text)
+
+        test: bound.Bound = bound.Apply(
+            type=BOOLEAN, call=match, operands=(operand, pattern), nulls="raise", name="LIKE"
+        )
         if isinstance(pattern, bound.Constant):
-            matches = like_matcher(pattern.value, expression.escape)
-            test: bound.Bound = bound.Apply(type=BOOLEAN, call=matches, operands=(operand,), nulls="raise", name="LIKE")
-        else:
-            escape = expression.escape
-
-            def match(text: str, pattern_text: str) -> bool:
-                return like_matcher(pattern_text, escape)(text)
-
-            test = bound.Apply(type=BOOLEAN, call=match, operands=(operand, pattern), nulls="raise", name="LIKE")
+            # A pattern that ends with its escape character is an error of each row, not of the statement.
+            with suppress(ValueError):
+                matches = like_matcher(pattern.value, escape)
+                test = bound.Apply(type=BOOLEAN, call=matches, operands=(operand,), nulls="raise", name="LIKE")
         return bound.Negation(type=BOOLEAN, operand=test) if expression.negated else test
 
     @_bind.register
@@ -357,7 +364,8 @@ class ExpressionBinder:
         if all(item.type is None for item in items):
             raise SqlStatementError("Cannot construct an array with all NULL elements")
         common = _common(items)
-        return bound.MakeArray(type=ArrayType(common), items=tuple(self._converted(item, common) for item in items))
+        converted = tuple(self._converted(item, common) for item in items)
+        return bound.MakeArray(type=ArrayType(common), items=converted, isolates=self.isolates)
 
     @_bind.register
     def _map(self, expression: tree.MapConstructor) -> bound.Bound:
@@ -376,6 +384,7 @@ class ExpressionBinder:
         return bound.MakeMap(
             type=MapType(keys, values),
             entries=tuple((self._converted(key, keys), self._converted(value, values)) for key, value in entries),
+            isolates=self.isolates,
         )
 
     @_bind.register
@@ -388,7 +397,7 @@ class ExpressionBinder:
             if value.type is None:
                 raise SqlStatementError(f"the field {name} has no type: it is NULL", hint="write CAST(NULL AS …)")
         types = tuple((name, value.type) for name, value in fields if value.type is not None)
-        return bound.MakeStruct(type=StructType(types), fields=tuple(fields))
+        return bound.MakeStruct(type=StructType(types), fields=tuple(fields), isolates=self.isolates)
 
     def _converted(self, operand: bound.Bound, to: SqlType) -> bound.Bound:
         """Returns an operand, converted to a type that it can have implicitly."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from millstream.core.frozen import Frozen
 from millstream.errors import SqlStatementError, suggestion
+from millstream.sql.binder.rewrite import rewrite
 from millstream.sql.catalog.sources import PSEUDO_COLUMNS, WINDOW_BOUNDS, DataSource
 from millstream.sql.syntax import tree
 from millstream.sql.types import SqlType
@@ -66,9 +67,10 @@ class Scope:
             )
         if not candidates:
             shown = ref.name if ref.source is None else f"{ref.source}.{ref.name}"
+            owners = [column.source for column in self._by_name.get(ref.name, [])]
             raise SqlStatementError(
                 f"{clause} column '{shown}' cannot be resolved.",
-                hint=suggestion(ref.name, self._by_name),
+                hint=f"write {owners[0]}.{ref.name}" if owners else suggestion(ref.name, self._by_name),
                 at=ref.at,
             )
         return candidates[0]
@@ -76,6 +78,16 @@ class Scope:
     def has(self, name: str) -> bool:
         """Whether a column of this name is in scope."""
         return name in self._by_name
+
+    def written(self, expression: tree.Expression) -> tree.Expression:
+        """Returns an expression over rows with the names that a person writes, for messages."""
+        columns = {column.internal: column for column in self.columns if column.role != "SYNTHETIC"}
+
+        def name(part: tree.Expression) -> tree.Expression | None:
+            column = columns.get(part.name) if isinstance(part, tree.ColumnRef) else None
+            return None if column is None else tree.ColumnRef(at=part.at, name=column.name, source=column.source)
+
+        return rewrite(expression, name) if self.joined else expression
 
     @property
     def types(self) -> Mapping[str, SqlType]:

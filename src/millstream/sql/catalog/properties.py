@@ -188,5 +188,9 @@ def check_properties(properties: tree.Properties, known: Mapping[str, Callable[[
         places[name] = literal.at
     for one in ("KEY_FORMAT", "VALUE_FORMAT"):
         if "FORMAT" in values and one in values:
-            raise PreparationError(f"Cannot supply both '{one}' and 'FORMAT' properties.", at=places["FORMAT"])
+            raise PreparationError(
+                f"Cannot supply both '{one}' and 'FORMAT' properties, as 'FORMAT' sets both key and value formats.",
+                hint="use FORMAT alone, or KEY_FORMAT and VALUE_FORMAT",
+                at=places["FORMAT"],
+            )
     return SourceProperties(values, places)

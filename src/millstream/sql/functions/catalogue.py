@@ -206,6 +206,8 @@ class AggregateFunction(Function):
         overload = self.overloads[index]
         last = overload.signature.parameters[len(overload.signature.parameters) - overload.literals :]
         columns = sum(all(parameter is not one for one in last) for parameter in bound.parameters)
+        for position in range(columns):
+            bound.type(position)  # refuses NULL: the state has a column for the argument, which needs a type
         for position, argument in enumerate(arguments[columns:], start=columns + 1):
             if not isinstance(argument, TypedArgument) or argument.literal is MISSING:
                 raise SqlStatementError(

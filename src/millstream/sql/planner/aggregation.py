@@ -147,7 +147,8 @@ class _Rewriter:
         for ref in column_refs(result):
             if ref.name not in available:
                 raise SqlStatementError(
-                    f"Non-aggregate {clause} expression(s) not part of GROUP BY: {expression_text(ref)}",
+                    f"Non-aggregate {clause} expression{'(s)' if clause == 'SELECT' else ''} not part of GROUP BY: "
+                    f"{expression_text(ref)}",
                     hint="add the column to GROUP BY, or use an aggregate function",
                     at=expression.at,
                 )
@@ -157,7 +158,10 @@ class _Rewriter:
         name = self.groups.get(expression_key(part))
         if name is not None:
             return tree.ColumnRef(at=part.at, name=name)
-        if not isinstance(part, tree.Call) or not self.environment.functions.is_aggregate(part.name):
+        if not isinstance(part, tree.Call):
+            return None
+        self.environment.functions.find(part.name)  # an unknown function is told before its arguments are
+        if not self.environment.functions.is_aggregate(part.name):
             return None
         for argument in part.arguments:
             for inner in parts(argument):

@@ -51,7 +51,8 @@ class Environment(Frozen):
                 )
             return ref.name, columns[ref.name]
 
-        return ExpressionBinder(column, self.functions, self.types)
+        isolates = str(self.properties.get("ksql.nested.error.set.null", True)).lower() != "false"
+        return ExpressionBinder(column, self.functions, self.types, isolates=isolates)
 
 
 def _received(types: dict[str, SqlType], own: tuple[Any, ...], properties: dict[str, Any]) -> Environment:

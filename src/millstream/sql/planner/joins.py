@@ -93,9 +93,9 @@ class JoinPlanner:
         right_is_key = _is_column(right_expression, right_keys) and len(right_keys) == 1
         left_is_key = _is_column(left_expression, key.columns or key.primary) and len(left.key) <= 1
         if left_type != right_type:
+            one, other = (expression_text(self.scope.written(side)) for side in (left_expression, right_expression))
             raise SqlStatementError(
-                f"Invalid join condition: types don't match. Got {expression_text(left_expression)}{{{left_type}}} = "
-                f"{expression_text(right_expression)}{{{right_type}}}.",
+                f"Invalid join condition: types don't match. Got {one}{{{left_type}}} = {other}{{{right_type}}}.",
                 hint="CAST one side",
                 at=join.condition.at,
             )

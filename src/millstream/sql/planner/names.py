@@ -1,10 +1,19 @@
-"""The names of result columns."""
+"""The columns of a result and their names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from millstream.core.frozen import Frozen
 from millstream.sql.syntax import tree
+
+
+class Item(Frozen):
+    """A select item: its name in the result, and its expression with the names of rows."""
+
+    name: str
+    expression: tree.Expression
+    at: tree.Position
 
 
 class NameGenerator:

@@ -4,43 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from millstream.core.frozen import Frozen
 from millstream.errors import SqlStatementError
 from millstream.sql.binder.rewrite import column_refs, parts, resolve_columns
 from millstream.sql.binder.scope import Scope, source_columns
 from millstream.sql.catalog.sources import SYSTEM_COLUMNS, WINDOW_BOUNDS, Column
 from millstream.sql.planner.aggregation import check_window, plan_aggregation
+from millstream.sql.planner.calls import type_of
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.joins import JoinKey, JoinPlanner, read_step
-from millstream.sql.planner.names import NameGenerator
-from millstream.sql.planner.steps import Filter, PlannedQuery, Project, Rekey, Step
+from millstream.sql.planner.keys import ResultKey, chosen_keys, columns_named, select_keys
+from millstream.sql.planner.names import Item, NameGenerator
+from millstream.sql.planner.steps import Filter, PlannedQuery, Project, Read, Rekey, Step
 from millstream.sql.planner.table_functions import plan_table_functions
 from millstream.sql.planner.timestamps import rewrite_timestamps
 from millstream.sql.syntax import tree
 from millstream.sql.syntax.text import key as expression_key, text_of as expression_text
 from millstream.sql.types import SqlType, StructType
 
-
-class Item(Frozen):
-    """A select item: its name in the result, and its expression with the names of rows."""
-
-    name: str
-    expression: tree.Expression
-    at: tree.Position
+_NEW_PLANNER = "ksql.new.query.planner.enabled"
 
 
-def plan_query(query: tree.Query, environment: Environment, *, persistent: bool) -> PlannedQuery:
-    """Plans a query.
+def plan_query(
+    query: tree.Query, environment: Environment, *, persistent: bool, sink: str | None = None
+) -> PlannedQuery:
+    """Plans a query. `sink` is the name of the source that it builds, for errors.
 
     Raises:
         SqlStatementError: The query is invalid.
     """
-    return _QueryPlanner(query, environment, persistent).plan()
+    return _QueryPlanner(query, environment, persistent, "the result" if sink is None else f"`{sink}`").plan()
 
 
 class _QueryPlanner:
-    def __init__(self, query: tree.Query, environment: Environment, persistent: bool) -> None:
+    def __init__(self, query: tree.Query, environment: Environment, persistent: bool, sink: str) -> None:
         self.query = query
+        self.sink = sink
         self.environment = environment
         self.persistent = persistent
         self.joins = JoinPlanner(query, environment)
@@ -52,6 +50,7 @@ class _QueryPlanner:
         else:
             alias = query.relation.alias
             self.scope = Scope(source_columns(self.sources[alias], alias, joined=False), (alias,))
+        self.groups: dict[str, tree.Expression] = {}
         self.names = NameGenerator(column.internal for column in self.scope.columns)
 
     def plan(self) -> PlannedQuery:
@@ -86,6 +85,9 @@ class _QueryPlanner:
                 raise SqlStatementError("Table source is not supported with table functions", at=self.query.at)
             step = exploded
         items = [Item(name, expression, item.at) for (name, expression), item in zip(expressions, items, strict=True)]
+        if self.selects_keys(step, where):
+            step = select_keys(step, items)
+            key = JoinKey(columns=tuple(column.name for column in step.key))
         return self.result(step, self.key_columns(step, key, partitions), items)
 
     # ----- clauses ---------------------------------------------------------------------------------------------------
@@ -266,7 +268,7 @@ class _QueryPlanner:
 
     def struct_star(self, star: tree.StructStar) -> list[Item]:
         base = self.resolve(star.base, "SELECT")
-        type_ = self.environment.binder(self.scope.types).bind(base).type
+        type_ = type_of(base, self.scope.types, self.environment)
         if not isinstance(type_, StructType):
             raise SqlStatementError(
                 f"Cannot use ->* on {expression_text(star.base)}: it is {type_ or 'NULL'}, not a STRUCT", at=star.at
@@ -301,19 +303,32 @@ class _QueryPlanner:
             return step
         return Rekey(kind="STREAM", key=tuple(key), columns=step.columns, parent=step, expressions=tuple(partitions))
 
-    def key_columns(self, step: Step, key: JoinKey, partitions: list[tree.Expression]) -> list[list[object]]:
-        """Returns, for each key column, the expressions that stand for it in the select list."""
+    def key_columns(self, step: Step, key: JoinKey, partitions: list[tree.Expression]) -> ResultKey:
+        """Returns what stands for the key columns in the select list."""
         if self.query.partition_by:
-            return [[expression_key(item)] for item in partitions if not _is_null(item)]
-        at = self.query.at
-        names: list[tuple[str, ...]]
+            return ResultKey(tuple((item,) for item in partitions if not _is_null(item)), "partitioning expression")
         if key.synthetic is not None:
-            names = [(key.synthetic,)]
-        elif key.primary or not self.is_join:
-            names = [(name,) for name in key.primary or (column.name for column in step.key)]
-        else:
-            names = [key.columns]
-        return [[expression_key(tree.ColumnRef(at=at, name=name)) for name in group] for group in names]
+            return ResultKey((columns_named([key.synthetic]),), "join expression", synthetic=True)
+        if key.primary:
+            return ResultKey(tuple(columns_named([name]) for name in key.primary), "primary key column")
+        if self.is_join:
+            return ResultKey((columns_named(key.columns),), "join expression")
+        return ResultKey(tuple(columns_named([column.name]) for column in step.key), "key column")
+
+    def shown(self, expression: tree.Expression) -> tree.Expression:
+        """Returns an expression with the names that a person writes."""
+        if isinstance(expression, tree.ColumnRef):
+            expression = self.groups.get(expression.name, expression)
+        return self.scope.written(expression)
+
+    def selects_keys(self, step: Step, where: tree.Expression | None) -> bool:
+        """Whether the select list may leave out key columns, and gives their order: ksqlDB's new planner does so.
+
+        As in ksqlDB, it is for plain projections of one stream.
+        """
+        plain = not (where or self.is_join or self.query.partition_by) and isinstance(step, Read)
+        enabled = str(self.environment.properties.get(_NEW_PLANNER, "false")).lower() == "true"
+        return enabled and plain and self.persistent and step.kind == "STREAM" and step.window is None
 
     def grouped(
         self,
@@ -338,11 +353,11 @@ class _QueryPlanner:
         if condition is not None:
             step = filter_step(step, condition)
         rewritten = [Item(item.name, expression, item.at) for item, expression in zip(items, expressions, strict=True)]
-        at = self.query.at
-        targets = [[expression_key(tree.ColumnRef(at=at, name=column.name))] for column in step.key]
-        return self.result(step, targets, rewritten)
+        self.groups = dict(keys)
+        result_key = ResultKey(tuple(columns_named([column.name]) for column in step.key), "grouping expression")
+        return self.result(step, result_key, rewritten)
 
-    def result(self, step: Step, keys: list[list[object]], items: list[Item]) -> PlannedQuery:
+    def result(self, step: Step, result_key: ResultKey, items: list[Item]) -> PlannedQuery:
         """Splits the select list into key and value."""
         bind = self.environment.binder(step.types).bind
         types: dict[str, SqlType] = {}
@@ -358,7 +373,7 @@ class _QueryPlanner:
             return PlannedQuery(
                 root=root, key=step.key, value=columns, order=tuple(types), sources=tuple(self.sources.values())
             )
-        chosen = self.choose_keys(step, keys, items)
+        chosen = chosen_keys(result_key, items, self.query, self.sink, self.shown)
         values = [item for item in items if item not in chosen]
         if not values:
             raise SqlStatementError("The projection contains no value columns.", at=self.query.at)
@@ -382,31 +397,6 @@ class _QueryPlanner:
                     at=item.at,
                 )
             seen.add(item.name)
-
-    def choose_keys(self, step: Step, keys: list[list[object]], items: list[Item]) -> list[Item]:
-        chosen: list[Item] = []
-        for alternatives in keys:
-            candidates: list[Item] = []
-            for alternative in alternatives:
-                candidates = [item for item in items if expression_key(item.expression) == alternative]
-                if candidates:
-                    break
-            if not candidates:
-                names = ", ".join(f"`{column.name}`" for column in step.key)
-                raise SqlStatementError(
-                    f"The query used to build the result must include the key column(s) {names} in its projection.",
-                    hint="select them, or use PARTITION BY to change the key",
-                    at=self.query.at,
-                )
-            if len(candidates) > 1:
-                raise SqlStatementError(
-                    "The projection contains a key column more than once: "
-                    f"{' and '.join(f'`{item.name}`' for item in candidates)}.",
-                    hint="use AS_VALUE(…) to copy the key into the value",
-                    at=candidates[1].at,
-                )
-            chosen.append(candidates[0])
-        return chosen
 
     def project(self, step: Step, items: list[Item], types: dict[str, SqlType]) -> Project:
         return Project(

@@ -8,7 +8,7 @@ from millstream.sql.planner.calls import resolve_table
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.steps import AggregateItem, Explode, Step
 from millstream.sql.syntax import tree
-from millstream.sql.syntax.text import text_of as expression_text
+from millstream.sql.syntax.text import key as expression_key, text_of as expression_text
 
 Named = tuple[str, tree.Expression]
 
@@ -19,6 +19,7 @@ def plan_table_functions(
     """Returns the step that explodes rows, if there are table functions, and the select list over its columns."""
     functions = environment.functions
     calls: list[AggregateItem] = []
+    known: dict[object, str] = {}
 
     def is_table_function(part: tree.Expression) -> bool:
         return isinstance(part, tree.Call) and functions.is_table_function(part.name)
@@ -30,8 +31,10 @@ def plan_table_functions(
             return None
         if any(is_table_function(inner) for argument in part.arguments for inner in parts(argument)):
             raise SqlStatementError(f"Table functions cannot be nested: {expression_text(part)}", at=part.at)
-        column = f"KSQL_SYNTH_{len(calls)}"
-        calls.append(AggregateItem(column, part.name, part.arguments))
+        column = known.get(expression_key(part))
+        if column is None:  # ->* repeats the call for each field
+            column = known[expression_key(part)] = f"KSQL_SYNTH_{len(calls)}"
+            calls.append(AggregateItem(column, part.name, part.arguments))
         return tree.ColumnRef(at=part.at, name=column)
 
     rewritten = [(name, rewrite(expression, replace)) for name, expression in items]

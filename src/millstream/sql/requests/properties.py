@@ -78,6 +78,17 @@ PROPERTIES: dict[str, Property] = {
     "ksql.query.push.v2.enabled": Property(
         _boolean, "false", "Whether a push query at the tip of a persistent query has the id of a scalable one."
     ),
+    "ksql.nested.error.set.null": Property(
+        _boolean,
+        "true",
+        "Whether an element of ARRAY, MAP or STRUCT that fails is NULL; otherwise, the whole value is.",
+    ),
+    "ksql.new.query.planner.enabled": Property(
+        _boolean,
+        "false",
+        "Whether the key of CREATE STREAM … AS of a plain projection has the key columns that are selected, in the "
+        "order of their selection; otherwise, all must be selected, and keep their order.",
+    ),
     "ksql.functions.collect_list.limit": Property(_number, None, "The most elements of COLLECT_LIST."),
     "ksql.functions.collect_set.limit": Property(_number, None, "The most elements of COLLECT_SET."),
 }
@@ -92,8 +103,6 @@ ACCEPTED = (
     "ksql.insert.into.values.enabled",
     "ksql.json_sr.converter.deserializer.enabled",
     "ksql.lambdas.enabled",
-    "ksql.nested.error.set.null",
-    "ksql.new.query.planner.enabled",
     "ksql.query.pull.consistency.token.enabled",
     "ksql.query.pull.enable",
     "ksql.query.pull.interpreter.enabled",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from millstream.errors import SqlStatementError, suggestion
+from millstream.errors import Position, SqlStatementError, suggestion
 from millstream.sql.binder.bound import Bound
 from millstream.sql.catalog.sources import PSEUDO_COLUMNS, ROWTIME, WINDOW_BOUNDS, DataSource
 from millstream.sql.closures import compile_bound
@@ -14,6 +15,11 @@ from millstream.sql.functions import ensure_fit, widening, widens
 from millstream.sql.planner.environment import Environment
 from millstream.sql.syntax import tree
 from millstream.sql.types import BIGINT, INTEGER, ArrayType, DecimalType, MapType, SqlType, StructType
+
+_READ_ONLY = re.compile(
+    "__?confluent.*|_schemas|__consumer_offsets|__transaction_state|connect-(configs|offsets|status|statuses)"
+)
+"""The topics in which Kafka and its tools keep their own state: no statement writes to them."""
 
 
 def evaluated(
@@ -29,7 +35,7 @@ def evaluated(
     if source.window is not None:
         types.update(WINDOW_BOUNDS)
     if len(columns) != len(expressions):
-        raise SqlStatementError(f"Expected {len(columns)} values, got {len(expressions)}")
+        raise SqlStatementError(f"Expected {len(columns)} values, got {len(expressions)}", at=expressions[0].at)
     row: dict[str, Any] = {}
     for name, expression in zip(columns, expressions, strict=True):
         if name in row:
@@ -110,28 +116,32 @@ def inserted_row(statement: tree.InsertValues, source: DataSource, environment: 
         SqlStatementError: The source cannot be written, or the values do not fit it.
     """
     columns = statement.columns or tuple(column.name for column in (*source.key, *source.value))
-    check_target(source, columns)
-    return record_of(source, evaluated(source, columns, statement.values, environment))
+    check_target(source, columns, statement.at)
+    return record_of(source, evaluated(source, columns, statement.values, environment), statement.at)
 
 
-def check_target(source: DataSource, columns: Sequence[str]) -> None:
+def check_target(source: DataSource, columns: Sequence[str], at: Position | None = None) -> None:
     """Checks that rows with these columns can be inserted into a source.
 
     Raises:
         SqlStatementError: The source or a column cannot be written.
     """
     if source.read_only:
-        raise SqlStatementError(f"Cannot insert values into read-only {source.kind.lower()}: {source.name}")
+        raise SqlStatementError(
+            f"Cannot insert values into read-only {source.kind.lower()}: {source.name}", at=at
+        )
+    if _READ_ONLY.fullmatch(source.topic):
+        raise SqlStatementError(f"Cannot insert into read-only topic: {source.topic}", at=at)
     if source.window is not None:
-        raise SqlStatementError("Cannot insert values into windowed stream/table!")
+        raise SqlStatementError("Cannot insert values into windowed stream/table!", at=at)
     for name in columns:
         if name in PSEUDO_COLUMNS and name != ROWTIME:
-            raise SqlStatementError(f"Inserting into column `{name}` is not allowed.")
+            raise SqlStatementError(f"Inserting into column `{name}` is not allowed.", at=at)
         if any(header.name == name for header in source.headers):
-            raise SqlStatementError(f"Cannot insert into HEADER columns: {name}")
+            raise SqlStatementError(f"Cannot insert into HEADER columns: {name}", at=at)
 
 
-def record_of(source: DataSource, row: Mapping[str, Any]) -> InsertedRow:
+def record_of(source: DataSource, row: Mapping[str, Any], at: Position | None = None) -> InsertedRow:
     """Returns the record of a row, whose values fit the columns.
 
     Raises:
@@ -141,7 +151,8 @@ def record_of(source: DataSource, row: Mapping[str, Any]) -> InsertedRow:
     if source.is_table and missing:
         raise SqlStatementError(
             f"Failed to insert values into '{source.name}'. Value for primary key column(s) {', '.join(missing)} is "
-            "required for tables"
+            "required for tables",
+            at=at,
         )
     key = tuple(row.get(column.name) for column in source.key)
     value = {column.name: row.get(column.name) for column in source.value}

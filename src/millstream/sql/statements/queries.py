@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from millstream.core.frozen import replace
@@ -16,12 +17,14 @@ from millstream.sql.catalog.properties import (
     check_properties,
 )
 from millstream.sql.catalog.sources import DataSource, FormatInfo, WindowInfo
+from millstream.sql.functions.decimals import literal_decimal
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.query import plan_query
 from millstream.sql.planner.steps import PlannedQuery, Project
 from millstream.sql.statements.schemas import SchemaRules
 from millstream.sql.statements.sources import timestamp_info
 from millstream.sql.syntax import tree
+from millstream.sql.types import DecimalType, SqlType
 
 
 def create_as(
@@ -29,7 +32,7 @@ def create_as(
 ) -> PersistentQuery:
     """Returns the query of a statement, with the sink that it defines."""
     properties = check_properties(statement.properties, CREATE_AS_PROPERTIES)
-    planned = plan_query(statement.query, environment, persistent=True)
+    planned = plan_query(statement.query, environment, persistent=True, sink=statement.name)
     _check_kind(statement, planned)
     left = planned.sources[0]
     key_format, value_format = sink_formats(properties, left, planned, environment.properties)
@@ -110,7 +113,7 @@ def insert_into(
         raise SqlStatementError(f"Cannot insert into read-only stream: {target.name}", at=statement.at)
     if target.headers:
         raise SqlStatementError(f"Cannot insert into {target.name} because it has header columns", at=statement.at)
-    planned = plan_query(statement.query, environment, persistent=True)
+    planned = plan_query(statement.query, environment, persistent=True, sink=target.name)
     if planned.root.kind == "TABLE":
         raise SqlStatementError(
             "INSERT INTO can only be used to insert into a stream, but the query makes a table.", at=statement.at
@@ -133,17 +136,25 @@ def _windowing(window: WindowInfo | None) -> str:
     return "not windowed" if window is None else f"{window.kind} windowed"
 
 
+def _literal_fits(expression: tree.Expression | None, want: SqlType) -> bool:
+    """Whether an expression is a number as written, which fits a DECIMAL: it takes the column's scale."""
+    value = expression.value if isinstance(expression, tree.Literal) else None
+    if not isinstance(want, DecimalType) or isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return False
+    return convert_column(literal_decimal(Decimal(repr(value)) if isinstance(value, float) else Decimal(value)), want)
+
+
 def fitted(planned: PlannedQuery, target: DataSource, statement: tree.InsertInto) -> PlannedQuery:
     """Returns the query with its columns converted to the types of the target."""
     same = [column.name for column in (*planned.key, *planned.value)] == [
         column.name for column in (*target.key, *target.value)
     ] and len(planned.key) == len(target.key)
     conversions = {}
+    items = dict(planned.root.items) if isinstance(planned.root, Project) else {}
     if same:
         for have, want in zip((*planned.key, *planned.value), (*target.key, *target.value), strict=True):
             if have.type != want.type:
-                conversion = convert_column(have.type, want.type)
-                same = same and conversion
+                same = same and (convert_column(have.type, want.type) or _literal_fits(items.get(have.name), want.type))
                 conversions[have.name] = want.type
     if not same:
         result = ", ".join([*(f"{column} KEY" for column in planned.key), *map(str, planned.value)])

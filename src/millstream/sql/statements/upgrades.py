@@ -9,7 +9,7 @@ from millstream.sql.catalog.catalog import PersistentQuery
 from millstream.sql.catalog.sources import Column, DataSource
 from millstream.sql.planner.steps import Aggregate, Explode, Filter, JoinStep, Project, Read, Rekey, Step
 from millstream.sql.syntax import tree
-from millstream.sql.syntax.text import key as expression_key
+from millstream.sql.syntax.text import key as expression_key, text_of as expression_text
 
 
 def check_replacement(old: DataSource, new: DataSource, statement: tree.Statement) -> None:
@@ -18,9 +18,12 @@ def check_replacement(old: DataSource, new: DataSource, statement: tree.Statemen
     Raises:
         SqlStatementError: Kind, topic, formats, key or timestamp differ, or a column is missing.
     """
-    problems = []
     if old.read_only:
-        problems.append("it is read-only")
+        kind = old.kind.lower()
+        raise SqlStatementError(
+            f"Cannot add {kind} '{old.name}': CREATE OR REPLACE is not supported on source {kind}s.", at=statement.at
+        )
+    problems = []
     if old.kind != new.kind:
         problems.append(f"it is a {old.kind}")
     if old.topic != new.topic:
@@ -80,11 +83,13 @@ def check_upgrade(old: PersistentQuery, new: PersistentQuery, statement: tree.St
             at=statement.at,
         )
     for former, latter in zip(before, after, strict=True):
+        shown = [_shown(former), _shown(latter)]
         for name, first, second in _properties(former, latter):
             if first != second:
+                texts = [values.get(name, value) for values, value in zip(shown, (first, second), strict=True)]
                 raise SqlStatementError(
                     f"Query is not upgradeable. Plan step of type {_name(former)} must have matching {name}. "
-                    f"Values differ: {_text(first)} vs. {_text(second)}",
+                    f"Values differ: {_text(texts[0])} vs. {_text(texts[1])}",
                     at=statement.at,
                 )
 
@@ -149,6 +154,18 @@ def _keys(expressions: Sequence[tree.Expression]) -> list[object]:
 
 def _calls(step: Aggregate) -> list[object]:
     return [(item.name, _keys(item.arguments)) for item in step.aggregates]
+
+
+def _shown(step: Step) -> dict[str, object]:
+    """Returns the properties of a step that are expressions, as their texts."""
+    if not isinstance(step, Aggregate):
+        return {}
+    return {
+        "groupByExpressions": [expression_text(expression) for expression in step.groups],
+        "aggregationFunctions": [
+            f"{item.name}({', '.join(map(expression_text, item.arguments))})" for item in step.aggregates
+        ],
+    }
 
 
 def _text(value: object) -> str:

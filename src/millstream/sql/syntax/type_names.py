@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from millstream.errors import SqlSyntaxError
 from millstream.sql.syntax.cursor import Cursor
+from millstream.sql.syntax.preparation import PreparationError
 from millstream.sql.syntax.tokens import Kind, Token
 from millstream.sql.syntax.tree import (
     ArrayTypeRef,
@@ -62,6 +63,9 @@ class TypeParser(Cursor):
             if self.next.word != ">":
                 fields = self.listed(self._field, "fields")
             self.expect(">")
+        names = [name for name, _type in fields]
+        if len(set(names)) < len(names):
+            raise PreparationError("Duplicate field names found in STRUCT: each field has a name of its own", at=at)
         known = tuple((name, type_.type) for name, type_ in fields if isinstance(type_, KnownType))
         if len(known) == len(fields):
             return KnownType(at=at, type=StructType(known))
