@@ -1,0 +1,84 @@
+"""Servers for tests: a real process on a free port, over the data of a small application.
+
+- `shop_server` serves the data of the application `shop` (see `shop.py`), which has run. Tests only read it.
+- `serving` starts a server over any data directory: ``with serving(data, is_open=True) as server``.
+- `live_shop` is the application `shop`, running in this process, with a data directory of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.serve import shop
+from tests.serve.servers import Server, start_server
+
+from millstream.log import ProducerRecord, open_log
+from millstream.runtime.facade import Handle
+from millstream.runtime.lifecycle import State
+
+Serving = Callable[..., AbstractContextManager[Server]]
+
+
+@dataclass(frozen=True)
+class LiveShop:
+    """The application `shop` while it runs.
+
+    Attributes:
+        data: Its data directory.
+        handle: The running application.
+    """
+
+    data: Path
+    handle: Handle
+
+    def produce(self, topic: str, *records: ProducerRecord) -> None:
+        """Writes records."""
+        with open_log(self.data) as log:
+            log.produce(topic, list(records))
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Removes settings of clusters and registries of the environment."""
+    for name in ("DATA", "PROFILE", "CONFIG", "BOOTSTRAP_SERVERS", "SCHEMA_REGISTRY_URL"):
+        monkeypatch.delenv(f"MILLSTREAM_{name}", raising=False)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory that does not exist yet."""
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def serving() -> Serving:
+    """Starts a server process over a data directory: see `start_server`."""
+    return start_server
+
+
+@pytest.fixture(scope="session")
+def shop_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory in which the application `shop` has run. Tests only read it."""
+    data = tmp_path_factory.mktemp("shop") / "data"
+    shop.run(data)
+    return data
+
+
+@pytest.fixture(scope="session")
+def shop_server(shop_data: Path) -> Iterator[Server]:
+    """A server of the data of `shop`, which does not run. Tests only read."""
+    with start_server(shop_data) as server:
+        yield server
+
+
+@pytest.fixture
+def live_shop(data: Path) -> Iterator[LiveShop]:
+    """The application `shop`, running in this process. It has processed no record yet."""
+    shop.create_topics(data)
+    with shop.build(data, report_interval_ms=50).start(mode="local") as handle:
+        assert handle.wait_for({State.RUNNING}, 30)
+        yield LiveShop(data, handle)
