@@ -1,0 +1,150 @@
+"""Makes the pictures of the console in `docs/pictures/` from applications that run while they are taken.
+
+    python docs/generate_console_pictures.py [--scene]
+
+It needs Chromium (`apt-get install chromium`) and takes about two minutes. With `--scene` it only runs the server and
+the applications, prints the address of the console, and waits for Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from examples.fraud import generate as payments
+from examples.fraud.app import app as fraud
+from examples.generator import Generated, create_topics, write
+from examples.orders import generate as orders
+from examples.orders.app import app as shop
+from examples.stock_statistics import generate as trades
+from examples.stock_statistics.app import app as statistics
+from examples.word_count import generate as lines
+from examples.word_count.app import app as words
+
+from millstream import App
+from millstream.config import Config
+from millstream.log import Log, open_log
+
+PICTURES = ROOT / "docs" / "pictures"
+HISTORY_MS = 600_000
+"""The data starts in the past, so that there are results at once."""
+
+
+class Part(NamedTuple):
+    """An application of the scene, and its input."""
+
+    app: App
+    topics: list[str]
+    records: Callable[[random.Random, int, int], Iterator[Generated]]
+    every_ms: int
+
+
+def delivered(event: dict[str, Any]) -> dict[str, Any]:
+    """Returns the hours of a delivery; an event without a weight is one that it cannot process."""
+    return {"parcel": event["parcel"], "cost": round(event["weight"] * 1.8, 2)}
+
+
+def parcels() -> App:
+    """An application whose input has records that it cannot process."""
+    app = App(
+        "parcels",
+        config={"processing.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "parcels-dead"},
+    )
+    app.stream("parcel-events", key=str, value=dict).map_values(delivered, name="price").to("parcel-prices")
+    return app
+
+
+def parcel_events(rng: random.Random, count: int, start: int) -> Iterator[Generated]:
+    """Yields events of parcels. A few have no weight, or one that is not a number."""
+    for number in range(count):
+        weight: Any = round(rng.uniform(0.2, 20.0), 1)
+        event = {"parcel": f"P{10_000 + rng.randrange(900)}", "city": rng.choice(orders.CITIES), "weight": weight}
+        draw = rng.random()
+        if draw < 0.004:
+            del event["weight"]
+        elif draw < 0.006:
+            event["weight"] = None
+        yield Generated("parcel-events", event["parcel"], event, start + number * 20)
+
+
+@contextlib.contextmanager
+def scene(directory: Path) -> Iterator[str]:
+    """Runs the server and the applications, and yields the address of the console."""
+    parts = [
+        Part(words, lines.TOPICS, lines.records, 12),
+        Part(statistics, trades.TOPICS, trades.records, 5),
+        Part(fraud, payments.TOPICS, payments.records, 40),
+        Part(shop, orders.TOPICS, orders.records, 60),
+        Part(parcels(), ["parcel-events"], parcel_events, 25),
+    ]
+    ended = threading.Event()
+    with open_log(directory) as log, contextlib.ExitStack() as stack:
+        for part in parts:
+            create_topics(log, part.topics)
+            generator = threading.Thread(target=generate, args=(log, part, ended), daemon=True)
+            generator.start()
+            stack.callback(generator.join)
+        stack.callback(ended.set)
+        address = stack.enter_context(serving(directory))
+        for part in parts:
+            settings = {**part.app.config.explicit, "status": "none", "state.dir": str(directory)}
+            part.app.config = Config({**settings, "commit.interval.ms": 200})
+            stack.enter_context(part.app.start(mode="local"))
+        yield address
+
+
+def generate(log: Log, part: Part, ended: threading.Event) -> None:
+    """Writes the records that are due, ten times per second, at a rate that changes slowly."""
+    start = int(time.time() * 1000) - HISTORY_MS
+    endless = part.records(random.Random(7), sys.maxsize, start)
+    rng = random.Random(part.every_ms)
+    pace = 1.0
+    while not ended.wait(0.1):
+        pace = min(1.6, max(0.5, pace + rng.uniform(-0.08, 0.08)))
+        write(log, itertools.islice(endless, round(pace * 100 / part.every_ms)))
+
+
+@contextlib.contextmanager
+def serving(directory: Path) -> Iterator[str]:
+    """Runs a server without tokens on a free port, and yields its address."""
+    options = {"host": "127.0.0.1", "port": 0, "data": str(directory), "is_open": True}
+    with subprocess.Popen(
+        [sys.executable, "-m", "millstream.serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(options) + "\n")
+        process.stdin.flush()
+        yield json.loads(process.stdout.readline())["address"]
+        process.stdin.close()
+
+
+def main() -> int:
+    """Takes the pictures."""
+    parser = argparse.ArgumentParser(description="The pictures of the console.")
+    parser.add_argument("--scene", action="store_true", help="only run the server and the applications")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory, scene(Path(directory)) as address:
+        print(address, flush=True)
+        if options.scene:
+            with contextlib.suppress(KeyboardInterrupt):
+                threading.Event().wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
