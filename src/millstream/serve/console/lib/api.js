@@ -1,5 +1,7 @@
 // Requests to the server. The session is a cookie that scripts cannot read; the browser sends it by itself.
 
+import { parseExact } from "./exact.js";
+
 const BASE = "/api/v1/";
 
 /** An answer with an error status, or no answer (status 0). */
@@ -70,7 +72,7 @@ async function send(method, route, { parameters, body, signal, headers } = {}) {
 
 async function json(method, route, options) {
   const response = await send(method, route, options);
-  return response.status === 204 ? null : response.json();
+  return response.status === 204 ? null : parseExact(await response.text());
 }
 
 /** A path that does not start with a slash is below /api/v1/. Options: parameters, body, signal, headers. */

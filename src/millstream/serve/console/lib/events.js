@@ -5,6 +5,8 @@
 // by a BroadcastChannel. If its tab is closed, the next in the queue of the lock leads, and continues after the last
 // event. Each tab holds a lock of its own, by which the leader sees which tabs still exist.
 
+import { parseExact } from "./exact.js";
+
 const LEADER = "millstream.events.leader";
 const TAB = "millstream.events.tab.";
 const ROUTE = "/api/v1/events";
@@ -36,6 +38,17 @@ function deliver(kind, data, id) {
   for (const [name, receivers] of subscribers) {
     if (name === channel || place(name) === channel) for (const each of [...receivers]) each(data, kind);
   }
+}
+
+/** Delivers an event whose data is still text. */
+function receive(kind, text, id) {
+  let data;
+  try {
+    data = parseExact(text);
+  } catch {
+    return;
+  }
+  deliver(kind, data, id);
 }
 
 function setState(next) {
@@ -118,14 +131,8 @@ class Leader {
   }
 
   received(kind, event) {
-    let data;
-    try {
-      data = JSON.parse(event.data);
-    } catch {
-      return;
-    }
-    tell({ type: "event", kind, data, id: event.lastEventId });
-    deliver(kind, data, event.lastEventId);
+    tell({ type: "event", kind, text: event.data, id: event.lastEventId }); // as text: a copy of an object would not be exact
+    receive(kind, event.data, event.lastEventId);
   }
 
   share(next) {
@@ -135,7 +142,7 @@ class Leader {
 }
 
 function heard({ data }) {
-  if (data.type === "event") deliver(data.kind, data.data, data.id);
+  if (data.type === "event") receive(data.kind, data.text, data.id);
   else if (data.type === "state") setState(data.state);
   else if (data.type === "leads") want();
   else if (data.type === "want") {
