@@ -2,7 +2,7 @@
 
 import { Graph, layout } from "../vendor/dagre.js";
 
-const CHARACTER = 6.7; // the width of a character of a name
+const CHARACTER = 7.2; // the width of a character of a name
 const MOST_CHARACTERS = 26;
 export const MOST_SCHEMA = 12;
 const HEIGHT = { operator: 44, topic: 40, store: 36 };
@@ -25,38 +25,49 @@ export function schemaName(schema) {
   return (name || part.serde || "").toLowerCase();
 }
 
+const topicsOf = (node) => (node.topics.length ? node.topics : node.pattern ? [node.pattern] : []);
+const isExchange = (node) => node.kind === "repartition" && node.topics.length === 1;
+
 /**
  * The vertices and edges of a topology.
  *
  * A vertex has `id`, `kind` ("operator", "topic" or "store"), `name`, `group` (the sub-topology, or null) and `source`,
- * the object of the topology. An edge has `from`, `to`, `kind` ("records" or "state") and `schema`.
+ * the object of the topology. An edge has `from`, `to`, `kind` ("records" or "state") and `schema`. A repartition is
+ * one vertex, its topic, which stands for the sink that writes it and the source that reads it.
  */
 export function graphOf(topology) {
   const vertices = new Map();
   const edges = [];
+  const places = new Map(); // the name of an element -> its vertex
+  const parts = topology.sub_topologies ?? [];
   const add = (kind, name, group, source) => {
     const id = `${kind}:${name}`;
     if (!vertices.has(id)) vertices.set(id, { id, kind, name, group, source });
     return id;
   };
-  const groups = [];
-  for (const part of topology.sub_topologies ?? []) {
-    groups.push({ id: `group:${part.id}`, name: part.global ? `global table ${part.id}` : `sub-topology ${part.id}` });
-    const group = `group:${part.id}`;
-    for (const store of part.stores) add("store", store.name, group, store);
+  const topic = (name, node) => add("topic", name, null, isExchange(node) ? { ...node, name } : { name, pattern: node.pattern, schema: node.schema });
+  const groups = parts.map((part) => ({ id: `group:${part.id}`, name: `${part.global ? "global table" : "sub-topology"} ${part.id}` }));
+  for (const part of parts) {
+    for (const store of part.stores) add("store", store.name, `group:${part.id}`, store);
     for (const node of part.nodes) {
-      const id = add("operator", node.name, group, node);
-      const topics = node.topics.length ? node.topics : node.pattern ? [node.pattern] : [];
-      for (const topic of node.type === "processor" ? [] : topics) {
-        const place = add("topic", topic, null, { name: topic, pattern: node.pattern, schema: node.schema });
-        const [from, to] = node.type === "source" ? [place, id] : [id, place];
-        edges.push({ from, to, kind: "records", schema: node.schema, topic });
+      places.set(node.name, isExchange(node) ? topic(node.topics[0], node) : add("operator", node.name, `group:${part.id}`, node));
+    }
+  }
+  for (const part of parts) {
+    for (const node of part.nodes) {
+      const from = places.get(node.name);
+      const ends = node.type === "processor" || isExchange(node) ? [] : topicsOf(node);
+      for (const name of ends) {
+        const place = topic(name, node);
+        const isSource = node.type === "source";
+        edges.push({ from: isSource ? place : from, to: isSource ? from : place, kind: "records", schema: node.schema, counter: `${isSource ? "read" : "written"}:${name}` });
       }
       for (const child of node.children) {
-        edges.push({ from: id, to: `operator:${child}`, kind: "records", schema: node.schema, parent: node.operator });
+        edges.push({ from, to: places.get(child), kind: "records", schema: node.schema, counter: `out:${node.operator}` });
       }
-      for (const store of node.stores) edges.push({ from: id, to: add("store", store, group, { name: store }), kind: "state" });
-      for (const store of node.global_stores ?? []) edges.push({ from: id, to: `store:${store}`, kind: "state" });
+      for (const store of [...node.stores, ...(node.global_stores ?? [])]) {
+        edges.push({ from, to: add("store", store, `group:${part.id}`, { name: store }), kind: "state" });
+      }
     }
   }
   return { vertices, groups, edges: edges.filter((edge) => vertices.has(edge.from) && vertices.has(edge.to)) };

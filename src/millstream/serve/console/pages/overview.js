@@ -35,7 +35,7 @@ const COLUMNS = [
   { title: "Application", cell: (each) => html`<a class="name" href=${link(each)}>${each.id}</a>` },
   { title: "Records in", kind: "chart", cell: (each) => html`<${Sparkline} values=${trends.values(each.id)} />` },
   { title: "In", kind: "number", cell: (each) => known(each, rate(each.rate_in)) },
-  { title: "Out", kind: "number", cell: (each) => known(each, rate(each.rate_out)) },
+  { title: "Out", kind: "number optional", cell: (each) => known(each, rate(each.rate_out)) },
   { title: "Lag", kind: "number", cell: (each) => known(each, compact(each.lag)) },
   { title: "Latency", kind: "number", cell: (each) => duration(each.latency_ms) },
   { title: "State size", kind: "number optional", cell: (each) => known(each, bytes(each.state_bytes)) },

@@ -25,15 +25,12 @@ function figure(vertex, rates, metrics) {
 
 /** Records per second on an edge; null if it is not known. */
 function flow(edge, rates, parents) {
-  if (edge.topic) return edge.from.startsWith("topic:") ? rates.of(`read:${edge.topic}`) : rates.of(`written:${edge.topic}`);
-  const child = edge.to.slice("operator:".length);
-  return rates.of(`out:${edge.parent}`) ?? (parents.get(edge.to) === 1 ? rates.of(`in:${child}`) : null);
+  const child = edge.to.startsWith("operator:") && parents.get(edge.to) === 1;
+  return rates.of(edge.counter) ?? (child ? rates.of(`in:${edge.to.slice("operator:".length)}`) : null);
 }
 
-const dropped = (vertex, metrics) => {
-  if (vertex.kind !== "operator") return 0;
-  const { operator } = vertex.source;
-  const counts = (metrics?.nodes?.[operator] ?? metrics?.operators?.[operator])?.dropped ?? {};
+const dropped = ({ source: { operator } }, metrics) => {
+  const counts = operator ? ((metrics?.nodes?.[operator] ?? metrics?.operators?.[operator])?.dropped ?? {}) : {};
   return Object.values(counts).reduce((sum, count) => sum + count, 0);
 };
 

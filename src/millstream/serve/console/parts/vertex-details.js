@@ -48,10 +48,14 @@ function operatorFacts({ source }, application, rates) {
 }
 
 function topicFacts({ name, source }, application, rates) {
+  const { operator } = source; // of a repartition
+  const figures = application.metrics?.nodes?.[operator] ?? application.metrics?.operators?.[operator] ?? {};
   const read = application.metrics?.sources?.[name];
   const written = application.metrics?.sinks?.[name];
   return {
     facts: [
+      ["kind", operator ? "repartition" : null],
+      ["line", source.at && html`<code>${source.at}</code>`],
       ["read", read && rate(rates.of(`read:${name}`))],
       ["written", written !== undefined ? rate(rates.of(`written:${name}`)) : null],
       ["lag", read && count(read.lag)],
@@ -59,7 +63,7 @@ function topicFacts({ name, source }, application, rates) {
       ["records written", written !== undefined ? count(written) : null],
       ["", source.pattern ? null : html`<a href=${href(["topics", name])}>records</a>`],
     ],
-    dropped: [],
+    dropped: Object.entries(figures.dropped ?? {}),
     schemas: source.schema ? [["Key", source.schema.key], ["Value", source.schema.value]] : [],
   };
 }
@@ -87,7 +91,7 @@ export function VertexDetails({ chosen, topology, application, rates, history, o
   const vertex = useMemo(() => graphOf(topology).vertices.get(chosen), [topology, chosen]);
   if (!vertex) return null;
   const { facts, dropped, schemas } = FACTS[vertex.kind](vertex, application, rates);
-  const series = vertex.kind === "operator" ? history?.nodes?.[vertex.source.operator] : null;
+  const series = history?.nodes?.[vertex.source.operator];
   return html`<${Panel} class="vertex-details" title=${vertex.name}
       aside=${html`<${Tag}>${KINDS[vertex.kind]}<//><button class="plain" onClick=${onClose} aria-label="Close" title="Close (Esc)">✕</button>`}>
     <div class="body">
