@@ -97,15 +97,16 @@ export function Chart({ times, series, format = compact, height = 150, stacked =
   }, []);
 
   useEffect(() => {
+    const element = place.current;
     let isOver = false;
     let observer = null;
     load().then((uPlot) => {
       if (isOver) return;
-      const size = () => ({ width: Math.max(120, place.current.clientWidth), height });
+      const size = () => ({ width: Math.max(120, element.clientWidth), height });
       const ordered = stacked ? series.map((each, at) => ({ colour: COLOURS[at % COLOURS.length], ...each })).reverse() : series;
-      chart.current = new uPlot(options(ordered, { ...size(), format, stacked }), latest.current, place.current);
+      chart.current = new uPlot(options(ordered, { ...size(), format, stacked }), latest.current, element);
       observer = new ResizeObserver(() => chart.current?.setSize(size()));
-      observer.observe(place.current);
+      observer.observe(element);
     }, setFailed);
     return () => {
       isOver = true;

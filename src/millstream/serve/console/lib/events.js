@@ -12,6 +12,8 @@ const TAB = "millstream.events.tab.";
 const ROUTE = "/api/v1/events";
 const SETTLE_MS = 40; // a new page subscribes to several channels at once
 const PRUNE_MS = 5_000;
+const MOST_CHANNELS = 50; // of a stream
+const LONGEST_ID = 4_000; // in an address
 const RETRY_MS = [2_000, 5_000, 15_000, 30_000];
 
 const tab = Math.random().toString(36).slice(2);
@@ -26,6 +28,20 @@ let isStarted = false;
 
 /** A channel without its position: "topic:a@start" -> "topic:a". Events may name either. */
 const place = (channel) => channel.replace(/@(start|end|\d+)$/, "");
+
+/** The parts of an id that are about these channels: a channel that comes back later begins anew. */
+function keptId(id, channels) {
+  const places = new Set(channels.map(place));
+  const kept = (id ?? "").split(";").filter((entry) => {
+    try {
+      return places.has(place(decodeURIComponent(entry.split("=")[0])));
+    } catch {
+      return false;
+    }
+  });
+  const text = kept.join(";");
+  return text.length > LONGEST_ID ? "" : text;
+}
 
 function deliver(kind, data, id) {
   if (id) lastId = id;
@@ -107,14 +123,15 @@ class Leader {
     this.source?.close();
     this.source = null;
     this.channels = text;
+    lastId = keptId(lastId, channels);
     if (!channels.length) return;
-    const query = new URLSearchParams(channels.map((channel) => ["channel", channel]));
+    const query = new URLSearchParams(channels.slice(0, MOST_CHANNELS).map((channel) => ["channel", channel]));
     if (lastId) query.set("last_event_id", lastId);
     const source = new EventSource(`${ROUTE}?${query}`);
     this.source = source;
     source.onopen = () => {
       this.failures = 0;
-      this.share("live");
+      this.share(channels.length > MOST_CHANNELS ? "polling" : "live");
     };
     source.onerror = () => {
       if (this.source !== source) return;

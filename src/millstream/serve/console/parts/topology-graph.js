@@ -99,9 +99,10 @@ export function TopologyGraph({ topology, rates, metrics, chosen, onChoose }) {
   const [fit, setFit] = useState(1);
   const [zoom, setZoom] = useState(1);
   useEffect(() => {
-    if (!box.current) return undefined;
-    const observer = new ResizeObserver(() => setFit(Math.max(LEAST_SCALE, Math.min(1, box.current.clientWidth / graph.width))));
-    observer.observe(box.current);
+    const canvas = box.current;
+    if (!canvas) return undefined;
+    const observer = new ResizeObserver(() => setFit(Math.max(LEAST_SCALE, Math.min(1, canvas.clientWidth / graph.width))));
+    observer.observe(canvas);
     return () => observer.disconnect();
   }, [graph]);
   if (graph.error) return html`<${Problem} error=${{ message: "the topology could not be drawn", hint: "see its text on the page Configuration" }} />`;
