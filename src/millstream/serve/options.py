@@ -29,6 +29,7 @@ class ServeOptions:
         insecure: Listen on an address other than loopback without TLS.
         allowed_hosts: Further names under which it is reached.
         most_streams: The largest number of open event streams.
+        heartbeat_seconds: After how long an event stream without events sends a comment, and its client is checked.
         sql: Whether it runs SQL.
     """
 
@@ -43,6 +44,7 @@ class ServeOptions:
     insecure: bool = False
     allowed_hosts: tuple[str, ...] = ()
     most_streams: int = 100
+    heartbeat_seconds: float = 15.0
     sql: bool = True
 
     def __post_init__(self) -> None:

@@ -86,6 +86,7 @@ class ServerProcess:
             await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopping.cancel()
+            await web.state.hub.close()  # the server waits for open connections
             granian.stop()  # type: ignore[no-untyped-call]
             with contextlib.suppress(asyncio.CancelledError):
                 await serving

@@ -14,6 +14,8 @@ from millstream.serve.access import routes as session
 from millstream.serve.access.authorization import Access, require
 from millstream.serve.access.roles import Role
 from millstream.serve.data import ServedData
+from millstream.serve.live import routes as events
+from millstream.serve.live.hub import Hub
 from millstream.serve.observe import health
 from millstream.serve.operations import applications, dead_letters, groups, topics
 from millstream.serve.operations.decoding import Decoder
@@ -26,6 +28,7 @@ ROUTERS = (
     topics.router,
     groups.router,
     dead_letters.router,
+    events.router,
     health.router,
 )
 
@@ -43,6 +46,7 @@ def create_web(data: ServedData, access: Access) -> FastAPI:
     web.state.data = data
     web.state.access = access
     web.state.decoder = Decoder(data)
+    web.state.hub = Hub(data, web.state.decoder)
     failures.install(web)
     for router in ROUTERS:
         web.include_router(router)
