@@ -89,6 +89,8 @@ class StreamAggregate(Node, kw_only=True):
 class Aggregate(StreamAggregate, kw_only=True):
     """One row for each key of a stream."""
 
+    one_to_one: ClassVar[bool] = True
+
 
 class WindowAggregate(StreamAggregate, kw_only=True):
     """One row for each key and window of a stream.

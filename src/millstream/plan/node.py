@@ -46,6 +46,8 @@ class Node(Frozen, kw_only=True):
     """Records of several topics must arrive in order, which only a task ensures."""
     keeps_records: ClassVar[bool] = False
     """Records pass unchanged or are dropped, so a repartition may move from below the operator to above it."""
+    one_to_one: ClassVar[bool] = False
+    """Each record that is not dropped gives one record: the numbers of records follow from each other."""
     changes_key: ClassVar[bool] = False
     """Records with equal output keys may be in different partitions."""
     key_options: ClassVar[tuple[str, ...]] = ()

@@ -28,6 +28,7 @@ class SelectKey(Node, kw_only=True):
     function: Function
 
     pure: ClassVar[bool] = True
+    one_to_one: ClassVar[bool] = True
     changes_key: ClassVar[bool] = True
     key_options: ClassVar[tuple[str, ...]] = ("function",)
 
@@ -39,6 +40,7 @@ class Map(Node, kw_only=True):
     function: Function
 
     pure: ClassVar[bool] = True
+    one_to_one: ClassVar[bool] = True
     changes_key: ClassVar[bool] = True
     key_options: ClassVar[tuple[str, ...]] = ("function",)
 
@@ -50,6 +52,7 @@ class MapValues(Node, kw_only=True):
     function: Function
 
     pure: ClassVar[bool] = True
+    one_to_one: ClassVar[bool] = True
 
 
 class WithTimestamp(Node, kw_only=True):
@@ -63,6 +66,7 @@ class WithTimestamp(Node, kw_only=True):
     function: Function
 
     pure: ClassVar[bool] = True
+    one_to_one: ClassVar[bool] = True
     needs_order: ClassVar[bool] = True
 
 
@@ -93,6 +97,7 @@ class Peek(Node, kw_only=True):
     function: Function
 
     pure: ClassVar[bool] = True
+    one_to_one: ClassVar[bool] = True
     has_effects: ClassVar[bool] = True
     keeps_records: ClassVar[bool] = True
 
@@ -125,6 +130,7 @@ class BranchOutput(Node, kw_only=True):
     index: int
 
     pure: ClassVar[bool] = True
+    one_to_one: ClassVar[bool] = True
 
 
 class Merge(Node, kw_only=True):
@@ -133,6 +139,7 @@ class Merge(Node, kw_only=True):
     inputs: tuple[Node, ...]
 
     pure: ClassVar[bool] = True
+    one_to_one: ClassVar[bool] = True
 
     @property
     def parents(self) -> tuple[Node, ...]:

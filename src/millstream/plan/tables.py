@@ -60,6 +60,8 @@ class ToStream(Node, kw_only=True):
 
     parent: Node
 
+    one_to_one: ClassVar[bool] = True
+
 
 class Suppress(Node, kw_only=True):
     """Buffers changes, and emits only the last change of a row.

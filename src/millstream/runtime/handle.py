@@ -87,12 +87,19 @@ class Handle:
         In real-time and local mode, a batch is a publication of one worker: there is one every ``commit.interval.ms``
         of each worker that has something to publish.
 
-        - ``batches``, ``last_batch``, ``last_batch_seconds``, and ``records_per_second``, ``in`` and ``out``. The
-          duration of a publication contains the time spent to process its records, and the commit.
-        - ``sources``: by topic, the number of records ``read``, and the number still to be read (``lag``).
+        - ``batches``, ``last_batch`` and ``last_batch_seconds``. The duration of a publication contains the time spent
+          to process its records, and the commit.
+        - ``records``: the numbers of records read from topics and written to them (``in`` and ``out``), without the
+          application's own topics, which are those of repartitions and changelogs. ``records_per_second``: the same
+          over the last ten seconds.
+        - ``sources``: by topic, the number of records ``read``, and the number still to be read (``lag``). ``lags``:
+          the lag of each partition.
         - ``sinks``: by topic, the number of records written.
         - ``operators``: by name, the number of records ``dropped``, by reason; for sources and repartitions also the
-          number received (``taken``). ``dropped`` contains the same in one list.
+          number received (``taken``). ``dropped`` contains the same in one list. ``dead_letters``: those of them that
+          were written to the dead-letter topic, or to quarantine.
+        - ``nodes``: by operator, the numbers of records received and sent (``in`` and ``out``), as far as they follow
+          from the numbers of sources, repartitions and sinks and from the topology; else None.
         - ``contracts``: by name, the number of records ``dropped`` and ``quarantined``, and in ``rules`` the number of
           violations by rule and reason (``violated``, ``null``, ``error``, ``schema``). ``operators`` has them, too.
         - ``subtopologies``: by number, as in `App.describe`, the number of records that its sources received
@@ -101,9 +108,15 @@ class Handle:
           they take, the ``stored-bytes`` in Spark's state or, in real-time mode, in the local page stores. For stores
           that can be queried, in micro-batches, also the number of ``changes`` of their views. A worker measures its
           stores once a second.
-        - ``state_size``: all stores together, with their pages and their log.
+        - ``state_size``: all stores together, with their pages and their log; ``state_bytes``: its total.
+        - ``stream_times``: for each task the sub-topology, the partition, and the greatest timestamp taken.
         - ``phases``: the seconds of the last batch spent in ``spark``, of these at least in ``read`` and ``engine``,
           and in the ``commit``. In real-time mode: in ``process``, and in the ``commit``.
+        - ``histograms``: of ``phases``; of whole publications (``publication``); of ``checkpoint`` writes, of which
+          ``checkpoint_bytes`` is the size; and the ``latency`` of records: ``processing``, from the read of the first
+          record of a publication to its commit, and ``event``, the ages of output records at the commit, from a sample
+          of them. Seconds, by the upper bounds of the buckets.
+        - ``memory``: the resident bytes of this process (``application``) and of task hosts or workers.
         - ``waiting``: the number of records that tasks hold back because earlier ones may arrive.
         - ``restarts``: how often the application, a worker or a task was lost and started again.
         - ``restoring``: the progress of the restoration of stores; empty if there is none.

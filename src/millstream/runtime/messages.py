@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
 
+from millstream.core.process_memory import resident_bytes
 from millstream.errors import LogError, MillstreamError
 from millstream.runtime.order import positions
 from millstream.runtime.order.batch_order import NO_ORDER, BatchOrder
@@ -15,6 +17,8 @@ from millstream.runtime.order.positions import Position
 from millstream.stages.task_id import TaskId
 from millstream.state.paged import StoreSize
 from millstream.text.escaping import trace_text
+
+_SAMPLE = 8
 
 INPUT_SCHEMA = pa.schema(
     [
@@ -88,7 +92,10 @@ class TaskInput(Message, array_like=True, frozen=True):
 
 
 class OutputBlock(Message, array_like=True, frozen=True):
-    """Records for one partition of a topic, encoded as the log stores them; partition -1 if the topic is unknown."""
+    """Records for one partition of a topic, encoded as the log stores them; partition -1 if the topic is unknown.
+
+    ``sample`` has the timestamps of a few of the records, for the metrics.
+    """
 
     topic: str
     partition: int
@@ -96,6 +103,7 @@ class OutputBlock(Message, array_like=True, frozen=True):
     count: int
     min_timestamp: int
     max_timestamp: int
+    sample: list[int] = []
 
 
 class StoreChange(Message, array_like=True, frozen=True):
@@ -115,6 +123,14 @@ class Drop(Message, array_like=True, frozen=True):
     operator: str
     reason: str
     count: int
+
+
+class StreamTime(Message, array_like=True, frozen=True):
+    """The stream time of a task of a sub-topology: the greatest timestamp that it has taken."""
+
+    subtopology: int
+    partition: int
+    time: int
 
 
 class Failure(Message, array_like=True, frozen=True):
@@ -164,6 +180,7 @@ class TaskResult(Message, array_like=True, frozen=True):
         tasks: The progress of each task.
         changed: The number of changed rows of each store with a view, in results without *changes*: workers publish
             the rows themselves.
+        times: The stream times of the tasks.
     """
 
     origin: tuple[int, str, int]
@@ -180,6 +197,7 @@ class TaskResult(Message, array_like=True, frozen=True):
     stores: dict[str, StoreSize] = {}
     tasks: list[TaskProgress] = []
     changed: dict[str, int] = {}
+    times: list[StreamTime] = []
 
     @property
     def number(self) -> int | None:
@@ -225,6 +243,20 @@ def failure_of(error: MillstreamError) -> Failure:
     cause = error.__cause__
     trace = "" if cause is None or isinstance(error, LogError) else trace_text(cause)
     return Failure(error.code, error.message, error.hint, trace)
+
+
+def process_figures() -> dict[str, float]:
+    """Figures of this process, for `TaskResult.figures`: its id, and its memory in bytes."""
+    return {"process.id": float(os.getpid()), "process.memory": float(resident_bytes())}
+
+
+def sample_of(timestamps: Sequence[int]) -> list[int]:
+    """The timestamps of a few records of a block, at equal distances.
+
+    >>> sample_of(range(100))
+    [0, 13, 26, 39, 52, 65, 78, 91]
+    """
+    return list(timestamps[:: -(-len(timestamps) // _SAMPLE) or 1])
 
 
 M = TypeVar("M")

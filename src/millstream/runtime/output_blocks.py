@@ -16,7 +16,7 @@ from millstream.core.records import Headers
 from millstream.engine.context import OutputBatch
 from millstream.log.arrays import from_integers
 from millstream.log.blocks import Block, decode, encode, encode_batch, headers_column, to_batch
-from millstream.runtime.messages import OutputBlock
+from millstream.runtime.messages import OutputBlock, sample_of
 from millstream.runtime.order.origin_header import attach, detach
 from millstream.runtime.order.positions import Position
 
@@ -165,7 +165,8 @@ def _by_partition(
     for partition in range(count):
         places = order[starts[partition] : starts[partition + 1]]
         if len(places):
-            yield _output(topic, partition, encode_batch(batch.take(from_integers(places))))
+            sample = [timestamps[place] for place in sample_of(places.tolist())]
+            yield _output(topic, partition, encode_batch(batch.take(from_integers(places))), sample)
 
 
 def partitions_of(
@@ -197,7 +198,7 @@ def block(
     headers: Sequence[Any] | pa.Array | None,
 ) -> OutputBlock:
     """Encodes one block."""
-    return _output(topic, partition, encode(timestamps, keys, values, _encoded(headers)))
+    return _output(topic, partition, encode(timestamps, keys, values, _encoded(headers)), sample_of(timestamps))
 
 
 def _encoded(headers: Sequence[Headers] | pa.Array | None) -> pa.Array | None:
@@ -207,5 +208,6 @@ def _encoded(headers: Sequence[Headers] | pa.Array | None) -> pa.Array | None:
     return headers_column(headers) if any(headers) else None
 
 
-def _output(topic: str, partition: int, encoded: Block) -> OutputBlock:
-    return OutputBlock(topic, partition, encoded.data, encoded.count, encoded.min_timestamp, encoded.max_timestamp)
+def _output(topic: str, partition: int, encoded: Block, sample: list[int]) -> OutputBlock:
+    times = encoded.min_timestamp, encoded.max_timestamp
+    return OutputBlock(topic, partition, encoded.data, encoded.count, *times, sample)

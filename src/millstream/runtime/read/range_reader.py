@@ -16,7 +16,7 @@ from millstream.log.api import Records
 from millstream.log.arrays import from_integers, to_numbers
 from millstream.log.blocks import to_batch
 from millstream.plan.stateless import Repartition
-from millstream.runtime.messages import INPUT_SCHEMA, Drop, TaskResult
+from millstream.runtime.messages import INPUT_SCHEMA, Drop, StreamTime, TaskResult
 from millstream.runtime.order import positions
 from millstream.runtime.order.origin_header import detach
 from millstream.runtime.order.positions import Position
@@ -157,6 +157,9 @@ class RangeReader:
             prefix.take([(queue, columns)])
             dropped = prefix.context.dropped.items()
             result.drops.extend(Drop(*where, count - before.get(where, 0)) for where, count in dropped)
+            if len(records):
+                latest = int(to_numbers(records.column("timestamp")).max())
+                result.times.extend(StreamTime(part.index, span.partition, latest) for part in prefix.topology.parts)
             if prefix.has_exchanges:
                 if at is None:
                     at, bound = _positions(span, records, origins, partial(_times_of_task, prefix, records))

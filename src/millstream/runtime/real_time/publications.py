@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from functools import partial
 from typing import NamedTuple
 
@@ -60,6 +61,13 @@ class _Reports(NamedTuple):
     tables: list[tuple[str, int, int]]
 
 
+class _Durations(NamedTuple):
+    """How long the records of a publication took to process, and when the first of them were read."""
+
+    processing: float
+    since: float | None
+
+
 class Publications:
     """Publishes at intervals, in a thread of its own.
 
@@ -71,6 +79,7 @@ class Publications:
     Attributes:
         taken: The number of records that the tasks have taken since the last publication.
         seconds: The time that they took to process them.
+        since: When the first of these records were read, on the clock for durations.
     """
 
     def __init__(self, context: WorkerContext, tables: GlobalTables, rounds: WorkerRounds) -> None:
@@ -99,6 +108,8 @@ class Publications:
         self._claimed: dict[HostedTask, dict[InputKey, int]] = {}
         self.taken = 0
         self.seconds = 0.0
+        self.since = 0.0
+        self._stored: deque[tuple[float, int]] = deque()
         self._publisher = context.threads.serial(f"{self._scope}: publisher")
         self._storer = context.threads.serial(f"{self._scope}: local stores", _MOST_UNSTORED)
 
@@ -245,9 +256,10 @@ class Publications:
         )
         self._batch += 1
         reports = self._reports()
-        seconds, self._last_commit, self.taken, self.seconds = self.seconds, now, 0, 0.0
+        durations = _Durations(self.seconds, self.since if self.taken else None)
+        self._last_commit, self.taken, self.seconds = now, 0, 0.0
         reach(HANDED_OVER)
-        self._publisher.submit(partial(self._publish, publication, collected, dirty, snapshots, reports, seconds))
+        self._publisher.submit(partial(self._publish, publication, collected, dirty, snapshots, reports, durations))
 
     def _publish(
         self,
@@ -256,7 +268,7 @@ class Publications:
         dirty: list[HostedTask],
         snapshots: dict[HostedTask, Snapshot],
         reports: _Reports,
-        seconds: float,
+        durations: _Durations,
     ) -> None:
         """Publishes, reports, and has local page stores written; in the thread of the publisher."""
         started = self._clock.monotonic()
@@ -265,6 +277,9 @@ class Publications:
         else:
             self._log.applications.publish(publication)
         committed = self._clock.monotonic()
+        collected.result.figures["committed"] = self._clock.time_ms()
+        if durations.since is not None:
+            collected.result.figures["latency"] = committed - durations.since
         self._publishing += _WEIGHT * (committed - started - self._publishing)
         reach(PUBLISHED)
         ends = self._log.ends(sorted({topic for topic, _partition in collected.least}), committed=False)
@@ -276,7 +291,7 @@ class Publications:
             tables=reports.tables,
             sent=sent,
             result=collected.result,
-            seconds=seconds,
+            seconds=durations.processing,
             commit_seconds=committed - started,
         )
         # Before the next publication, so that the ends are those of this one.
@@ -309,10 +324,17 @@ class Publications:
         for task, snapshot, ends in unstored:
             unneeded = task.state.committed(ends)
             if snapshot is not None:
-                task.state.write(snapshot, ends)
+                self._write_local(task, snapshot, ends)
             if unneeded:
                 self._log.delete_records({(topic, task.id.partition): end for topic, end in unneeded.items()})
         reach(STORED)
+
+    def _write_local(self, task: HostedTask, snapshot: Snapshot, ends: dict[str, int]) -> None:
+        """Writes the local page store of a task, and notes the time and the size for the metrics."""
+        started = self._clock.monotonic()
+        task.state.write(snapshot, ends)
+        size = sum(len(entry.value or b"") for entry in snapshot.entries.values())
+        self._stored.append((self._clock.monotonic() - started, size))
 
     def _changelog_ends(self, task: HostedTask) -> dict[str, int]:
         rows = self._log.ends([task.state.changelog_of(spec) for spec in task.specs.values()], committed=False)
@@ -325,6 +347,10 @@ class Publications:
             return
         self._measured, self._last_sizes = self._batch, now
         sizes = measure(self._context.assignment.worker, self._rounds.tasks)
+        stored = [self._stored.popleft() for _ in range(len(self._stored))]  # the storer may add more meanwhile
+        if stored:
+            seconds, written = (float(sum(column)) for column in zip(*stored, strict=True))
+            sizes.figures.update({"checkpoint.seconds": seconds, "checkpoint.bytes": written})
         self._context.send(self._rounds.requests, sizes=sizes)
 
     def _report_progress(self) -> None:
@@ -348,7 +374,7 @@ class Publications:
         for task in self._rounds.tasks:
             snapshot = task.state.snapshot(self._clock.monotonic(), force=True)
             if snapshot is not None:
-                task.state.write(snapshot, self._changelog_ends(task))
+                self._write_local(task, snapshot, self._changelog_ends(task))
         self._report_sizes(is_last=True)
 
     def close(self) -> None:

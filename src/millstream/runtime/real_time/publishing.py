@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from millstream.log.api import Append
 from millstream.log.blocks import ColumnBlock
-from millstream.runtime.messages import OutputBlock, TaskProgress, TaskResult
+from millstream.runtime.messages import OutputBlock, StreamTime, TaskProgress, TaskResult, process_figures, sample_of
 from millstream.runtime.order.positions import Position
 from millstream.runtime.program.program import Program
 from millstream.runtime.real_time.appends import appends_of, letters_of
@@ -94,7 +94,8 @@ class Collector:
     @staticmethod
     def _count(appends: Iterable[Append], collected: Collected) -> None:
         for topic, partition, block in appends:
-            collected.result.blocks.append(OutputBlock(topic, partition, b"", block.count, 0, 0))
+            sample = sample_of(block.timestamps) if isinstance(block, ColumnBlock) else []
+            collected.result.blocks.append(OutputBlock(topic, partition, b"", block.count, 0, 0, sample))
 
     def _add_outputs(self, task: HostedTask, collected: Collected) -> None:
         assert task.running is not None
@@ -197,10 +198,13 @@ def _count_changes(store: str, count: int, collected: Collected) -> None:
 
 
 def measure(worker: int, tasks: Iterable[HostedTask]) -> TaskResult:
-    """Returns the sizes of the stores of a worker, and the numbers of records that its tasks hold back."""
-    result = TaskResult((1, "", worker))
+    """Returns the sizes of the stores of a worker, and how far its tasks are: stream times, and records held back."""
+    result = TaskResult((1, "", worker), figures=process_figures())
     for task in tasks:
         if task.running is not None:
+            time = task.running.task.stream_time
+            if time >= 0:
+                result.times.append(StreamTime(task.id.subtopology, task.id.partition, time))
             result.tasks.append(TaskProgress(task.id, waiting=task.running.waiting))
         sizes = task.state.sizes()
         for name, size in sizes.items():

@@ -171,6 +171,8 @@ class Worker:
         rounds.apply(orders)
         is_paused = self._context.link.orders().is_paused  # it may have been ordered while records were awaited
         may_take = not is_paused and self._publications.may_take()
+        if not self._publications.taken:
+            self._publications.since = started
         now = self._clock.time_ms()
         for hosted in rounds.tasks:
             task = hosted.running

@@ -10,7 +10,17 @@ import msgspec
 
 from millstream.engine.call_trace import installed_trace
 from millstream.errors import MillstreamError
-from millstream.runtime.messages import InputSlice, OutputBlock, StoreChange, TaskInput, TaskResult, failure_of, pack
+from millstream.runtime.messages import (
+    InputSlice,
+    OutputBlock,
+    StoreChange,
+    StreamTime,
+    TaskInput,
+    TaskResult,
+    failure_of,
+    pack,
+    process_figures,
+)
 from millstream.runtime.order.batch_order import NO_ORDER
 from millstream.runtime.output_blocks import block, blocks_of
 from millstream.runtime.program.program import Program
@@ -124,7 +134,9 @@ class TaskGroup:
             if trace is not None:
                 trace.enter_step("keeping the state")
             changes = self.state.changes(self._published)
+            began = time.perf_counter()
             writes = self.state.commit(encode_memory({task.id: task.memory() for task in self._tasks}))
+            checkpoint = time.perf_counter() - began
         except MillstreamError as error:
             failed = TaskResult(self._origin, printed=printed, failure=failure_of(error))
             return GroupCommit([], [], pack([failed]), failed=True)
@@ -132,6 +144,8 @@ class TaskGroup:
             changes = {}  # changelogs and views already have the restored rows
         sizes = self.state.sizes()
         figures = {f"state.{name}": float(value) for name, value in self.state.figures(sizes).items()}
+        written = sum(len(data) for _key, data in writes.puts)
+        figures |= {"checkpoint.seconds": checkpoint, "checkpoint.bytes": float(written), **process_figures()}
         result = msgspec.structs.replace(
             result,
             blocks=result.blocks + self._changelogs(changes),
@@ -173,6 +187,11 @@ class TaskGroup:
             blocks=blocks,
             drops=[drop for task in self._tasks for drop in task.drops()],
             tasks=[task.progress() for task in self._tasks],
+            times=[
+                StreamTime(task.id.subtopology, task.id.partition, task.task.stream_time)
+                for task in self._tasks
+                if task.task.stream_time >= 0
+            ],
         )
 
     def _blocks(self, task: TaskRunner) -> Iterator[OutputBlock]:
