@@ -19,12 +19,16 @@ from millstream.serve.live.hub import Hub
 from millstream.serve.observe import health
 from millstream.serve.operations import applications, dead_letters, groups, topics
 from millstream.serve.operations.decoding import Decoder
+from millstream.serve.stores import kafka_streams, routes as stores
+from millstream.serve.stores.queries import StoreQueries
 
 CONSOLE = Path(__file__).parent / "console"
 
 ROUTERS = (
     session.router,
     applications.router,
+    stores.router,
+    kafka_streams.router,
     topics.router,
     groups.router,
     dead_letters.router,
@@ -47,6 +51,7 @@ def create_web(data: ServedData, access: Access) -> FastAPI:
     web.state.access = access
     web.state.decoder = Decoder(data)
     web.state.hub = Hub(data, web.state.decoder)
+    web.state.stores = StoreQueries(data, web.state.decoder.reference)
     failures.install(web)
     for router in ROUTERS:
         web.include_router(router)

@@ -4,6 +4,8 @@
 | --- | --- |
 | `changes` | the changes of a batch, for the views |
 | `tables`, `counts`, `versions` | the tables, and writing to them in the transaction that publishes the batch |
+| `commits` | the number and the time of the last commit of an application |
+| `pages` | rows as bytes, page by page |
 | `checksums`, `integrity` | checksums of rows, and the detection and rebuild of damaged views |
 | `database` | connections and read transactions |
 | `stores` | the protocols of ``millstream.state.api``, read from the tables |

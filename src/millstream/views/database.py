@@ -137,6 +137,10 @@ class ViewDatabase:
             check_store(connection, store, MOST_AT_ONCE)
             self._checked.add(store.id)
 
+    def is_checked(self, store: StoreEntry) -> bool:
+        """Whether a view has been checked: a check of a view takes up to a second."""
+        return store.id in self._checked
+
     def store(self, connection: sqlite3.Connection, application: str, name: str) -> StoreEntry:
         """Returns a store of an application.
 

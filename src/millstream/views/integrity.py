@@ -94,6 +94,12 @@ def _counted(connection: sqlite3.Connection, store: StoreEntry) -> Any:
     return connection.execute(statement, (store.id,)).fetchone() or (None, None)
 
 
+def row_count(connection: sqlite3.Connection, store: StoreEntry) -> int | None:
+    """Returns the number of rows of a view; None if it is damaged, or is rebuilt."""
+    rows = _counted(connection, store)[0]
+    return int(rows) if isinstance(rows, int) and 0 <= rows < _MISSING else None
+
+
 class DamagedView(NamedTuple):
     """A damaged view, and its table if SQLite cannot read it."""
 

@@ -22,6 +22,7 @@ from millstream.state.codec import FOREVER, expiry_width
 from millstream.state.spec import StoreKind
 from millstream.views.changes import RowChange, ViewChange
 from millstream.views.checksums import checksum, damaged, row_checksum, verify
+from millstream.views.commits import TABLE as COMMITS, note_commit
 from millstream.views.counts import count, put_rows, statements, write_rows
 from millstream.views.versions import write_versions
 
@@ -61,6 +62,7 @@ _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS view_counts (
         store INTEGER PRIMARY KEY, rows INTEGER NOT NULL, times INTEGER NOT NULL)""",
     "INSERT OR IGNORE INTO view_counts VALUES (0, 0, 0)",
+    COMMITS,
 )
 _DELETE_ROWS = tuple(
     f"DELETE FROM {table} WHERE store = ?"  # noqa: S608  (names from the line below)
@@ -155,8 +157,10 @@ def store_times(connection: Connection, application: str) -> dict[tuple[str, int
 
 def drop_application(connection: Connection, application: str) -> None:
     """Deletes the views of all stores of an application."""
-    for store in list_stores(connection, application):
+    stores = list_stores(connection, application)
+    for store in stores:
         _drop_store(connection, store.id)
+    note_commit(connection, application, changes=bool(stores))
 
 
 def drop_store(connection: Connection, application: str, name: str) -> None:
@@ -164,6 +168,7 @@ def drop_store(connection: Connection, application: str, name: str) -> None:
     store = find_store(connection, application, name)
     if store is not None:
         _drop_store(connection, store.id)
+        note_commit(connection, application, changes=True)
 
 
 def clear_store(connection: Connection, store: int) -> None:
@@ -201,6 +206,7 @@ def apply_changes(connection: Connection, application: str, changes: Sequence[Vi
             horizon = _write_time(connection, store.id, change)
             _write_windows(connection, store, change, horizon)
             _expire_windows(connection, store, change, horizon)
+    note_commit(connection, application, changes=bool(changes))
 
 
 def _registered(connection: Connection, application: str, change: ViewChange) -> StoreEntry:

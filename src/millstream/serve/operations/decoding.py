@@ -72,6 +72,12 @@ class Decoder:
         schemas = self.schemas(topic)
         return self._serde(topic, schemas.key, is_key=True), self._serde(topic, schemas.value, is_key=False)
 
+    def reference(self) -> ApplicationRegistry:
+        """Returns the schema registry, as serdes refer to it."""
+        self._open()
+        assert self._reference is not None
+        return self._reference
+
     def _serde(self, topic: str, schema: Mapping[str, Any] | None, *, is_key: bool) -> Serde[Any]:
         if schema is not None and schema.get("format") is None:
             try:

@@ -1,0 +1,119 @@
+"""Answers queries of stores: point queries in the event loop, all others in a few threads of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import HTTPException, Request
+
+from millstream.serve.access.roles import Principal
+from millstream.serve.data import ServedData
+from millstream.serve.stores.definitions import Definitions, StoreDefinition
+from millstream.serve.stores.positions import Positions
+from millstream.serve.stores.reader import Answer, StoreReader
+from millstream.serve.stores.serdes import Registry
+from millstream.views.pages import Place, Selection
+
+T = TypeVar("T")
+
+_THREADS = 4
+"""Scans take the interpreter from point queries, so few of them run at a time."""
+_KEEP = 5.0
+
+
+class StoreQueries:
+    """Queries of the stores of all applications. Its methods run in the event loop.
+
+    Args:
+        data: The data of the server.
+        registry: Returns the schema registry.
+    """
+
+    def __init__(self, data: ServedData, registry: Registry) -> None:
+        self.data = data
+        self.definitions = Definitions(data, registry)
+        self.positions = Positions(data.views)
+        self.reader = StoreReader(data)
+        self._limiter = CapacityLimiter(_THREADS)
+        self._applications: tuple[float, list[str]] = (-_KEEP, [])
+
+    async def store(self, principal: Principal, application: str, name: str) -> StoreDefinition:
+        """Returns the definition of a store that a sender may read.
+
+        Raises:
+            HTTPException: 403, it may not.
+            UnknownStoreError: There is no such store.
+        """
+        if not principal.may_read(application, name):
+            raise HTTPException(403, "the token may not read this store")
+        return await self.definitions.store(application, name)
+
+    async def key(self, store: StoreDefinition, key: bytes, selection: Selection, at_least: int, wait: float) -> Answer:
+        """Returns the rows of a key: one at most, unless the store has windows or all versions are asked for."""
+        await self._wait(store, at_least, wait)
+        if store.kind == "key-value":
+            answer = self.reader.row_at_once(store, key, at_least)
+            if answer is not None:
+                return answer
+        return await self._in_thread(partial(self.reader.page, store, selection, 1, None, at_least))
+
+    async def page(
+        self,
+        store: StoreDefinition,
+        selection: Selection,
+        limit: int,
+        after: Place | None = None,
+        at_least: int = 0,
+        wait: float = 0.0,
+    ) -> Answer:
+        """Returns a page of rows."""
+        await self._wait(store, at_least, wait)
+        return await self._in_thread(partial(self.reader.page, store, selection, limit, after, at_least))
+
+    async def many(self, store: StoreDefinition, selections: Sequence[Selection], at_least: int, wait: float) -> Answer:
+        """Returns the rows of several selections."""
+        await self._wait(store, at_least, wait)
+        return await self._in_thread(partial(self.reader.many, store, selections, at_least))
+
+    async def converted(self, store: StoreDefinition, convert: Callable[[], T]) -> T:
+        """Converts keys or rows of a store: in a thread, if the schema registry may have to be asked."""
+        return await self._in_thread(convert) if store.reads_registry else convert()
+
+    async def application(self, named: str | None) -> str:
+        """Returns the application of a request that need not name it.
+
+        Raises:
+            HTTPException: 400, the server serves several applications, and the request names none.
+        """
+        only = named or self.data.options.application
+        if only is not None:
+            return only
+        read, names = self._applications
+        if time.monotonic() - read > _KEEP:
+            names = await self._in_thread(self.data.applications)
+            self._applications = (time.monotonic(), names)
+        if len(names) != 1:
+            shown = ", ".join(names[:20]) or "none"
+            raise HTTPException(400, f"name the application, ?application=…: the applications are: {shown}")
+        return names[0]
+
+    async def row_counts(self, application: str, names: Sequence[str]) -> dict[str, int | None]:
+        """Returns the numbers of rows of stores."""
+        return await self._in_thread(partial(self.reader.row_counts, application, names))
+
+    async def _wait(self, store: StoreDefinition, at_least: int, seconds: float) -> None:
+        if at_least and seconds:
+            await self.positions.wait(store.application, at_least, seconds)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await to_thread.run_sync(work, limiter=self._limiter)
+
+
+def queries_of(request: Request) -> StoreQueries:
+    """The queries of the server."""
+    queries: StoreQueries = request.app.state.stores
+    return queries
