@@ -50,6 +50,14 @@ def serve(
     max_streams: Annotated[
         int, typer.Option("--max-streams", min=1, help="The largest number of open event streams.")
     ] = 100,
+    alerts: Annotated[
+        Path | None,
+        typer.Option(
+            "--alerts",
+            metavar="FILE",
+            help="A file with rules of alerts. Default: those of the profile or millstream.toml.",
+        ),
+    ] = None,
     config: Annotated[
         list[str] | None,
         typer.Option("--config", "-c", metavar="KEY=VALUE", help="A configuration key of the log; repeatable."),
@@ -79,6 +87,7 @@ def serve(
         insecure=insecure,
         allowed_hosts=tuple(allowed_host or ()),
         most_streams=max_streams,
+        alerts=alerts,
     )
     if options.is_open:
         print_note("warning: --auth off: every process and every user of this machine is an admin of the server")

@@ -12,6 +12,8 @@ The file is ``millstream.toml`` in the current directory, or the file that ``$MI
     "schema.registry.url" = "https://registry:8081"
     "schema.registry.basic.auth.user.info" = "millstream:${env:REGISTRY_PASSWORD}"
 
+The table ``alerts`` of a profile configures the alerts of `millstream serve`.
+
 ``$MILLSTREAM_PROFILE`` selects a profile. ``$MILLSTREAM_BOOTSTRAP_SERVERS`` and ``$MILLSTREAM_SCHEMA_REGISTRY_URL``
 suffice for a cluster and a schema registry without security.
 """
@@ -26,7 +28,8 @@ from typing import Any
 from millstream.config import Config
 from millstream.errors import ConfigError, suggestion
 
-_FILE = "millstream.toml"
+FILE = "millstream.toml"
+"""The file of profiles, in the current directory."""
 _VARIABLES = {
     "MILLSTREAM_BOOTSTRAP_SERVERS": "bootstrap.servers",
     "MILLSTREAM_SCHEMA_REGISTRY_URL": "schema.registry.url",
@@ -39,11 +42,11 @@ def profile(name: str) -> dict[str, Any]:
     Raises:
         ConfigError: There is no such profile, its file cannot be read, or a setting is invalid.
     """
-    path = Path(os.environ.get("MILLSTREAM_CONFIG") or _FILE)
+    path = Path(os.environ.get("MILLSTREAM_CONFIG") or FILE)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        hint = f"profiles are read from ./{_FILE}, or from the file that MILLSTREAM_CONFIG names"
+        hint = f"profiles are read from ./{FILE}, or from the file that MILLSTREAM_CONFIG names"
         raise ConfigError(f"profile {name!r}: {path} cannot be read: {error.strerror}", hint=hint) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
@@ -55,7 +58,7 @@ def profile(name: str) -> dict[str, Any]:
         hint = suggestion(name, tables) or f"it has: {', '.join(tables) or 'none'}"
         raise ConfigError(f"{path} has no profile {name!r}", hint=hint)
     try:
-        settings = Config(dict(_flat(tables[name]))).explicit
+        settings = Config(dict(_flat({key: value for key, value in tables[name].items() if key != "alerts"}))).explicit
     except ConfigError as error:
         raise ConfigError(f"{path}, profile {name!r}: {error.message}", hint=error.hint) from None
     if settings.get("bootstrap.servers") is None:  # without it, the embedded log would be used

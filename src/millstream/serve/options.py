@@ -31,6 +31,7 @@ class ServeOptions:
         most_streams: The largest number of open event streams.
         heartbeat_seconds: After how long an event stream without events sends a comment, and its client is checked.
         sql: Whether it runs SQL.
+        alerts: The file with the configuration of alerts; None: that of the profile, or of `millstream.toml`.
     """
 
     host: str = "127.0.0.1"
@@ -46,6 +47,7 @@ class ServeOptions:
     most_streams: int = 100
     heartbeat_seconds: float = 15.0
     sql: bool = True
+    alerts: Path | str | None = None
 
     def __post_init__(self) -> None:
         """Checks that the options are safe together.

@@ -59,6 +59,7 @@ class ServerProcess:
         sessions = Sessions()
         access = Access(Tokens(data.directory), sessions, is_open=options.is_open)
         web = create_web(data, access)
+        web.state.observer.start()
         guard = Guard(web, options.hosts(self.port), options.scheme, Audit(data.directory))
         logging.getLogger("granian").setLevel(logging.ERROR)
         granian = Granian(
@@ -90,6 +91,7 @@ class ServerProcess:
             granian.stop()  # type: ignore[no-untyped-call]
             with contextlib.suppress(asyncio.CancelledError):
                 await serving
+            web.state.observer.stop()
             data.close()
 
     async def _wait_until_listening(self, serving: asyncio.Future[None]) -> None:

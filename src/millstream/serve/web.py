@@ -17,6 +17,8 @@ from millstream.serve.data import ServedData
 from millstream.serve.live import routes as events
 from millstream.serve.live.hub import Hub
 from millstream.serve.observe import health
+from millstream.serve.observe import health, routes as observe
+from millstream.serve.observe.observer import Observer
 from millstream.serve.operations import applications, dead_letters, groups, topics
 from millstream.serve.operations.decoding import Decoder
 from millstream.serve.stores import kafka_streams, routes as stores
@@ -34,6 +36,7 @@ ROUTERS = (
     dead_letters.router,
     events.router,
     health.router,
+    observe.router,
 )
 
 
@@ -49,6 +52,7 @@ def create_web(data: ServedData, access: Access) -> FastAPI:
     )
     web.state.data = data
     web.state.access = access
+    web.state.observer = Observer(data)
     web.state.decoder = Decoder(data)
     web.state.hub = Hub(data, web.state.decoder)
     web.state.stores = StoreQueries(data, web.state.decoder.reference)

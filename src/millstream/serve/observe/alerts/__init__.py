@@ -1,0 +1,1 @@
+"""Alerts: rules on the samples of applications, their states, and their delivery."""
