@@ -79,18 +79,6 @@ export class Series {
     }
   }
 
-  /** Puts earlier values before those that were collected. */
-  lead(name, times, values) {
-    const row = this.rows.get(name) ?? { times: [], values: [] };
-    const first = row.times[0] ?? Infinity;
-    const end = times.findIndex((time) => time >= first);
-    const kept = end < 0 ? times.length : end;
-    this.rows.set(name, {
-      times: [...times.slice(0, kept), ...row.times].slice(-MOST_POINTS),
-      values: [...values.slice(0, kept), ...row.values].slice(-MOST_POINTS),
-    });
-  }
-
   values(name) {
     return this.rows.get(name)?.values ?? [];
   }

@@ -43,17 +43,21 @@ function Commands({ application, reload }) {
       confirm=${{ title: "Stop the application", text: `${application.id} commits what it has processed, and its process stops. The console cannot start it again.`, yes: "Stop" }}>Stop<//>`;
 }
 
-function Figures({ application, unit }) {
+const last = (values) => (values ?? []).slice(-5).findLast((value) => value !== null) ?? null;
+
+function Figures({ application, history, unit }) {
   const metrics = application.metrics ?? {};
+  const memory = Object.values(metrics.memory ?? {}).reduce((sum, each) => sum + each, 0);
   const stale = application.live ? "" : "at the end: ";
   return html`<${Panel} class="figures"><div class="body"><${Facts} facts=${[
     ["in", rate(application.rate_in)],
     ["out", rate(application.rate_out)],
     ["lag", html`${stale}${compact(application.lag)}`],
-    ["latency", duration(application.latency_ms)],
+    ["latency", duration(application.latency_ms ?? (application.live ? last(history?.series.latency_ms) : null))],
     [`last ${unit}`, metrics.last_batch_seconds === undefined ? null : duration(metrics.last_batch_seconds * 1000)],
     [unit === "batch" ? "batches" : "commits", metrics.batches === undefined ? null : count(metrics.batches)],
     ["state", bytes(application.state_bytes)],
+    ["memory", memory ? bytes(memory) : null],
     ["dropped", count(application.dropped)],
     ["restarts", count(application.restarts)],
     ["waiting", metrics.waiting ? count(metrics.waiting) : null],
@@ -176,7 +180,7 @@ function Application({ id, query }) {
     ${application.state === "KILLED" && html`<div class="problem" role="alert"><strong>The process was killed</strong>
       <p>It ended without a last report. Its state is that of its last commit. Start it again: it continues from there.</p></div>`}
     ${application.problem && html`<div class="note"><strong>No progress</strong><pre>${application.problem}</pre></div>`}
-    <${Figures} application=${application} unit=${unit} />
+    <${Figures} application=${application} history=${history.data} unit=${unit} />
     <${Tabs} tabs=${tabs} current=${tab} />
     ${tab === "topology" && html`<${Topology} application=${application} answer=${topology} rates=${rates} history=${history.data}
       chosen=${query.part ?? null} choose=${choose} unit=${unit} />`}

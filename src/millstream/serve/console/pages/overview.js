@@ -10,22 +10,31 @@ import { Age, Empty, Head, Loading, Panel, Problem, State, Table, Tag, html, use
 
 const EVERY_MS = 2_000;
 const MOST_TOPICS = 12;
+const HISTORY_MS = 600_000;
+const HISTORY_EVERY_MS = 10_000;
 const trends = new Series(); // records per second of each application, while the console is open
-const led = new Set();
+const histories = new Map(); // what the server has kept of the last minutes: application -> { values, latency }
 
-/** Begins the small charts with what the server has kept of the last minutes. */
-async function leadTrends(applications) {
-  for (const { id } of applications) {
-    if (led.has(id)) continue;
-    led.add(id);
+const last = (values) => (values ?? []).findLast((value) => value !== null) ?? null;
+
+/** Reads the last minutes of each application. Without a history, the small charts begin with the page. */
+async function readHistories(names) {
+  for (const name of names) {
     try {
-      const { times, series } = await api.get(`applications/${path(id)}/history`, { since: Date.now() - 600_000 });
-      trends.lead(id, times, series.rate_in ?? []);
-    } catch {
-      return; // this server keeps no history
+      const { series } = await api.get(`applications/${path(name)}/history`, { since: Date.now() - HISTORY_MS });
+      histories.set(name, { values: series.rate_in ?? [], latency: last((series.latency_ms ?? []).slice(-5)) });
+    } catch (error) {
+      histories.delete(name);
+      if (error.isMissing) return;
     }
   }
 }
+
+const trend = ({ id }) => {
+  const kept = histories.get(id)?.values ?? [];
+  return kept.length > 5 ? kept : trends.values(id);
+};
+const latency = (each) => each.latency_ms ?? (each.live ? histories.get(each.id)?.latency : null);
 
 const link = (application) => href(["applications", application.id]);
 const known = (application, value) => (application.reported ? value : "–");
@@ -33,11 +42,11 @@ const known = (application, value) => (application.reported ? value : "–");
 const COLUMNS = [
   { title: "State", kind: "narrow", cell: (each) => html`<${State} state=${each.state} late=${each.late} />` },
   { title: "Application", cell: (each) => html`<a class="name" href=${link(each)}>${each.id}</a>` },
-  { title: "Records in", kind: "chart", cell: (each) => html`<${Sparkline} values=${trends.values(each.id)} />` },
+  { title: "Records in", kind: "chart", cell: (each) => html`<${Sparkline} values=${trend(each)} />` },
   { title: "In", kind: "number", cell: (each) => known(each, rate(each.rate_in)) },
   { title: "Out", kind: "number optional", cell: (each) => known(each, rate(each.rate_out)) },
   { title: "Lag", kind: "number", cell: (each) => known(each, compact(each.lag)) },
-  { title: "Latency", kind: "number", cell: (each) => duration(each.latency_ms) },
+  { title: "Latency", kind: "number", cell: (each) => duration(latency(each)) },
   { title: "State size", kind: "number optional", cell: (each) => known(each, bytes(each.state_bytes)) },
   { title: "Dropped", kind: "number optional", cell: (each) => known(each, count(each.dropped)) },
   {
@@ -142,7 +151,11 @@ export default function Overview() {
   const names = applications.map((each) => each.id).join("\n");
   const [, refresh] = useState(0);
   useEffect(() => {
-    if (applications.length) leadTrends(applications).then(() => refresh((number) => number + 1));
+    if (!names) return undefined;
+    const read = () => readHistories(names.split("\n")).then(() => refresh((number) => number + 1));
+    read();
+    const timer = setInterval(() => document.hidden || read(), HISTORY_EVERY_MS);
+    return () => clearInterval(timer);
   }, [names]);
   for (const each of applications) if (each.reported) trends.add(each.id, each.reported, each.rate_in);
   const firing = alerts.data ? alerts.data.alerts.filter((each) => each.state === "firing").length : null;

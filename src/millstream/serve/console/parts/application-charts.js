@@ -7,12 +7,20 @@ import { Empty, Loading, Panel, html } from "../lib/ui.js";
 const CHARTS = [
   { title: "Records per second", format: rate, series: [["rate_in", "in"], ["rate_out", "out"]] },
   { title: "Lag", format: compact, series: [["lag", "records behind"]], colour: "--series-3" },
-  { title: "End-to-end latency", format: duration, series: [["latency_ms", "latency"]], colour: "--series-5" },
+  { title: "Latency, 95th percentile", format: duration, series: [["latency_ms", "event time"], ["processing_ms", "processing"]] },
+  { title: "Stream time behind the clock", format: duration, series: [["stream_lag_ms", "behind"]], colour: "--series-5" },
   { title: "State", format: bytes, series: [["state_bytes", "size"]], colour: "--series-4" },
-  { title: "Dropped records and dead letters", format: compact, series: [["dropped", "dropped"], ["dead_letters", "dead letters"]] },
+  { title: "Memory", format: bytes, series: [["memory_bytes", "processes"]], colour: "--series-6" },
+  {
+    title: "Dropped records per second",
+    format: rate,
+    series: [["dropped", "dropped"], ["late", "late"], ["failed", "failed"], ["dead_letters", "dead letters"], ["violations", "contract violations"]],
+    isSparse: true,
+  },
 ];
 
 const isKnown = (values) => values?.some((value) => value !== null && value !== undefined);
+const isUsed = (values) => values?.some((value) => value);
 
 /**
  * The charts.
@@ -27,7 +35,7 @@ export function ApplicationCharts({ history, unit }) {
   const charts = CHARTS.map((chart) => ({
     ...chart,
     series: chart.series
-      .filter(([name]) => isKnown(series[name]))
+      .filter(([name], at) => isKnown(series[name]) && (at === 0 || !chart.isSparse || isUsed(series[name])))
       .map(([name, label]) => ({ label, values: series[name], ...(chart.colour && { colour: chart.colour }) })),
   })).filter((chart) => chart.series.length);
   const steps = Object.entries(phases ?? {})
@@ -36,7 +44,7 @@ export function ApplicationCharts({ history, unit }) {
   if (!steps.length && isKnown(series.commit_ms)) steps.push({ label: unit, values: series.commit_ms });
   if (steps.length) {
     const title = unit === "batch" ? "Batch time by phase" : "Commit time by phase";
-    charts.splice(3, 0, { title, format: duration, series: steps, stacked: steps.length > 1 });
+    charts.splice(Math.min(3, charts.length), 0, { title, format: duration, series: steps, stacked: steps.length > 1 });
   }
   if (!charts.length) return html`<${Panel}><${Empty}>There are no figures yet.<//><//>`;
   return html`<div class="charts">${charts.map(

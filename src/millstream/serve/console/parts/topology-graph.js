@@ -111,11 +111,6 @@ export function TopologyGraph({ topology, rates, metrics, chosen, onChoose }) {
   const scale = fit * zoom;
   const step = (factor) => setZoom((value) => Math.min(3, Math.max(0.3, value * factor)));
   return html`<div class="topology">
-    <div class="zoom">
-      <button class="plain" onClick=${() => step(1 / 1.25)} aria-label="Smaller" title="Smaller">−</button>
-      <button class="plain" onClick=${() => setZoom(1)} aria-label="Fit" title="Fit">◻</button>
-      <button class="plain" onClick=${() => step(1.25)} aria-label="Larger" title="Larger">+</button>
-    </div>
     <div class="canvas" ref=${box}>
       <svg width=${graph.width * scale} height=${graph.height * scale} viewBox=${`0 0 ${graph.width} ${graph.height}`} role="group" aria-label="Topology">
         <defs>
@@ -133,7 +128,14 @@ export function TopologyGraph({ topology, rates, metrics, chosen, onChoose }) {
           isChosen=${vertex.id === chosen} onChoose=${onChoose} />`)}
       </svg>
     </div>
-    <div class="legend" aria-hidden="true"><span class="topic">topic</span><span class="operator">operator</span><span class="store">store</span>
-      <span class="lost">−n: dropped records</span></div>
+    <footer>
+      <div class="legend" aria-hidden="true"><span class="topic">topic</span><span class="operator">operator</span><span class="store">store</span>
+        <span class="lost">−n: dropped records</span></div>
+      <div class="zoom">
+        <button class="plain" onClick=${() => step(1 / 1.25)} aria-label="Smaller" title="Smaller">−</button>
+        <button class="plain" onClick=${() => setZoom(1)} aria-label="Fit" title="Fit">◻</button>
+        <button class="plain" onClick=${() => step(1.25)} aria-label="Larger" title="Larger">+</button>
+      </div>
+    </footer>
   </div>`;
 }

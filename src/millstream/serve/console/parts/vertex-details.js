@@ -91,7 +91,11 @@ export function VertexDetails({ chosen, topology, application, rates, history, o
   const vertex = useMemo(() => graphOf(topology).vertices.get(chosen), [topology, chosen]);
   if (!vertex) return null;
   const { facts, dropped, schemas } = FACTS[vertex.kind](vertex, application, rates);
-  const series = history?.nodes?.[vertex.source.operator];
+  const node = vertex.source.operator;
+  const series = [
+    { label: "in", values: history?.nodes?.[node] },
+    { label: "out", values: history?.sent?.[node] },
+  ].filter((each) => each.values?.some((value) => value !== null));
   return html`<${Panel} class="vertex-details" title=${vertex.name}
       aside=${html`<${Tag}>${KINDS[vertex.kind]}<//><button class="plain" onClick=${onClose} aria-label="Close" title="Close (Esc)">✕</button>`}>
     <div class="body">
@@ -100,7 +104,7 @@ export function VertexDetails({ chosen, topology, application, rates, history, o
         <ul>${dropped.map(([reason, number]) => html`<li><span>${reason}</span> <strong>${count(number)}</strong></li>`)}</ul></div>`}
       <div class="schemas">${schemas.map(([title, schema]) => html`<${Fields} title=${title} schema=${schema} />`)}</div>
     </div>
-    ${series && html`<${Chart} label="Records per second over the last hour" times=${history.times} height=${110}
-      series=${[{ label: "records/s", values: series }]} format=${(value) => rate(value)} />`}
+    ${series.length > 0 && html`<${Chart} label="Records per second over the last hour" times=${history.times} height=${120}
+      series=${series} format=${(value) => rate(value)} />`}
   <//>`;
 }
