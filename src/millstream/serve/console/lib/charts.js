@@ -36,7 +36,7 @@ function options(series, { width, height, format, stacked }) {
     cursor: { y: false, points: { size: 6 } },
     scales: { y: { range: (_chart, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.08 : 1] } },
     axes: [
-      { ...axis, font, space: 70, grid: { show: false }, values: TIMES },
+      { ...axis, font, size: 30, space: 70, grid: { show: false }, values: TIMES },
       { ...axis, font, size: 54, values: (_chart, splits) => splits.map((value) => format(value)) },
     ],
     series: [
@@ -49,6 +49,7 @@ function options(series, { width, height, format, stacked }) {
           width: 1.6,
           fill: stacked || series.length === 1 ? `${colour}22` : undefined,
           points: { show: false },
+          spanGaps: each.spanGaps ?? false,
           value: (_chart, value) => (value === null || value === undefined ? "–" : format(value)),
         };
       }),

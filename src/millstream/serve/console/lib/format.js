@@ -73,16 +73,20 @@ export function ago(ms, now = Date.now()) {
   return age < 1000 ? "now" : `${duration(age)} ago`;
 }
 
+// Characters that control terminals, and those that change the direction of the text around them.
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
 /** A value on one line: a string as it is, everything else as JSON. */
 export function inline(value, most = 300) {
   if (value === undefined) return "";
   const text = typeof value === "string" ? value : JSON.stringify(value);
-  const line = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, "␣");
+  const line = text.replace(CONTROLS, "␣");
   return line.length > most ? `${line.slice(0, most)}…` : line;
 }
 
 /** A value on several lines. */
 export function pretty(value, most = 100_000) {
-  const text = typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "");
+  const raw = typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "");
+  const text = raw.replace(CONTROLS, (character) => ("\n\t".includes(character) ? character : "␣"));
   return text.length > most ? `${text.slice(0, most)}\n… (${count(text.length - most)} more characters)` : text;
 }
