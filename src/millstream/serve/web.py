@@ -16,7 +16,6 @@ from millstream.serve.access.roles import Role
 from millstream.serve.data import ServedData
 from millstream.serve.live import routes as events
 from millstream.serve.live.hub import Hub
-from millstream.serve.observe import health
 from millstream.serve.observe import health, routes as observe
 from millstream.serve.observe.observer import Observer
 from millstream.serve.operations import applications, dead_letters, groups, topics
