@@ -89,6 +89,7 @@ const STREAM = {
   live: ["good", "Live: the server sends changes as they happen"],
   polling: ["warn", "The page asks the server every few seconds, because there is no stream of events"],
   connecting: ["busy", "Connecting"],
+  idle: ["calm", "The page needs no events"],
 };
 
 function Bar({ page, onHelp, onSignOut }) {

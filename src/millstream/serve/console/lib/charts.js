@@ -31,13 +31,13 @@ function options(series, { width, height, format, stacked }) {
   return {
     width,
     height,
-    padding: [8, 6, 0, 0],
+    padding: [8, 22, 0, 0],
     legend: { live: true, markers: { width: 2 } },
     cursor: { y: false, points: { size: 6 } },
     scales: { y: { range: (_chart, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.08 : 1] } },
     axes: [
       { ...axis, font, size: 30, space: 70, grid: { show: false }, values: TIMES },
-      { ...axis, font, size: 54, values: (_chart, splits) => splits.map((value) => format(value)) },
+      { ...axis, font, size: 62, values: (_chart, splits) => splits.map((value) => format(value)) },
     ],
     series: [
       { value: (_chart, seconds) => (seconds === null ? "–" : new Date(seconds * 1000).toLocaleTimeString()) },
@@ -103,7 +103,7 @@ export function Chart({ times, series, format = compact, height = 150, stacked =
     let observer = null;
     load().then((uPlot) => {
       if (isOver) return;
-      const size = () => ({ width: Math.max(120, element.clientWidth), height });
+      const size = () => ({ width: Math.max(120, element.clientWidth - 12), height });
       const ordered = stacked ? series.map((each, at) => ({ colour: COLOURS[at % COLOURS.length], ...each })).reverse() : series;
       chart.current = new uPlot(options(ordered, { ...size(), format, stacked }), latest.current, element);
       observer = new ResizeObserver(() => chart.current?.setSize(size()));

@@ -21,7 +21,7 @@ const bus = typeof BroadcastChannel === "function" ? new BroadcastChannel("mills
 const subscribers = new Map(); // channel -> set of functions
 const watchers = new Set(); // of the state
 const wanted = new Map(); // of the leader: tab -> list of channels
-let state = "connecting"; // "live": events arrive; "polling": pages must ask; "connecting"
+let state = "connecting"; // "live": events arrive; "polling": pages must ask; "idle": no tab wants any; "connecting"
 let lastId = null;
 let leader = null;
 let isStarted = false;
@@ -124,7 +124,10 @@ class Leader {
     this.source = null;
     this.channels = text;
     lastId = keptId(lastId, channels);
-    if (!channels.length) return;
+    if (!channels.length) {
+      this.share("idle");
+      return;
+    }
     const query = new URLSearchParams(channels.slice(0, MOST_CHANNELS).map((channel) => ["channel", channel]));
     if (lastId) query.set("last_event_id", lastId);
     const source = new EventSource(`${ROUTE}?${query}`);
@@ -207,7 +210,7 @@ export function subscribe(channel, receive) {
   };
 }
 
-/** Calls a function with the state of the stream, now and at each change: "connecting", "live" or "polling". */
+/** Calls a function with the state of the stream, now and at each change: "connecting", "live", "polling" or "idle". */
 export function watchState(changed) {
   watchers.add(changed);
   changed(state);

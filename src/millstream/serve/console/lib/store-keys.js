@@ -22,5 +22,6 @@ export const rowIdentity = (row) => JSON.stringify([row.key ?? row.key_base64, r
 export function numbersOf(value) {
   if (typeof value === "number") return { value };
   if (value === null || typeof value !== "object" || Array.isArray(value)) return {};
-  return Object.fromEntries(Object.entries(value).filter(([, each]) => typeof each === "number").slice(0, 6));
+  const entries = Object.entries(value).filter(([, each]) => typeof each === "number");
+  return Object.assign(Object.create(null), Object.fromEntries(entries.slice(0, 6)));
 }
