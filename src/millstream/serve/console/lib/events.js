@@ -21,7 +21,7 @@ const bus = typeof BroadcastChannel === "function" ? new BroadcastChannel("mills
 const subscribers = new Map(); // channel -> set of functions
 const watchers = new Set(); // of the state
 const wanted = new Map(); // of the leader: tab -> list of channels
-let state = "connecting"; // "live": events arrive; "polling": pages must ask; "idle": no tab wants any; "connecting"
+let state = "idle"; // "live": events arrive; "polling": pages must ask; "idle": no tab wants any; "connecting"
 let lastId = null;
 let leader = null;
 let isStarted = false;
@@ -79,6 +79,7 @@ function tell(message) {
 
 function want() {
   const channels = [...subscribers.keys()];
+  if (channels.length && state === "idle") setState("connecting");
   tell({ type: "want", channels });
   leader?.want(tab, channels);
 }

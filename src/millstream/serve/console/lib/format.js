@@ -6,6 +6,9 @@ const shown = (value) => value !== null && value !== undefined && Number.isFinit
 /** 12345 -> "12,345"; what is not known is "–". */
 export const count = (value) => (shown(value) ? integers.format(value) : "–");
 
+/** counted(1, "row") -> "1 row", counted(2000, "row") -> "2,000 rows" */
+export const counted = (value, noun) => `${count(value)} ${noun}${Number(value) === 1 ? "" : "s"}`;
+
 /** 12345 -> "12.3k" */
 export function compact(value) {
   if (!shown(value)) return "–";
@@ -27,7 +30,7 @@ export function bytes(value) {
   if (!shown(value)) return "–";
   let size = Number(value);
   for (const unit of ["B", "kB", "MB", "GB", "TB"]) {
-    if (Math.abs(size) < 1000 || unit === "TB") return `${unit === "B" ? size.toFixed(0) : size.toFixed(1)} ${unit}`;
+    if (Math.abs(size) < 1000 || unit === "TB") return `${size.toFixed(unit === "B" || Math.abs(size) >= 100 ? 0 : 1)} ${unit}`;
     size /= 1000;
   }
   return "–";

@@ -2,7 +2,7 @@
 
 import { api, path } from "../lib/api.js";
 import { useData } from "../lib/data.js";
-import { bytes, count, duration } from "../lib/format.js";
+import { bytes, count, counted, duration } from "../lib/format.js";
 import { go, href } from "../lib/router.js";
 import { Empty, Head, Loading, Panel, Problem, Table, Tabs, Tag, html, useEffect, useState } from "../lib/ui.js";
 import { KeyWatch } from "../parts/key-watch.js";
@@ -75,7 +75,7 @@ function Store({ application, name, query }) {
   const tabs = Object.entries(TITLES).map(([id, title]) => ({ id, title, href: href(["stores", application, name], id === "rows" ? {} : { tab: id }) }));
   return html`<${Head} title=${name}
       aside=${html`<${Tag}>${store.kind}<//><span>of <a href=${href(["applications", application])}>${application}</a></span>
-        <span>${count(store.rows)} rows</span>${store.bytes !== null && html`<span>${bytes(store.bytes)}</span>`}
+        <span>${counted(store.rows, "row")}</span>${store.bytes !== null && html`<span>${bytes(store.bytes)}</span>`}
         ${store.window_size_ms > 0 && html`<span>windows of ${duration(store.window_size_ms)}</span>`}
         ${store.retention_ms > 0 && html`<span>kept for ${duration(store.retention_ms)}</span>`}`}
       actions=${html`<a href="#/stores">All stores</a>`} />

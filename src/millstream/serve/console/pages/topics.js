@@ -3,7 +3,7 @@
 import { path } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { Rates } from "../lib/figures.js";
-import { count, rate } from "../lib/format.js";
+import { count, counted, rate } from "../lib/format.js";
 import { go, href } from "../lib/router.js";
 import { Empty, Head, Loading, Panel, Problem, Table, Tabs, Tag, html, useRef } from "../lib/ui.js";
 import { ConsumerGroups, ConsumersOf } from "../parts/consumer-groups.js";
@@ -66,7 +66,7 @@ function Topics({ query }) {
     ${shown.length > 0 && html`<${Table} label="Topics" columns=${columns} rows=${shown} keyOf=${(topic) => topic.name}
       onOpen=${(topic) => go(href(["topics", topic.name]))} />`}
     ${!shown.length && html`<${Empty}>${topics.length ? "No topic matches." : "There are no topics yet."}<//>`}
-    ${hidden > 0 && html`<p class="below"><a href=${href(["topics"], { ...query, internal: "1" })}>${hidden === 1 ? "1 internal topic is" : `${count(hidden)} internal topics are`} hidden</a></p>`}
+    ${hidden > 0 && html`<p class="below"><a href=${href(["topics"], { ...query, internal: "1" })}>${counted(hidden, "internal topic")} ${hidden === 1 ? "is" : "are"} hidden</a></p>`}
   <//>`;
 }
 
@@ -78,7 +78,7 @@ function Topic({ name, query }) {
   if (!topic) return html`<${Head} title=${name} /><${Panel}><${Loading} /><//>`;
   const tabs = Object.entries(TITLES).map(([id, title]) => ({ id, title, href: href(["topics", name], id === "records" ? {} : { tab: id }) }));
   return html`<${Head} title=${name}
-      aside=${html`<span>${count(topic.records)} records</span><span>${topic.partitions === 1 ? "1 partition" : `${count(topic.partitions)} partitions`}</span>
+      aside=${html`<span>${counted(topic.records, "record")}</span><span>${counted(topic.partitions, "partition")}</span>
         ${topic.internal && html`<${Tag}>internal<//>`}`}
       actions=${html`<a href="#/topics">All topics</a><${Produce} topic=${topic} onDone=${answer.reload} />`} />
     ${answer.error && html`<${Problem} error=${answer.error} />`}

@@ -4,7 +4,7 @@ import { api } from "../lib/api.js";
 import { Chart } from "../lib/charts.js";
 import { useStreamState } from "../lib/data.js";
 import { useFollowing } from "../lib/following.js";
-import { clock, compact, count } from "../lib/format.js";
+import { clock, compact, counted } from "../lib/format.js";
 import { keyJson, numbersOf } from "../lib/store-keys.js";
 import { Empty, Json, Loading, Panel, Table, Tag, Value, html, useMemo, useState } from "../lib/ui.js";
 import { arrivalOf } from "./store-changes.js";
@@ -70,7 +70,7 @@ export function KeyWatch({ route, application, store, text, onClose }) {
   ];
   const latest = shown[0];
   return html`<${Panel} class="watch" title=${html`Key <code>${text}</code>`}
-      aside=${html`<${Tag} tone=${stream === "live" ? "good" : "busy"}>${stream === "live" ? "live" : "asks every 2 s"}<//><span>${count(number)} changes</span>
+      aside=${html`<${Tag} tone=${stream === "live" ? "good" : "busy"}>${stream === "live" ? "live" : "asks every 2 s"}<//><span>${counted(number, "change")}</span>
         <button class="plain" onClick=${onClose} aria-label="Stop watching" title="Stop watching">✕</button>`}>
     ${error && html`<p class="above">${error.message}</p>`}
     ${!isReady && html`<${Loading} />`}

@@ -29,7 +29,7 @@ function parsed({ kind, text }, name) {
 function Part({ name, part, change, schema }) {
   const rows = name === "Key" ? 1 : 6;
   return html`<div class="part">
-    <label>${name}${schema?.type ? html` <code>${schema.type}</code>` : schema?.serde ? html` <code>${schema.serde}</code>` : null}
+    <label><span>${name} <code>${schema?.type ?? schema?.serde ?? ""}</code></span>
       <textarea rows=${rows} spellcheck="false" disabled=${part.kind === "null"} value=${part.kind === "null" ? "" : part.text} onInput=${(event) => change({ ...part, text: event.target.value })} /></label>
     <label>as<select aria-label=${`${name} as`} value=${part.kind} onChange=${(event) => change({ ...part, kind: event.target.value })}>
       ${Object.entries(KINDS).map(([kind, title]) => html`<option value=${kind}>${title}</option>`)}</select></label>

@@ -1,7 +1,7 @@
 // The answer to a query: rows as they come, as a table or as a chart; and the records of PRINT.
 
 import { Chart } from "../lib/charts.js";
-import { compact, count, dateTime } from "../lib/format.js";
+import { compact, count, counted, dateTime } from "../lib/format.js";
 import { runQuery } from "../lib/query-stream.js";
 import { Empty, Panel, Problem, Table, Tag, Value, html, useEffect, useMemo, useRef, useState } from "../lib/ui.js";
 
@@ -160,7 +160,7 @@ export function QueryResult({ text, session, onError }) {
   useEffect(() => {
     if (answer.error) onError?.(answer.error);
   }, [answer.error]);
-  const aside = html`<${Tag} tone=${tone}>${word}<//><span role="status">${count(answer.count)} ${isPrint ? "records" : "rows"}</span>
+  const aside = html`<${Tag} tone=${tone}>${word}<//><span role="status">${counted(answer.count, isPrint ? "line" : "row")}</span>
     ${isPush && columns.length > 0 && view === "table" && html`<label>show <select aria-label="Show" value=${per} onChange=${(event) => setPer(event.target.value)}>
       <option value="">each change</option>${columns.map((column) => html`<option value=${column.name}>the latest by ${column.name}</option>`)}</select></label>`}
     ${hasChart && html`<button aria-pressed=${view === "chart"} onClick=${() => setView(view === "chart" ? "table" : "chart")}>Chart</button>`}

@@ -2,7 +2,7 @@
 
 import { useStreamState } from "../lib/data.js";
 import { useFollowing } from "../lib/following.js";
-import { clock, count } from "../lib/format.js";
+import { clock, count, counted } from "../lib/format.js";
 import { go, href } from "../lib/router.js";
 import { keyText } from "../lib/store-keys.js";
 import { Empty, Panel, Table, Tag, Value, html, useState } from "../lib/ui.js";
@@ -32,7 +32,7 @@ export function StoreChanges({ application, store, query }) {
   if (stream === "polling") return html`<${Panel}><${Empty}>The server sends no events at the moment. The page Rows shows the rows as of the last commit.<//><//>`;
   return html`<${Panel}>
     <p class="above"><${Tag} tone=${isHeld ? "warn" : stream === "live" ? "good" : "busy"}>${isHeld ? "held" : stream === "live" ? "live" : "connecting"}<//>
-      <span>${count(number)} changes${missed > 0 ? `, ${count(missed)} more were left out: the store is faster than this page` : ""}</span>
+      <span>${counted(number, "change")}${missed > 0 ? `, ${count(missed)} more were left out: the store is faster than this page` : ""}</span>
       <button class="plain" aria-pressed=${isHeld} onClick=${() => setHeld(!isHeld)}>${isHeld ? "Continue" : "Hold"}</button></p>
     ${rows.length
       ? html`<${Table} label="Changes" columns=${columns} rows=${rows} keyOf=${(row) => `${row.partition}/${row.offset}`} onOpen=${(row) => keyText(store, row) !== null && go(watch(row))} />`

@@ -2,10 +2,10 @@
 
 import { api } from "../lib/api.js";
 import { useData } from "../lib/data.js";
-import { ago, clock, count, dateTime, duration } from "../lib/format.js";
+import { ago, clock, counted, dateTime } from "../lib/format.js";
 import { go, href } from "../lib/router.js";
 import { hasTextKeys, keyText, rowIdentity } from "../lib/store-keys.js";
-import { Empty, Facts, Json, Loading, Panel, Problem, Table, Tag, Value, html, useEffect, useMemo, useRef, useState } from "../lib/ui.js";
+import { Empty, Facts, Json, Loading, Panel, Problem, Table, Value, html, useEffect, useMemo, useRef, useState } from "../lib/ui.js";
 
 const PAGE = 100;
 const MOST_ROWS = 5_000;
@@ -154,6 +154,6 @@ export function StoreRows({ route, application, store, query }) {
       ${more.error && html`<${Problem} error=${more.error} />`}
       ${answer.data && rows.length > 0 && html`<p class="below">
         ${more.cursor !== null && rows.length < MOST_ROWS && html`<button disabled=${more.isBusy} onClick=${load}>More rows</button>`}
-        <span>${count(rows.length)} rows${more.cursor === null ? "" : " so far"}</span></p>`}
+        <span>${counted(rows.length, "row")}${more.cursor === null ? "" : " so far"}</span></p>`}
     <//>`;
 }

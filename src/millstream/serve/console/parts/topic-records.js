@@ -4,7 +4,7 @@ import { api, path } from "../lib/api.js";
 import { useData, useStreamState } from "../lib/data.js";
 import { parseExact } from "../lib/exact.js";
 import { useFollowing } from "../lib/following.js";
-import { count, dateTime } from "../lib/format.js";
+import { count, counted, dateTime } from "../lib/format.js";
 import { go, href } from "../lib/router.js";
 import { Empty, Facts, Json, Loading, Panel, Problem, Table, Tag, Value, html, useEffect, useMemo, useState } from "../lib/ui.js";
 import { Produce } from "./produce.js";
@@ -137,7 +137,7 @@ function Pages({ topic, query, from, text }) {
     ${more.error && html`<${Problem} error=${more.error} />`}
     <p class="below">
       ${more.cursor !== null && all.length < MOST_ROWS && html`<button disabled=${more.isBusy} onClick=${load}>${from === "newest" ? "Older records" : "More records"}</button>`}
-      <span>${count(all.length)} records${text && `, ${count(shown.length)} of them match`}${more.cursor === null ? ": that is all" : ""}</span>
+      <span>${counted(all.length, "record")}${text && `, ${count(shown.length)} of them match`}${more.cursor === null ? ": that is all" : ""}</span>
       <button class="plain" onClick=${answer.reload}>Read again</button>
     </p>
   <//>`;
@@ -158,7 +158,7 @@ function Live({ topic, query, text }) {
   return html`<${Panel}>
     <p class="above">
       <${Tag} tone=${isHeld ? "warn" : stream === "live" ? "good" : "busy"}>${isHeld ? "held" : stream === "live" ? "live" : "asks every 2 s"}<//>
-      <span>${count(number)} new records${missed > 0 ? `, ${count(missed)} more were left out: the topic is faster than this page` : ""}</span>
+      <span>${counted(number, "new record")}${missed > 0 ? `, ${count(missed)} more were left out: the topic is faster than this page` : ""}</span>
       <button class="plain" aria-pressed=${isHeld} onClick=${() => setHeld(!isHeld)}>${isHeld ? "Continue" : "Hold"}</button>
     </p>
     ${shown.length > 0 && html`<${Records} topic=${topic} records=${shown} label="Live records" />`}
