@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # makes it runnable as a script
 
 from examples.fraud import generate as payments
 from examples.fraud.app import app as fraud
@@ -39,9 +38,7 @@ from millstream import App
 from millstream.config import Config
 from millstream.log import Log, open_log
 
-PICTURES = ROOT / "docs" / "pictures"
-HISTORY_MS = 600_000
-"""The data starts in the past, so that there are results at once."""
+PICTURES = Path(__file__).parent / "pictures"
 
 
 class Part(NamedTuple):
@@ -108,14 +105,15 @@ def scene(directory: Path) -> Iterator[str]:
 
 
 def generate(log: Log, part: Part, ended: threading.Event) -> None:
-    """Writes the records that are due, ten times per second, at a rate that changes slowly."""
-    start = int(time.time() * 1000) - HISTORY_MS
-    endless = part.records(random.Random(7), sys.maxsize, start)
-    rng = random.Random(part.every_ms)
+    """Writes records of now, ten times per second, at a rate that changes slowly."""
+    endless = part.records(random.Random(7), sys.maxsize, int(time.time() * 1000))  # noqa: S311  (sample data)
+    rng = random.Random(part.every_ms)  # noqa: S311
     pace = 1.0
     while not ended.wait(0.1):
         pace = min(1.6, max(0.5, pace + rng.uniform(-0.08, 0.08)))
-        write(log, itertools.islice(endless, round(pace * 100 / part.every_ms)))
+        now = int(time.time() * 1000)
+        records = itertools.islice(endless, round(pace * 100 / part.every_ms))
+        write(log, (record._replace(timestamp=now) for record in records))
 
 
 @contextlib.contextmanager

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from fastapi import Depends, FastAPI
 from fastapi.responses import JSONResponse
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
 
 from millstream.serve import failures
 from millstream.serve.access import routes as session
@@ -39,6 +41,18 @@ ROUTERS = (
 )
 
 
+class ConsoleFiles(StaticFiles):
+    """The files of the console, compressed."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles a request."""
+        # A server with the extension pathsend would send a file as it is.
+        extensions = {
+            name: each for name, each in scope.get("extensions", {}).items() if name != "http.response.pathsend"
+        }
+        await GZipMiddleware(super().__call__, compresslevel=6)({**scope, "extensions": extensions}, receive, send)
+
+
 def create_web(data: ServedData, access: Access) -> FastAPI:
     """Returns the application of the web framework."""
     web = FastAPI(
@@ -63,5 +77,5 @@ def create_web(data: ServedData, access: Access) -> FastAPI:
     async def openapi() -> JSONResponse:
         return JSONResponse(web.openapi())
 
-    web.mount("/", StaticFiles(directory=CONSOLE, html=True))
+    web.mount("/", ConsoleFiles(directory=CONSOLE, html=True))
     return web

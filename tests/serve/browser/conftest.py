@@ -19,7 +19,8 @@ from millstream.serve.access.roles import Role
 CHROMIUM = shutil.which("chromium")
 DESKTOP = ViewportSize(width=1280, height=800)
 PHONE = ViewportSize(width=390, height=780)
-SECONDS = 20
+SECONDS = 40
+"""A page on a busy machine may take this long."""
 
 Console = Callable[..., Page]
 

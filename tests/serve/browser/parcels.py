@@ -1,6 +1,6 @@
 """An application in a process of its own, which fails at an event without a weight. It runs locally, without Java.
 
-    python -m tests.serve.browser.parcels DATA fail | continue
+python -m tests.serve.browser.parcels DATA fail | continue
 """
 
 from __future__ import annotations

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Browser, expect
 from tests.serve.browser.conftest import Console
 from tests.serve.conftest import LiveShop, Serving
 from tests.serve.servers import Server, wait_until
 
 from millstream.serve.access.roles import Role
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 CONNECTIONS = 6
 """How many connections a browser opens to a host with HTTP/1.1."""

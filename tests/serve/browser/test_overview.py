@@ -5,11 +5,14 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 from tests.serve import shop
 from tests.serve.browser import parcels
 from tests.serve.browser.conftest import Console
 from tests.serve.conftest import LiveShop, Serving
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 def test_records_that_arrive_move_the_figures(serving: Serving, live_shop: LiveShop, console: Console) -> None:

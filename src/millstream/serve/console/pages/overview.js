@@ -108,7 +108,7 @@ function Alerts({ alerts }) {
     ${alerts.error && html`<${Problem} error=${alerts.error} />`}
     ${rows.length
       ? html`<${Table} label="Alerts" columns=${ALERT_COLUMNS} rows=${rows.slice(0, 20)} keyOf=${(each) => `${each.rule}/${each.application}/${each.since}`} />`
-      : html`<${Empty}>Nothing is wrong.<//>`}
+      : html`<${Empty}>No alert is firing or pending.<//>`}
   <//>`;
 }
 
@@ -170,5 +170,5 @@ export default function Overview() {
               onOpen=${(each) => go(link(each))} />`
           : html`<${Empty}>No application has run on this data yet. Start one: <code>app.run()</code><//>`}
       <//>
-      <div class="columns"><${Topics} /><${Alerts} alerts=${alerts} /></div>`}`;
+      <div class="columns uneven"><${Topics} /><${Alerts} alerts=${alerts} /></div>`}`;
 }
