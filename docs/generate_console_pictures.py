@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import json
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # makes it runnable as a script
 
@@ -33,12 +34,16 @@ from examples.stock_statistics import generate as trades
 from examples.stock_statistics.app import app as statistics
 from examples.word_count import generate as lines
 from examples.word_count.app import app as words
+from playwright.sync_api import Page, sync_playwright
 
 from millstream import App
 from millstream.config import Config
 from millstream.log import Log, open_log
 
 PICTURES = Path(__file__).parent / "pictures"
+WARM_UP_SECONDS = 240.0
+SETTLE_MS = 12_000
+"""A page collects the rates of operators and topics itself."""
 
 
 class Part(NamedTuple):
@@ -131,6 +136,70 @@ def serving(directory: Path) -> Iterator[str]:
         process.stdin.close()
 
 
+class Picture(NamedTuple):
+    """A picture of a page.
+
+    Attributes:
+        name: The name of the file, after ``console-``.
+        address: The page.
+        act: Brings the page into the state that the picture shows.
+        scheme: Its colours.
+        size: The size of the window.
+    """
+
+    name: str
+    address: str
+    act: Callable[[Page], None] | None = None
+    scheme: Literal["light", "dark"] = "light"
+    size: tuple[int, int] = (1240, 720)
+
+
+def choose_join(page: Page) -> None:
+    """Shows the details of an operator."""
+    page.get_by_role("button", name="operator orders-customers-foreign-key-join", exact=True).click()
+
+
+def open_letter(page: Page) -> None:
+    """Opens the first dead letter of the most frequent cause."""
+    page.locator(".summary").first.click()
+    page.locator("tr[data-row]").first.click()
+
+
+PHONE = (390, 780)
+ALL = (
+    Picture("overview", "#/"),
+    Picture("overview-dark", "#/", scheme="dark"),
+    Picture("overview-phone", "#/", size=PHONE),
+    Picture("application", "#/applications/stock-statistics"),
+    Picture("application-dark", "#/applications/orders", choose_join, scheme="dark"),
+    Picture("charts", "#/applications/stock-statistics?tab=charts"),
+    Picture("stores", "#/stores/orders/deliveries"),
+    Picture("topics", "#/topics/trades"),
+    Picture("dead-letters", "#/dead-letters", open_letter),
+)
+
+
+def take(address: str) -> None:
+    """Takes all pictures."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for picture in ALL:
+            width, height = picture.size
+            context = browser.new_context(color_scheme=picture.scheme, viewport={"width": width, "height": height})
+            page = context.new_page()
+            page.goto(address + picture.address)
+            page.locator("main h1").wait_for()
+            page.wait_for_timeout(SETTLE_MS)
+            if picture.act is not None:
+                picture.act(page)
+                page.wait_for_timeout(2_000)
+            file = PICTURES / f"console-{picture.name}.png"
+            page.screenshot(path=file)
+            print(f"{file.name}: {file.stat().st_size // 1000} kB")
+            context.close()
+        browser.close()
+
+
 def main() -> int:
     """Takes the pictures."""
     parser = argparse.ArgumentParser(description="The pictures of the console.")
@@ -141,6 +210,10 @@ def main() -> int:
         if options.scene:
             with contextlib.suppress(KeyboardInterrupt):
                 threading.Event().wait()
+        else:
+            PICTURES.mkdir(exist_ok=True)
+            time.sleep(WARM_UP_SECONDS)  # the charts need a history
+            take(address)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Starts the server beside an application, as a process of its own: queries take no time from the application."""
+"""Starts the server beside applications, as a process of its own: queries take no time from them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SERVED = ("bootstrap.servers", "schema.registry.", "security.", "ssl.", "sasl."
 
 
 class Server:
-    """The process of a server that serves one application. It ends with the context, or with this process.
+    """The process of a server. It ends with the context, or with this process.
 
     Args:
-        application: The application id.
+        application: The application that it serves; None: all of the data directory.
         config: The configuration of the application.
         address: Host and port; True: the default address.
 
@@ -31,7 +31,7 @@ class Server:
         ConfigError: The text is not an address.
     """
 
-    def __init__(self, application: str, config: Config, address: str | bool) -> None:
+    def __init__(self, application: str | None, config: Config, address: str | bool) -> None:
         host, _, port = (DEFAULT if address is True else str(address)).strip().rpartition(":")
         if not (port.isascii() and port.isdigit() and int(port) < 65536):
             raise ConfigError(f"serve: {address!r} is not an address", hint=f"write host:port, such as {DEFAULT}")
